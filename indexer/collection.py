@@ -22,7 +22,7 @@ from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
-from nearsay.indexer.filters.declaring import DeclareReport, declared_names
+from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
@@ -34,7 +34,7 @@ from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.writing.editing import there_of
+from nearsay.indexer.writing.editing import remove_documents, there_of, update_metadata
 from nearsay.indexer.writing.overview import CollectionOverview, overview
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -138,9 +138,7 @@ class Collection:
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
         gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add(
-            sources, chosen, stdin, strict=strict, gate=gate, progress=progress, wait=wait, index=index
-        )
+        return self._writing.add(sources, chosen, stdin, (gate, index, progress, wait), strict=strict)
 
     def add_rows(
         self,
@@ -168,16 +166,7 @@ class Collection:
         embeds everything in one go, and each gets the report of its own rows.
         """
         gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add_rows(
-            rows,
-            options,
-            strict=strict,
-            gate=gate,
-            progress=progress,
-            wait=wait,
-            index=index,
-            vectors=vectors,
-        )
+        return self._writing.add_rows(rows, options, vectors, (gate, index, progress, wait), strict=strict)
 
     def update(
         self,
@@ -196,7 +185,9 @@ class Collection:
         Nothing is embedded again. UnknownDocumentError if an id is not there; with missing="ignore" it is
         passed over. Adding the document again from a file or row sets all its metadata by that.
         """
-        return self._writing.update(ids, where, metadata, replace=replace, missing=missing, wait=wait)
+        ids = ids if isinstance(ids, str) else list(ids)
+        with self._writing.held("update", wait) as (store, row):
+            return update_metadata(store, row, ids, where, metadata, replace=replace, missing=missing)
 
     def remove(
         self,
@@ -211,7 +202,13 @@ class Collection:
         UnknownDocumentError if an id is not there; then nothing is removed. With missing="ignore" it is
         passed over.
         """
-        return self._writing.remove(ids, where, missing, wait)
+        from nearsay.indexer.snapshots.contract_check import check_contract
+
+        ids = ids if isinstance(ids, str) else list(ids)
+        with self._writing.held("remove", wait) as (store, row):
+            removed = remove_documents(store, row, ids, where, missing)
+            check_contract(store, row, self.snapshot)
+        return removed
 
     def declare_fields(self, names: Iterable[str], *, wait: float | None = None) -> DeclareReport:
         """Enter metadata fields into an index of their own: filters and counts over them become quick.
@@ -219,15 +216,21 @@ class Collection:
         names: as a filter writes them: year, author.name. About ten seconds a field and million documents;
         later changes of the documents keep it up.
         """
-        return self._writing.declare_fields(names, wait)
+        with self._writing.held("declare fields", wait) as (store, row):
+            return declare_fields(store, row, names)
 
     def forget_fields(self, names: Iterable[str], *, wait: float | None = None) -> tuple[str, ...]:
         """Take declared fields back; their names. Filters over them work on, more slowly."""
-        return self._writing.forget_fields(names, wait)
+        with self._writing.held("forget fields", wait) as (store, row):
+            return forget_fields(store, row, names)
 
     def delete(self, *, wait: float | None = None) -> None:
         """Remove the collection itself with everything in it."""
-        self._writing.delete(wait)
+        from nearsay.indexer.writing.compaction import delete_collection
+
+        with self._writing.held("delete", wait) as (store, row):
+            self._snapshot.forget()
+            delete_collection(store, row)
 
     def tune(
         self,
@@ -341,7 +344,7 @@ class Collection:
         """Take back what `improve` made live last, and say what is live then; BadInputError without any."""
         from nearsay.indexer.improving import undo
 
-        with self._writing.locked(self._record.row(), "improve", wait) as store:
+        with self._writing.held("improve", wait) as (store, _):
             return undo(store, self.snapshot())
 
     def compact(
@@ -352,7 +355,10 @@ class Collection:
         grace: seconds that a replaced file stays for other machines that may have it open; None = an hour
             with a PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
         """
-        return self._writing.compact(drop_retired=drop_retired, grace=grace, wait=wait)
+        from nearsay.indexer.writing.compaction import compact
+
+        with self._writing.held("compact", wait) as (store, row):
+            return compact(store, row, drop_retired=drop_retired, grace=grace)
 
     @overload
     def search(self, query: str, k: int = ..., **options: Unpack[SearchOptions]) -> Hits: ...
@@ -455,7 +461,7 @@ class Collection:
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""
         snapshot = self.snapshot()
-        ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        ids = snapshot.living()
         return ids, snapshot.vectors.rows(snapshot.vectors.positions(ids))
 
     def sample(self, count: int, seed: int) -> Sample:

@@ -2,16 +2,16 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.document import Document, JsonValue
+from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
@@ -29,8 +29,6 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
-from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, forget_fields
-from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
 from nearsay.indexer.query.lexical_check import check_words, refill
 from nearsay.indexer.query.search import query_vectors
@@ -38,14 +36,7 @@ from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
-from nearsay.indexer.writing.compaction import (
-    CompactReport,
-    compact,
-    delete_collection,
-    merge_for_index,
-    merge_small,
-)
-from nearsay.indexer.writing.editing import remove_documents, update_metadata
+from nearsay.indexer.writing.compaction import merge_for_index, merge_small
 from nearsay.indexer.writing.gathering import FewRows, add_few, few_rows, gathering
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
 from nearsay.indexer.writing.index_upkeep import (
@@ -81,6 +72,32 @@ if TYPE_CHECKING:
 __all__ = ["CollectionWriting"]
 
 
+# What an addition was asked for: gate and threshold, when to index, who hears of progress, seconds to wait.
+Asked: TypeAlias = tuple[tuple[str | None, float | None], str, ProgressListener, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    gate: AskedGate
+    index: str
+    progress: ProgressListener
+    wait: float | None
+
+    def __post_init__(self) -> None:
+        if self.index not in ("now", "later"):
+            raise BadInputError(f"index is '{self.index}'. Give 'now' or 'later'")
+
+
+@dataclass(slots=True)
+class _Adding:
+    """An addition that holds the lock."""
+
+    store: Store  # as the holder of the lock may write it
+    row: CollectionRow
+    generation: GenerationRow
+    reports: list[AddReport] = field(default_factory=list)
+
+
 class CollectionWriting:
     """Adds, removes, embeds and tunes under the writer lock; what it made is seen by the next search."""
 
@@ -109,100 +126,51 @@ class CollectionWriting:
             after.callback(self._snapshot.settle)  # without the lock; of what an error left committed, too
             yield replace(store, database=fenced)
 
+    @contextlib.contextmanager
+    def held(self, what: str, wait: float | None = None) -> Iterator[tuple[Store, CollectionRow]]:
+        """Hold the lock of the collection as it is now; the store, and the collection."""
+        row = self._record.row()
+        with self.locked(row, what, wait) as store:
+            yield store, row
+
     def add(
         self,
         sources: Sequence[str | Path],
         options: ReadOptions,
         stdin: BinaryIO | None,
+        asked: Asked,
         *,
         strict: bool,
-        gate: tuple[str | None, float | None],
-        progress: ProgressListener,
-        wait: float | None,
-        index: str,
     ) -> AddReport:
         """Add or update the documents of files."""
-        asked = _checked(index, gate)
+        how = _How(AskedGate(*asked[0]), *asked[1:])
         if strict:
             with checked_files(sources, options, stdin) as again:
-                return self._add(read(sources, options, stdin=again), progress, asked, wait, index)
-        return self._add(read(sources, options, stdin=stdin), progress, asked, wait, index)
+                return self._add(read(sources, options, stdin=again), how)
+        return self._add(read(sources, options, stdin=stdin), how)
 
     def add_rows(
         self,
         rows: Iterable[str | Document | Mapping[str, object]],
         options: ReadOptions,
+        vectors: NDArray[np.floating] | None,
+        asked: Asked,
         *,
         strict: bool,
-        gate: tuple[str | None, float | None],
-        progress: ProgressListener,
-        wait: float | None,
-        index: str,
-        vectors: NDArray[np.floating] | None = None,
     ) -> AddReport:
         """Add or update documents from Python values, embedded, or with vectors that one has."""
-        asked = _checked(index, gate)
+        how = _How(AskedGate(*asked[0]), *asked[1:])
         if isinstance(rows, str | Mapping | Document):
             raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
         if strict or vectors is not None:
             rows = list(rows)
             check_strictly(read_rows(rows, options))
         if vectors is None:
-            few = few_rows(rows, options) if progress is unheard else None
-            if few is not None:
-                return self._add_few(few, asked, wait, index)
-            return self._add(read_rows(rows, options), progress, asked, wait, index)
+            few = few_rows(rows, options) if how.progress is unheard else None
+            return self._add(read_rows(rows, options), how) if few is None else self._add_few(few, how)
         reading = read_rows(rows, options)
         given = [row for row in reading if isinstance(row, Document)]
-        return self._add(
-            read_rows(given, options), progress, asked, wait, index, partial(with_vectors, given, vectors)
-        )
-
-    def remove(
-        self, ids: Iterable[str], where: Where | None, missing: str = "error", wait: float | None = None
-    ) -> int:
-        """Remove documents by id, and those that a filter lets through; how many."""
-        row = self._record.row()
-        ids = ids if isinstance(ids, str) else list(ids)
-        with self.locked(row, "remove", wait) as store:
-            removed = remove_documents(store, row, ids, where, missing)
-            check_contract(store, row, self._snapshot.take)
-        return removed
-
-    def update(
-        self,
-        ids: Iterable[str],
-        where: Where | None,
-        metadata: Mapping[str, JsonValue],
-        *,
-        replace: bool,
-        missing: str,
-        wait: float | None,
-    ) -> int:
-        """Change the metadata of documents; how many changed."""
-        row = self._record.row()
-        ids = ids if isinstance(ids, str) else list(ids)
-        with self.locked(row, "update", wait) as store:
-            return update_metadata(store, row, ids, where, metadata, replace=replace, missing=missing)
-
-    def declare_fields(self, names: Iterable[str], wait: float | None = None) -> DeclareReport:
-        """Enter metadata fields into an index of their own."""
-        row = self._record.row()
-        with self.locked(row, "declare fields", wait) as store:
-            return declare_fields(store, row, names)
-
-    def forget_fields(self, names: Iterable[str], wait: float | None = None) -> tuple[str, ...]:
-        """Take declared fields back; their names."""
-        row = self._record.row()
-        with self.locked(row, "forget fields", wait) as store:
-            return forget_fields(store, row, names)
-
-    def delete(self, wait: float | None = None) -> None:
-        """Remove the collection itself with everything in it."""
-        row = self._record.row()
-        with self.locked(row, "delete", wait) as store:
-            self._snapshot.forget()
-            delete_collection(store, row)
+        return self._add(read_rows(given, options), how, partial(with_vectors, given, vectors))
 
     def tune(
         self,
@@ -233,8 +201,7 @@ class CollectionWriting:
 
         Where the encoder that made it is not named anew, it is loaded only if a passage has to be embedded.
         """
-        row = self._record.row()
-        with self.locked(row, "rebuild", wait) as store:
+        with self.held("rebuild", wait) as (store, row):
             generation = self._record.live()
             named = None
             if encoder is not None:
@@ -276,16 +243,14 @@ class CollectionWriting:
         gate: "GateReport | None" = None,
     ) -> int:
         """Make a ready generation live; its number. gate: what was measured of it before."""
-        row = self._record.row()
-        with self.locked(row, "promote", wait) as store:
+        with self.held("promote", wait) as (store, row):
             chosen = promotable(store, row, generation)
             measured = {} if gate is None else gate.to_json() | {"figures": gate.figures}
             return self._go_live(store, row, chosen, progress, measured)
 
     def rollback(self, progress: ProgressListener, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
-        row = self._record.row()
-        with self.locked(row, "rollback", wait) as store:
+        with self.held("rollback", wait) as (store, row):
             before = last_retired(store, row)
             return self._go_live(store, row, before, progress)
 
@@ -294,8 +259,7 @@ class CollectionWriting:
 
         The lock is held only before and after the work: others add meanwhile.
         """
-        row = self._record.row()
-        with self.locked(row, "optimize", wait) as store:
+        with self.held("optimize", wait) as (store, row):
             generation = self._record.live()
             merge_small(store, row, generation)
         return self._replaced_index(row, generation, wait, progress)
@@ -323,69 +287,47 @@ class CollectionWriting:
             for part in prepared.parts:
                 part.path.unlink(missing_ok=True)
 
-    def compact(self, *, drop_retired: bool, grace: float | None, wait: float | None = None) -> CompactReport:
-        """Merge small segments, drop removed passages' vectors and files that nothing points to."""
-        row = self._record.row()
-        with self.locked(row, "compact", wait) as store:
-            return compact(store, row, drop_retired=drop_retired, grace=grace)
-
     def _add(
         self,
         reading: Reading,
-        progress: ProgressListener,
-        gate: AskedGate,
-        wait: float | None,
-        index: str,
+        how: _How,
         embedding: Callable[[Chunking, TextEncoder], TextEncoder] | None = None,
     ) -> AddReport:
         """embedding: what gives the rows' vectors, from the collection's chunking and encoder."""
 
         is_new = not self._record.exists()
-
-        def entered(
-            store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
-        ) -> list[AddReport]:
+        encoder = self._encoder_of(vectors_are_given=embedding is not None)
+        with self._adding(encoder, how, is_new=is_new) as adding:
+            store, row, generation = adding.store, adding.row, adding.generation
             if embedding is not None:
                 store = replace(store, cluster=None)  # there is hardly anything to embed
                 made_by, encoder = encoder, embedding(Chunking.parse(row.chunking), encoder)
                 if isinstance(made_by, VectorsOnly):  # what waits is refused before more is entered
                     for window in awaiting_windows(store, generation):
                         encoder.encode(window.texts)
-            report = add(store, row, generation, encoder, reading, progress)
+            adding.reports.append(add(store, row, generation, encoder, reading, how.progress))
             if is_new:
-                check_something_read(reading, report, self._record.name)
-            return [report]
+                check_something_read(reading, adding.reports[0], self._record.name)
+        return adding.reports[0]
 
-        encoder = self._encoder_of(vectors_are_given=embedding is not None)
-        (report,) = self._entered(entered, encoder, progress, gate, wait, index, is_new=is_new)
-        return report
-
-    def _add_few(self, few: FewRows, gate: AskedGate, wait: float | None, index: str) -> AddReport:
+    def _add_few(self, few: FewRows, how: _How) -> AddReport:
         """Add a few rows with those of other threads that are waiting to add some."""
-        encoder, store, is_new = (
-            self._encoder_of(vectors_are_given=False),
-            self._record.store,
-            not self._record.exists(),
-        )
+        encoder = self._encoder_of(vectors_are_given=False)
+        store, is_new = self._record.store, not self._record.exists()
         lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
-        few.key = (encoder.fingerprint, self._promise, self._record.dtype, gate, index)
+        few.key = (encoder.fingerprint, self._promise, self._record.dtype, how.gate, how.index)
 
         def lead(take: Callable[[], list[FewRows]], left: float) -> None:
-            gathered = [few]
-
-            def entered(
-                store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
-            ) -> list[AddReport]:
+            with self._adding(encoder, replace(how, wait=left), is_new=is_new) as adding:
+                store, row = adding.store, adding.row
                 with store.database.reading() as connection:
                     alone = near_duplicates.gate_of(connection, row.id) is not None  # one report a gate
-                gathered[:] = gathered if alone else take()
-                return add_few(store, row, generation, encoder, gathered)
-
-            reports = self._entered(entered, encoder, unheard, gate, left, index, is_new=is_new)
-            for each, report in zip(gathered, reports, strict=True):
+                gathered = [few] if alone else take()
+                adding.reports += add_few(store, row, adding.generation, encoder, gathered)
+            for each, report in zip(gathered, adding.reports, strict=True):
                 each.report = report
 
-        return gathering(lock_file).add(few, store.wait if wait is None else wait, lead)
+        return gathering(lock_file).add(few, store.wait if how.wait is None else how.wait, lead)
 
     def _encoder_of(self, *, vectors_are_given: bool) -> TextEncoder:
         """The encoder to write with; BadInputError for rows that bring no vectors where none can be made."""
@@ -397,24 +339,14 @@ class CollectionWriting:
             )
         return encoder
 
-    def _entered(
-        self,
-        enter: Callable[[Store, CollectionRow, GenerationRow, TextEncoder], list[AddReport]],
-        encoder: TextEncoder,
-        progress: ProgressListener,
-        gate: AskedGate,
-        wait: float | None,
-        index: str,
-        *,
-        is_new: bool,
-    ) -> list[AddReport]:
-        """What `enter` reports when it was called under the lock, with notes; index and gate are kept up.
+    @contextlib.contextmanager
+    def _adding(self, encoder: TextEncoder, how: _How, *, is_new: bool) -> Iterator[_Adding]:
+        """Hold the lock while rows are entered; then index and gate are kept up, and the reports say so.
 
         is_new: the collection was not there when the caller asked for it
         """
         row = self._record.made()
-        done = False
-        with self.locked(row, "add", wait) as store:
+        with self.locked(row, "add", how.wait) as store:
             try:
                 with store.database.writing() as connection:
                     first = Plan(contract=self._promise.of({}))
@@ -422,19 +354,20 @@ class CollectionWriting:
                     check_encoder(self._record.name, generation, encoder)
                     check_dtype(self._record.name, generation, self._record.dtype)
                     generations.register_encoder(connection, encoder)  # it may have moved
-                    gate.settle(connection, row, generation)
-                reports = enter(store, row, generation, encoder)
-                done = True
-            finally:
-                if is_new and not done:  # a first try that failed settles neither encoder nor chunking
+                    how.gate.settle(connection, row, generation)
+                adding = _Adding(store, row, generation)
+                yield adding
+            except BaseException:
+                if is_new:  # a first try that failed settles neither encoder nor chunking
                     with contextlib.suppress(NearsayError):  # what went wrong first is what is told
                         self._record.forget_empty(store, row)
+                raise
             merge_small(store, row, generation)
             promise = self._promise.of(generation.plan)
-            refresh = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
-            passed = go_through_gate(store, row, self._snapshot.take, refresh, progress)
+            refresh = partial(refresh_index, store, row, generation, contract=promise, listener=how.progress)
+            passed = go_through_gate(store, row, self._snapshot.take, refresh, how.progress)
             said: tuple[str | None, ...]
-            if index == "later":
+            if how.index == "later":
                 said = left_for_later(store, row, generation, promise)
             else:
                 said = (
@@ -442,7 +375,10 @@ class CollectionWriting:
                     check_contract(store, row, self._snapshot.take),
                 )
         notes = [note for note in said if note is not None]
-        return [replace(report, notes=(*report.notes, *notes), near_duplicates=passed) for report in reports]
+        adding.reports = [
+            replace(report, notes=(*report.notes, *notes), near_duplicates=passed)
+            for report in adding.reports
+        ]
 
     def _go_live(
         self,
@@ -461,10 +397,3 @@ class CollectionWriting:
         number = promote(store, row, generation.number, measured).number
         check_contract(store, row, self._snapshot.take)
         return number
-
-
-def _checked(index: str, gate: tuple[str | None, float | None]) -> AskedGate:
-    """The gate that is asked for; BadInputError for a choice that there is not."""
-    if index not in ("now", "later"):
-        raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
-    return AskedGate(*gate)

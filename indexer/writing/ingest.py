@@ -214,38 +214,35 @@ def add(
 ) -> AddReport:
     """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
     with Names() as names:
-        return _add(_Source(store, collection, encoder, reading, names), generation, listener)
+        source = _Source(store, collection, encoder, reading, names)
+        tally = source.tally
 
+        def total() -> int | None:
+            return None if source.expected is None else tally.counts["resumed"] + source.expected
 
-def _add(source: "_Source", generation: GenerationRow, listener: ProgressListener) -> AddReport:
-    store, reading, tally = source.store, source.reading, source.tally
+        def all_windows() -> Iterator[PassageWindow]:
+            yield from tally.counted(awaiting_windows(store, generation), "resumed")
+            yield from source.windows()
 
-    def total() -> int | None:
-        return None if source.expected is None else tally.counts["resumed"] + source.expected
+        if store.cluster is None:
+            ahead = read_ahead(all_windows())
+            with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
+                embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
+        else:
+            from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
+            from nearsay.indexer.cluster.joining import joined
 
-    def all_windows() -> Iterator[PassageWindow]:
-        yield from tally.counted(awaiting_windows(store, generation), "resumed")
-        yield from source.windows()
-
-    if store.cluster is None:
-        ahead = read_ahead(all_windows())
-        with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-            embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
-    else:
-        from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
-        from nearsay.indexer.cluster.joining import joined
-
-        with store.database.reading() as connection:
-            tally.counts["resumed"] = ranges.unembedded(connection, generation)
-        with joined(store.cluster):  # nothing is entered where there is no cluster
-            for _ in source.windows():
-                pass  # entered; their texts are read again by the workers
-            embedded, truncated = embed_on_cluster(store, generation, listener)
-    removed = source.remove_vanished()
-    counts = tally.counts
-    used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
-    tally.refuse_faults_alone(used=used)
-    return tally.report(reading.notes, embedded=embedded, truncated=truncated, removed=removed)
+            with store.database.reading() as connection:
+                tally.counts["resumed"] = ranges.unembedded(connection, generation)
+            with joined(store.cluster):  # nothing is entered where there is no cluster
+                for _ in source.windows():
+                    pass  # entered; their texts are read again by the workers
+                embedded, truncated = embed_on_cluster(store, generation, listener)
+        removed = source.remove_vanished()
+        counts = tally.counts
+        used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
+        tally.refuse_faults_alone(used=used)
+        return tally.report(reading.notes, embedded=embedded, truncated=truncated, removed=removed)
 
 
 def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:
