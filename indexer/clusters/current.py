@@ -55,28 +55,29 @@ class SavedClusters:
 
 def saved_clustering(explored: Explored) -> SavedClusters | None:
     """What was saved with the live generation; None if it was never clustered."""
-    snapshot = explored.snapshot()
-    with explored.store.database.reading() as connection:
-        row = clusterings.of_live(connection, snapshot.collection.id)
-        if row is None:
-            return None
-        every = clusterings.clusters_of(connection, row.id)
-        ids, numbers = clusterings.members(connection, row.id)
-    ids, numbers = living_members(snapshot, ids, numbers)
+    kept = _kept(explored, explored.snapshot())
+    if kept is None:
+        return None
+    row, every, ids, numbers = kept
     parents = {each.number: each.parent for each in every if each.parent is not None}
     return SavedClusters(ids, numbers, _names(every), parents, row)
 
 
-def living_members(
-    snapshot: Snapshot, ids: NDArray[np.int64], numbers: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Members without the passages that were removed since."""
-    there = ids < snapshot.alive.size
-    there[there] = snapshot.alive[ids[there]]
-    return ids[there], numbers[there]
+def _kept(
+    explored: Explored, snapshot: Snapshot
+) -> tuple[ClusteringRow, tuple[ClusterRow, ...], NDArray[np.int64], NDArray[np.int32]] | None:
+    """The live generation's clustering and its members, without passages that were removed since."""
+    with explored.store.database.reading() as connection:
+        row = clusterings.of_live(connection, snapshot.collection.id)
+        if row is None:
+            return None
+        every = tuple(clusterings.clusters_of(connection, row.id))
+        ids, numbers = clusterings.members(connection, row.id)
+    there = snapshot.finds(ids)
+    return row, every, ids[there], numbers[there]
 
 
-def _names(every: list[ClusterRow]) -> dict[int, str]:
+def _names(every: Iterable[ClusterRow]) -> dict[int, str]:
     return {each.number: each.name for each in every}
 
 
@@ -86,14 +87,11 @@ _LONGEST_NAME = 200  # characters
 def current_clustering(explored: Explored) -> Clustering | None:
     """The live generation's clustering; None if it was never clustered."""
     snapshot = explored.snapshot()
-    with explored.store.database.reading() as connection:
-        row = clusterings.of_live(connection, snapshot.collection.id)
-        if row is None:
-            return None
-        every = tuple(clusterings.clusters_of(connection, row.id))
-        ids, numbers = clusterings.members(connection, row.id)
-    ids, numbers = living_members(snapshot, ids, numbers)
-    living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+    kept = _kept(explored, snapshot)
+    if kept is None:
+        return None
+    row, every, ids, numbers = kept
+    living = snapshot.living()
     looked_at = int(np.count_nonzero(living <= row.through))
     members = Members(ids, numbers, np.zeros(0))
     sizes = _sizes(every, numbers)
@@ -230,14 +228,12 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
     snapshot = explored.snapshot()
     with explored.locked(snapshot.collection, "assign to clusters") as store:
         snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
-        with store.database.reading() as connection:
-            row = clusterings.of_live(connection, snapshot.collection.id)
-            if row is None:
-                raise no_clusters(explored.name)
-            lowest = [each.number for each in clusterings.clusters_of(connection, row.id) if each.level == 0]
-            ids, numbers = clusterings.members(connection, row.id)
-        ids, numbers = living_members(snapshot, ids, numbers)
-        living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        kept = _kept(explored, snapshot)
+        if kept is None:
+            raise no_clusters(explored.name)
+        row, every, ids, numbers = kept
+        lowest = [each.number for each in every if each.level == 0]
+        living = snapshot.living()
         newer = living[living > row.through]
         if not newer.size or not ids.size:
             return Assigned(0, int(newer.size))

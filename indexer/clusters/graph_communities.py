@@ -10,6 +10,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters.scores import each_silhouette, of_unit_length, sums
 from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Distinct
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
@@ -18,7 +19,7 @@ __all__ = [
     "NUMBER_CRITERION",
     "RESOLUTIONS",
     "Communities",
-    "Distinct",
+    "DistinctPoints",
     "chosen_number",
     "distinct",
     "graph_communities",
@@ -46,7 +47,7 @@ _COARSE_STEPS = 64  # in a unit: vectors that differ by rounding alone nearly al
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class DistinctPoints:
     """The different vectors among points, in an order that looks random but is the same for the same set."""
 
     points: Points  # (m,) different vectors; their ids are their places
@@ -57,7 +58,7 @@ class Distinct:
         return len(self.points)
 
 
-def distinct(points: Points, seed: int) -> Distinct:
+def distinct(points: Points, seed: int) -> DistinctPoints:
     """Points in the order of a hash of their vectors, so that whatever is computed on them in turn, or on
     the first few as a sample, does not depend on the order in which the passages came.
 
@@ -68,26 +69,17 @@ def distinct(points: Points, seed: int) -> Distinct:
     dimension = points.dimension
     coarse_factors = _odd(generator, min(_COARSE_DIMENSIONS, dimension))
     exact_factors = _odd(generator, dimension)
-    coarse = np.empty(len(points), dtype=np.uint64)
-    exact = np.empty(len(points), dtype=np.uint64)
+    keys = np.empty((len(points), 2), dtype=np.uint64)  # coarse, exact
     for begin, rows in points.blocks(_CONTENT_ORDER_BLOCK):
         end = begin + len(rows)
         rounded = np.rint(rows[:, : coarse_factors.size] * _COARSE_STEPS).astype(np.int64)
-        coarse[begin:end] = _mixed(rounded.view(np.uint64), coarse_factors)
+        keys[begin:end, 0] = _mixed(rounded.view(np.uint64), coarse_factors)
         bits = (np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)).view(np.uint32)  # -0 becomes 0
-        exact[begin:end] = _mixed(bits.astype(np.uint64), exact_factors)
-    order = np.lexsort((exact, coarse))
-    starts = np.ones(order.size, dtype=np.bool_)
-    starts[1:] = (exact[order[1:]] != exact[order[:-1]]) | (coarse[order[1:]] != coarse[order[:-1]])
-    group = np.cumsum(starts) - 1
-    back = np.empty(order.size, dtype=np.int64)
-    back[order] = group
-    vectors = _read(points, order[starts])
-    return Distinct(
-        Points.from_array(np.arange(len(vectors), dtype=np.int64), vectors),
-        np.bincount(group, minlength=len(vectors)).astype(np.int64),
-        back,
-    )
+        keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact_factors)
+    found = Distinct.by(keys)
+    vectors = _read(points, found.first)
+    places = np.arange(len(vectors), dtype=np.int64)
+    return DistinctPoints(Points.from_array(places, vectors), found.copies, found.number)
 
 
 def _odd(generator: np.random.Generator, size: int) -> NDArray[np.uint64]:
@@ -139,7 +131,7 @@ def usual_least_size(passages: int) -> int:
 
 
 def graph_communities(
-    given: Distinct,
+    given: DistinctPoints,
     neighbours: int,
     resolution: float | None = None,
     *,
@@ -173,7 +165,7 @@ def graph_communities(
 
 
 def _resolution(
-    given: Distinct,
+    given: DistinctPoints,
     weights: Any,  # noqa: ANN401 - scipy has no types
     finest: NDArray[np.int32],
     least_size: int,
@@ -234,7 +226,7 @@ def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no 
 NUMBER_CRITERION = "the communities of the neighbour graph of a sample"
 
 
-def chosen_number(given: Distinct, neighbours: int, *, listener: ProgressListener = unheard) -> int:
+def chosen_number(given: DistinctPoints, neighbours: int, *, listener: ProgressListener = unheard) -> int:
     """As many clusters as the neighbour graph of up to 20,000 of the vectors has communities.
 
     Silhouette (rising to the largest number tried) and Calinski-Harabasz (a third of the labels' number, or
@@ -246,5 +238,5 @@ def chosen_number(given: Distinct, neighbours: int, *, listener: ProgressListene
     else:  # the first in the content's order are a random sample
         rows = given.points.rows(np.arange(count))
         places = np.arange(count, dtype=np.int64)
-        sample = Distinct(Points.from_array(places, rows), given.counts[:count], places)
+        sample = DistinctPoints(Points.from_array(places, rows), given.counts[:count], places)
     return int(graph_communities(sample, neighbours, listener=listener).labels.max(initial=-1)) + 1

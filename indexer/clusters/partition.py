@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from nearsay.data.document import JsonValue
 from nearsay.indexer.clusters import graph_communities
 from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions
-from nearsay.indexer.clusters.graph_communities import NUMBER_CRITERION, Distinct, chosen_number, distinct
+from nearsay.indexer.clusters.graph_communities import (
+    NUMBER_CRITERION,
+    DistinctPoints,
+    chosen_number,
+    distinct,
+)
 from nearsay.indexer.clusters.scores import centres, nearest_centre
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_module
@@ -117,7 +122,7 @@ class Fitted(NamedTuple):
 
 
 def kmeans(
-    given: Distinct,
+    given: DistinctPoints,
     clusters: int,
     seed: int,
     *,
@@ -222,7 +227,7 @@ def partition(
 
 
 def _find(
-    given: Distinct, options: ClusterOptions, least_size: int, seed: int, listener: ProgressListener
+    given: DistinctPoints, options: ClusterOptions, least_size: int, seed: int, listener: ProgressListener
 ) -> tuple[NDArray[np.int32], dict[str, JsonValue]]:
     """Labels of the different vectors, (m,), and what they were found with."""
     neighbours = options.neighbours
@@ -238,7 +243,7 @@ def _find(
 
 
 def _number(
-    given: Distinct, options: ClusterOptions, listener: ProgressListener
+    given: DistinctPoints, options: ClusterOptions, listener: ProgressListener
 ) -> tuple[int, dict[str, JsonValue]]:
     """How many clusters are wanted, and what says so."""
     if options.clusters is not None:
@@ -246,7 +251,7 @@ def _number(
     return chosen_number(given, options.neighbours, listener=listener), {"chosen_by": NUMBER_CRITERION}
 
 
-def _numbered(labels: NDArray[np.int32], given: Distinct, least_size: int) -> NDArray[np.int32]:
+def _numbered(labels: NDArray[np.int32], given: DistinctPoints, least_size: int) -> NDArray[np.int32]:
     """The same clusters by falling size, ties by their old numbers; smaller ones are outliers."""
     used, of_used = np.unique(labels, return_inverse=True)
     sizes = np.bincount(of_used, weights=given.counts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.neighbours.graph import ListedProducts
 from nearsay.indexer.neighbours.points import Vectors
-from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, tiles
+from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, set_places, tiles
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ class Closest:
                 self._first_bar(products, error, some, rows, only_after)
             bar = self._bar - error - 2.0**-8 * (products.dtype != torch.float32)
             passing = products >= bar  # lower by what rounding the bar itself may add
-            if passing.device.type == "cpu":
-                flat = np.flatnonzero(passing.numpy().ravel())
-            else:
-                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            flat = set_places(passing)
             if flat.size > (2 * most if only_after else most):  # those before are still among them
                 return None
             number, column = np.divmod(flat, products.shape[1])

@@ -260,17 +260,8 @@ def _shown(
         stand += np.bincount((some @ vectors.T).argmax(axis=1), minlength=len(picks))
     there = [(pick, rows[n], int(s)) for pick, n, s in zip(picks, numbers, stand, strict=True) if n in rows]
     return tuple(
-        DiversePassage(
-            rank=rank,
-            score=pick.score,
-            id=row.document_id,
-            title=row.title,
-            text=row.text,
-            metadata=row.metadata,
-            passage=row.ordinal,
-            relevance=pick.relevance,
-            likeness=pick.likeness,
-            stands_for=stands_for,
+        DiversePassage.of(
+            row, rank, pick.score, relevance=pick.relevance, likeness=pick.likeness, stands_for=stands_for
         )
         for rank, (pick, row, stands_for) in enumerate(there, 1)
     )

@@ -215,16 +215,7 @@ def remote_passages(
     there = [(far, rows[number]) for far in found if (number := int(points.ids[far.place])) in rows]
     there.sort(key=lambda pair: (pair[0].score, pair[1].document_id, pair[1].ordinal))
     return tuple(
-        RemotePassage(
-            rank=rank,
-            score=far.score,
-            id=row.document_id,
-            title=row.title,
-            text=row.text,
-            metadata=row.metadata,
-            passage=row.ordinal,
-            nearest=_nearest(points, far, rows),
-        )
+        RemotePassage.of(row, rank, far.score, nearest=_nearest(points, far, rows))
         for rank, (far, row) in enumerate(there[:count], 1)
     )
 

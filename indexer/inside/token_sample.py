@@ -171,7 +171,7 @@ def drawn_texts(explored: Explored, count: int, seed: int = 0) -> list[str]:
 
 def _passages(explored: Explored, snapshot: Snapshot, seed: int) -> Iterator[tuple[list[int], list[str]]]:
     """The passages that are searched, in an order that the seed draws: some at a time, numbers and texts."""
-    living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+    living = snapshot.living()
     if not living.size:
         raise BadInputError(nothing_there(explored, None))
     order = np.random.default_rng(seed).permutation(living)

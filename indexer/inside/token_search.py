@@ -149,9 +149,7 @@ def search_tokens(
         )
     scores = _cosines(sample, vector.astype(np.float32), by, chosen)
     own = sample.tokens[:, 2] > sample.tokens[:, 1]
-    alive, numbers = explored.snapshot().alive, sample.tokens[:, 0]
-    there = numbers < alive.size
-    there[there] = alive[numbers[there]]
+    there = explored.snapshot().finds(sample.tokens[:, 0])
     scores[~(own & there)] = -np.inf
     best = np.argpartition(-scores, min(k, scores.size - 1))[:k]
     best = best[np.lexsort((best, -scores[best]))]

@@ -41,7 +41,10 @@ class MapPoints:
 
     def among(self, ids: NDArray[np.int64]) -> "MapPoints":
         """Those of the passages `ids` that are here."""
-        kept = np.isin(self.ids, ids, assume_unique=True)
+        return self.where(np.isin(self.ids, ids, assume_unique=True))
+
+    def where(self, kept: NDArray[np.bool_]) -> "MapPoints":
+        """Those at which it is True, (n,)."""
         return MapPoints(self.ids[kept], self.places[kept], self.laid_out[kept])
 
     def joined(self, other: "MapPoints") -> "MapPoints":
@@ -147,7 +150,5 @@ def kept_map(explored: Explored) -> Map | None:
     if row is None:
         return None
     points = MapPoints.from_bytes(row.points, explored.name)
-    there = points.ids < snapshot.alive.size
-    there[there] = snapshot.alive[points.ids[there]]
-    living = MapPoints(points.ids[there], points.places[there], points.laid_out[there])
+    living = points.where(snapshot.finds(points.ids))
     return Map(explored.name, row.generation, living, dict(row.parameters), row.created_at, 0, new=False)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours.points import Points, Vectors
-from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, tiles
+from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, set_places, tiles
 from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import raise_bars
 
 if TYPE_CHECKING:
     import torch
@@ -144,10 +145,7 @@ class KBest:
             bars = torch.from_numpy(self.bars[some] - error).to(products.device)
             passing = products >= _rounded_down(bars, products.dtype)[:, None]
             passing[torch.from_numpy(own), torch.from_numpy(asked[own] - rows.start)] = False
-            if products.device.type == "cpu":
-                flat = np.flatnonzero(passing.numpy().ravel())
-            else:
-                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            flat = set_places(passing)
             if flat.size > most:
                 return None
             number, column = np.divmod(flat, products.shape[1])
@@ -178,13 +176,8 @@ class KBest:
 
     def _prune(self) -> None:
         self._gather()
-        order = np.lexsort((-self._low, self._query))
-        query = self._query[order]
-        bounds = np.searchsorted(query, np.arange(self.queries.size + 1))
-        full = np.flatnonzero(np.diff(bounds) >= self.k)
-        kth = self._low[order[bounds[full] + self.k - 1]]
-        self.bars[full] = np.maximum(self.bars[full], kth)
-        self._take(order[self._high[order] >= self.bars[query]])
+        order = raise_bars(self.bars, self._query, self._low, self.k)
+        self._take(order[self._high[order] >= self.bars[self._query[order]]])
 
     def _decide(self) -> None:
         """Score what is left in float32 and keep the k best of each query."""

@@ -52,7 +52,7 @@ class Points:
     @classmethod
     def of(cls, snapshot: Snapshot, allowed: NDArray[np.int64] | None = None) -> "Points":
         """What a snapshot can find; allowed: rising passage numbers, None = all. Vectors stay on the disk."""
-        ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        ids = snapshot.living()
         if allowed is not None:
             ids = ids[np.isin(ids, allowed, assume_unique=True)]
         return cls(ids, snapshot.vectors, snapshot.vectors.positions(ids))

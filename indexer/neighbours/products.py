@@ -17,7 +17,7 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Distinct", "Products", "cosines_of", "products_at", "tiles"]
+__all__ = ["Distinct", "Products", "cosines_of", "products_at", "set_places", "tiles"]
 
 
 # Copies put aside: which vectors are different, and which passages have each.
@@ -32,7 +32,7 @@ _DIGEST = 16  # bytes: two different vectors of a million share one with a chanc
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The different vectors of some points, in the order of a hash of their bytes."""
+    """The different vectors of some points, in the order of a hash of their content."""
 
     first: NDArray[np.int64]  # (m,) the first place that has each
     number: NDArray[np.int64]  # (n,) which of them each place has
@@ -41,19 +41,23 @@ class Distinct:
 
     @classmethod
     def of(cls, points: Vectors) -> "Distinct":
-        """Read every vector once."""
+        """By a hash of their bytes; reads every vector once."""
         digests = bytearray()
         for _, vectors in points.blocks(_BLOCK):
             rows = np.ascontiguousarray(vectors)
             for row in rows:
                 digests += hashlib.blake2b(row.data, digest_size=_DIGEST).digest()
-        keys = np.frombuffer(bytes(digests), dtype=np.uint64).reshape(-1, 2)
+        return cls.by(np.frombuffer(bytes(digests), dtype=np.uint64).reshape(-1, 2))
+
+    @classmethod
+    def by(cls, keys: NDArray[np.uint64]) -> "Distinct":
+        """In the order of keys (n, 2), which only copies share."""
         members = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: places rise among copies
         ordered = keys[members]
-        new = np.ones(len(points), dtype=np.bool_)
+        new = np.ones(len(keys), dtype=np.bool_)
         new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-        starts = np.append(np.flatnonzero(new), len(points)).astype(np.int64)
-        number = np.empty(len(points), dtype=np.int64)
+        starts = np.append(np.flatnonzero(new), len(keys)).astype(np.int64)
+        number = np.empty(len(keys), dtype=np.int64)
         number[members] = np.cumsum(new) - 1
         return cls(members[starts[:-1]], number, members, starts)
 
@@ -161,6 +165,14 @@ def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int
     for begin in range(0, some.size, height):
         for first in range(rows.start, rows.stop, width):
             yield some[begin : begin + height], slice(first, min(first + width, rows.stop))
+
+
+def set_places(passing: "torch.Tensor") -> NDArray[np.int64]:
+    """Where a matrix of bool is True, rising, as places in its rows one after another."""
+    if passing.device.type == "cpu":
+        return np.flatnonzero(passing.numpy().ravel())
+    found: NDArray[np.int64] = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
+    return found
 
 
 def products_at(

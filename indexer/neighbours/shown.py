@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class ShownPassage:
     text: str  # of the passage
     metadata: Mapping[str, JsonValue]
     passage: int  # 0-based place of the passage in its document
+
+    @classmethod
+    def of(cls, row: PassageRow, rank: int, score: float, **more: Any) -> Self:  # noqa: ANN401
+        """A row of the catalogue as it is shown; more: the fields that a kind of its own has."""
+        return cls(rank, score, row.document_id, row.title, row.text, row.metadata, row.ordinal, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def export_documents(store: Store, collection_id: int, where: Where | None) -> I
 
 def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> Iterator[dict[str, Any]]:
     """A JSON object a passage with its vector: id, passage, title, text, metadata, encoder, vector."""
-    ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+    ids = snapshot.living()
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
         with store.database.reading() as connection:

@@ -9,11 +9,10 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.lexical_rows import POSTGRES_CONFIGURATION, plain_words
-from nearsay.indexer.query.query_words import MOST_WORDS, ROWS, QueryWord
+from nearsay.indexer.query.query_words import MOST_WORDS, ROWS, QueryWord, counts
 
 __all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
 
-_AT_ONCE = 64  # words counted in one statement
 _MEASURED = 1_000  # passages that the average length is taken from: the first
 _MOST_TIMES = 30  # a word is counted up to so often in a passage
 # ts_rank of a single word that stands n times is (1 + 1/4 + … + 1/n²) / (π²/6), and 0 where it does not:
@@ -34,13 +33,8 @@ def passage_counts(
     """About how many passages there are, and how many of them have each word, counted up to `most`."""
     highest = f"SELECT coalesce(max(passage), 0) FROM {table}"  # noqa: S608 - a name of ours
     passages = connection.exec_driver_sql(highest).scalar_one()
-    counts: list[int] = []
     one = f"(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE words @@ {_QUERY} LIMIT {most}) AS hits)"  # noqa: S608
-    for begin in range(0, len(words), _AT_ONCE):
-        some = tuple(words[begin : begin + _AT_ONCE])
-        row = connection.exec_driver_sql(f"SELECT {', '.join([one] * len(some))}", some).one()
-        counts += row
-    return passages, counts
+    return passages, counts(connection, one, words)
 
 
 def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWord]) -> NDArray[np.int64]:

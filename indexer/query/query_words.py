@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-__all__ = ["BUDGET", "MOST_WORDS", "ROWS", "QueryWord", "affordable", "is_damaged", "is_gone"]
+__all__ = ["BUDGET", "MOST_WORDS", "ROWS", "QueryWord", "affordable", "counts", "is_damaged", "is_gone"]
 
 
 _UNDEFINED_TABLE: Final = "42P01"  # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -27,6 +28,7 @@ BUDGET: Final = 30_000
 # Rows of a result that are held at a time. Thousands at once set Python's collector going in every search,
 # and in every sixtieth it went through all objects of the process: 40 to 120 ms.
 ROWS: Final = 100
+_AT_ONCE = 64  # words counted in one statement
 MOST_WORDS: Final = 256  # of a query: the first; more say nothing about what is looked for
 
 
@@ -37,6 +39,15 @@ class QueryWord:
     text: str  # as it stands in the query, in lower case; the database stems it
     passages: int  # that have it, counted up to a limit
     rarity: float  # inverse document frequency
+
+
+def counts(connection: sa.Connection, one: str, words: Sequence[str]) -> list[int]:
+    """What a scalar query with one parameter gives for each of the words, many in a statement."""
+    found: list[int] = []
+    for begin in range(0, len(words), _AT_ONCE):
+        some = tuple(words[begin : begin + _AT_ONCE])
+        found += connection.exec_driver_sql(f"SELECT {', '.join([one] * len(some))}", some).one()
+    return found
 
 
 def affordable(

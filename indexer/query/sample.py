@@ -26,7 +26,7 @@ class Sample:
 
 def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: int, seed: int) -> Sample:
     """Draw so many at random from the passages that are searched; `encoder` made the snapshot's vectors."""
-    living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+    living = snapshot.living()
     generator = np.random.default_rng(seed)
     drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))
     with store.database.reading() as connection:

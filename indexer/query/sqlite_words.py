@@ -11,12 +11,11 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.query.query_words import MOST_WORDS, ROWS, QueryWord
+from nearsay.indexer.query.query_words import MOST_WORDS, ROWS, QueryWord, counts
 
 __all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
 
 _WORD = re.compile(r"[^\W_]+")
-_AT_ONCE = 64  # words counted in one statement
 # The accents that FTS5 drops where they follow a letter, as bits from U+0300 (its `Isdiacritic`); it splits a
 # word at every other one, and so does _WORD.
 _DROPPED_BITS: Final = 0x08029FDF | 0x000361F8 << 32
@@ -37,13 +36,8 @@ def passage_counts(
 ) -> tuple[int, list[int]]:
     """How many passages there are, and how many of them have each word, counted up to `most`."""
     passages = connection.exec_driver_sql(f"SELECT count(*) FROM {table}_docsize").scalar_one()  # noqa: S608
-    counts: list[int] = []
     one = f"(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"  # noqa: S608
-    for begin in range(0, len(words), _AT_ONCE):
-        some = tuple(f'"{word}"' for word in words[begin : begin + _AT_ONCE])
-        row = connection.exec_driver_sql(f"SELECT {', '.join([one] * len(some))}", some).one()
-        counts += row
-    return passages, counts
+    return passages, counts(connection, one, [f'"{word}"' for word in words])
 
 
 def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWord]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters import graph_communities as graph_communities_module
 from nearsay.indexer.clusters.graph_communities import (
     RESOLUTIONS,
-    Distinct,
+    DistinctPoints,
     chosen_number,
     distinct,
     graph_communities,
@@ -32,7 +32,7 @@ def _given(vectors):
     return distinct(Points.from_array(np.arange(len(vectors), dtype=np.int64), vectors), 3)
 
 
-def _rows(found: Distinct):
+def _rows(found: DistinctPoints):
     return found.points.rows(np.arange(len(found)))
 
 
