@@ -129,7 +129,7 @@ def watch_run(
 ) -> None:
     """Show a run: title, state, progress, the last lines of its log, cancel; when it has ended, how.
 
-    Polls once a second while the run is at work, and runs the whole page again when it ends, so that its
+    Polls twice a second while the run is at work, and runs the whole page again when it ends, so that its
     results appear. Results have to be read after the run was: then a page that lacks them is run again.
 
     run:     as the rest of the page takes it; one that was at work then is shown so, even if it has ended
@@ -156,7 +156,7 @@ def watch_run(
                 st.code(visible(run.command), language="bash", wrap_lines=True)
 
 
-@st.fragment(run_every=1.0)
+@st.fragment(run_every=0.5)
 def _at_work(visit: Visit, number: int, place: str, log: int) -> None:
     with telling_errors():
         try:

@@ -3,7 +3,8 @@
 Whole processes over the sample corpus, one after another in turn, so that a busy moment meets all of them:
 the searches of `nearsay`, its lists, and beside them what importing torch and sentence-transformers alone
 takes on this machine. Seconds of the wall and of the processors, and the most memory, each a median with its
-spread. The first round is not counted: it writes Python's bytecode and fills the disk's cache.
+spread. The first round is not counted: it writes Python's bytecode and fills the disk's cache. Then what
+`make demo` runs, `nearsay demo` with no library, until its first result is printed.
 
     python tests/benchmarks/cold_start.py [--rounds 7] [--out FILE.json]
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 QUESTION = "hungry animals in winter"
 NEARSAY = [sys.executable, "-m", "nearsay.app.cli"]
+DEMO = "demo, to its first result"
 PEERS = {
     "import torch": [sys.executable, "-c", "import torch"],
     "import sentence_transformers": [sys.executable, "-c", "import sentence_transformers"],
@@ -60,6 +62,29 @@ def measured(command: list[str], environment: dict[str, str]) -> dict[str, float
     }
 
 
+def demonstrated(environment: dict[str, str]) -> dict[str, float]:
+    """Run the demo in a new folder: seconds until its first result is printed, and the most memory in MB."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*NEARSAY, "demo", "--library", folder]
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
+        )
+        assert process.stdout is not None
+        seconds = next(
+            (time.perf_counter() - begun for line in process.stdout if line.lstrip().startswith("1. ")), None
+        )
+        process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+    if status != 0 or seconds is None:
+        raise SystemExit(f"{' '.join(command)} ended with {status}")
+    return {
+        "seconds": seconds,
+        "processor_seconds": usage.ru_utime + usage.ru_stime,
+        "megabytes": usage.ru_maxrss / 1000,
+    }
+
+
 def summary(runs: list[dict[str, float]]) -> dict[str, list[float]]:
     """Least, median and most of each figure."""
     return {
@@ -85,6 +110,7 @@ def main() -> None:
                 found = measured(command, environment)
                 if turn:
                     runs[name].append(found)
+    runs[DEMO] = [demonstrated(environment) for _ in range(3)]
     figures = {name: summary(found) for name, found in runs.items()}
     for name, found in figures.items():
         seconds, processor, memory = (found[key] for key in ("seconds", "processor_seconds", "megabytes"))

@@ -4,7 +4,8 @@ Over a library that is there already, in headless Chromium on the same machine: 
 to the first page (its heading is drawn), from a question typed there at once to its first result, and to all
 of them shaded; from a question to its first result, in the same session with the encoder loaded, and to all
 of them shaded; and from the address to the page for every page. The first look at each, which opens what it
-needs, is told by itself.
+needs, is told by itself. Over a library with one sentence: from the press that adds a file of two lines to
+"can be searched".
 
     python tests/benchmarks/page.py --library FOLDER --collection NAME [--rounds 5] [--query WORDS …]
         [--only-start] [--out FILE.json]
@@ -22,6 +23,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -36,6 +38,8 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
+
+from nearsay.indexer import Library
 
 QUERIES = (
     "how to tell whether two sentences mean the same",
@@ -169,6 +173,53 @@ def measured(library: Path, collection: str, rounds: int, queries: Sequence[str]
     return found
 
 
+OFFERED = """
+const every = [...document.querySelectorAll('button')]
+const found = every.find(each => !each.disabled && each.innerText.includes(arguments[0]))
+return found
+"""
+ADDS = OFFERED.replace("return found", "found?.click(); return Boolean(found)")
+FIELD = "return !!document.querySelector('input[type=file]')"
+SAID = "return document.querySelector('[data-testid=stMain]')?.innerText.includes(arguments[0])"
+
+
+def small(folder: Path) -> Path:
+    """A library with one sentence in it."""
+    with Library.open(folder / "library") as library:
+        library.collection("first").add_rows([{"text": "A dog sleeps below the roof."}])
+        return Path(library.store.folder)
+
+
+def additions(rounds: int) -> dict[str, list[float]]:
+    """Seconds from the press that adds a small file to its being searchable, each to a new collection."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder, served(small(Path(folder))) as (printed, _):
+        browser = chromium()
+        try:
+            browser.get(printed)
+            until(browser, HEADING)
+            for number in range(rounds):
+                file = Path(folder) / f"notes{number}.txt"
+                file.write_text(f"A cat sleeps on roof {number}.\nThe committee approved budget {number}.\n")
+                browser.get(f"{printed.partition('/?')[0]}/collections?see=Add")
+                until(browser, IDLE)
+                until(browser, FIELD)
+                browser.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys(str(file))
+                until(browser, SAID, "as they would be added")
+                until(browser, IDLE)
+                name = browser.find_element(By.CSS_SELECTOR, "input[aria-label='Name of the new collection']")
+                name.send_keys(f"notes{number}", Keys.ENTER)
+                until(browser, OFFERED, f"Add notes{number}.txt to notes{number}")
+                until(browser, IDLE)
+                begun = time.perf_counter()
+                until(browser, ADDS, f"Add notes{number}.txt to notes{number}")
+                until(browser, SAID, f"notes{number} can be searched")
+                found.append(time.perf_counter() - begun)
+        finally:
+            browser.quit()
+    return {"adding a small file, from the press": found}
+
+
 def summed(found: list[float]) -> dict[str, Any]:
     figures = {"median": statistics.median(found), "least": min(found), "most": max(found)}
     return {name: round(value, 3) for name, value in figures.items()}
@@ -188,6 +239,7 @@ def main() -> None:
     queries = chosen.query or QUERIES
     seconds = first_looks(chosen.library, chosen.collection, chosen.rounds, queries[0])
     if not chosen.only_start:
+        seconds |= additions(chosen.rounds)
         seconds |= measured(chosen.library, chosen.collection, chosen.rounds, queries)
     result = {
         "question": "seconds that somebody at the browser waits",

@@ -493,6 +493,7 @@ _STARTS = {
     "search --mode lexical": "`nearsay search --mode lexical`",
     "similar": "`nearsay similar`",
     "collections list": "`nearsay collections list`",
+    "demo, to its first result": "`nearsay demo` with no library, to its first result",
     "import torch": "`python -c 'import torch'`",
     "import sentence_transformers": "`python -c 'import sentence_transformers'`",
 }
