@@ -1,7 +1,9 @@
 """What every test may use."""
 
 import importlib.util
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from nearsay.indexer import Library
 
 settings.register_profile("nearsay", deadline=None)  # how long an example takes decides nothing
 settings.load_profile("nearsay")
+
+_OF_USER = tempfile.TemporaryDirectory(prefix="nearsay-tests-")  # whose own configuration decides no test
+os.environ["XDG_CONFIG_HOME"] = _OF_USER.name
 
 Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
 

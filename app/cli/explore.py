@@ -271,11 +271,11 @@ def map_(
 @collection_argument
 @where_option
 @click.option("--port", type=int, help="Port to listen on.", show_default="8501, or the next free one")
-@click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @library_options
 @device_option
 def atlas(
-    collection: str, *, where: str | None, port: int | None, no_open: bool, **place: Unpack[Place]
+    collection: str, *, where: str | None, port: int | None, no_browser: bool, **place: Unpack[Place]
 ) -> None:
     """Open the map of COLLECTION in Embedding Atlas and filter it on linked charts of the metadata.
 
@@ -304,7 +304,7 @@ def atlas(
         write_drawing(drawn, Path(folder, "map.parquet"))
         arguments = _atlas_arguments(drawn, Path(folder), port)
         click.echo(f"Embedding Atlas is at http://127.0.0.1:{port} (Ctrl-C ends it)")
-        Thread(target=_once_served, args=(port, folder, not no_open), daemon=True).start()
+        Thread(target=_once_served, args=(port, folder, not no_browser), daemon=True).start()
         # Without what it prints: passages as they are, control characters and all.
         with suppress(KeyboardInterrupt), redirect_stdout(io.StringIO()):
             embedding_atlas(arguments, standalone_mode=False)

@@ -110,7 +110,7 @@ def atlas(*arguments: str) -> Result:
 
 
 @pytest.mark.usefixtures("pets")
-@pytest.mark.parametrize("arguments", [(), ("--no-open",)])
+@pytest.mark.parametrize("arguments", [(), ("--no-browser",)])
 def test_embedding_atlas_is_given_columns_that_the_map_has_and_a_server_of_this_machine(
     port: int, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:

@@ -30,7 +30,7 @@ from nearsay.training.encoder.weights import StoredTensor
 __all__ = ["LightModel"]
 
 _OPERATORS = 23  # the version of ONNX's operators: the first with attention
-_MOST_THREADS = 4  # more gain nothing for a question
+_MOST_THREADS = 4  # of a question, whose products are small
 _FORMAT = 11  # the version of the file format that has them
 _AXIS = helper.make_tensor("first", TensorProto.INT64, [1], [0])
 _FORMATS = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16, "BF16": TensorProto.BFLOAT16}
