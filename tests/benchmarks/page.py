@@ -237,6 +237,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     queries = chosen.query or QUERIES
+    with Library.open(chosen.library) as library:
+        passages = library.collection(chosen.collection).overview().passages
     seconds = first_looks(chosen.library, chosen.collection, chosen.rounds, queries[0])
     if not chosen.only_start:
         seconds |= additions(chosen.rounds)
@@ -245,6 +247,7 @@ def main() -> None:
         "question": "seconds that somebody at the browser waits",
         "commit": commit(),
         "machine": machine() | {"streamlit": version("streamlit")},
+        "passages": passages,
         "rounds": chosen.rounds,
         "load": [round(value, 2) for value in os.getloadavg()],
         "seconds": {name: summed(found) for name, found in seconds.items()},
