@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Runs"]
 
-# Work on collections, mostly short; trainings and evaluations take all the memory there is.
 _MOST = 2**63 - 1  # what the catalogue counts to
 
 

@@ -122,7 +122,15 @@ def main() -> None:
         # Not before: it imports torch, and a process's most memory counts what its parent had when it began.
         from machine import commit, machine
 
-        packages = ("torch", "sentence-transformers", "transformers", "numpy", "tokenizers", "sqlalchemy")
+        packages = (
+            "torch",
+            "sentence-transformers",
+            "transformers",
+            "numpy",
+            "onnxruntime",
+            "tokenizers",
+            "sqlalchemy",
+        )
         report = {
             "commit": commit(),
             "machine": machine(),

@@ -7,7 +7,7 @@ also in bfloat16), and by OpenVINO's own runtime on models compiled for fixed sh
 of its own and they work one at a time. The texts are cut into slices; every engine encodes every slice,
 beginning with the next engine each time. Quality beside speed: cosine of every vector to
 sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs. A question alone goes the
-way of a search, which for nearsay is the light runtime in float32 on one core.
+way of a search, which for nearsay is the light runtime in float32, on both cores here.
 
 The ONNX and OpenVINO backends may need other versions of packages than nearsay runs with, so they can be
 given a Python of their own, for instance

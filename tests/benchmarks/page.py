@@ -149,6 +149,8 @@ def measured(library: Path, collection: str, rounds: int, queries: Sequence[str]
         address = printed.partition("/?")[0]
         browser = chromium()
         try:
+            browser.get(printed)  # with its token
+            until(browser, HEADING)
             for number in range(rounds + 1):  # the first opens everything, and is told by itself
                 for place, query in enumerate(queries):
                     first = "" if number else "the first " if not place else "others at first: "

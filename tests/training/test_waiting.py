@@ -51,7 +51,9 @@ def said(
 def test_every_way_in_sets_it_before_a_library_with_an_openmp_of_its_own_is_loaded(
     entry: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "texts.txt").write_text("the cat sat\n", "utf-8")
+    # So many that torch encodes them.
+    lines = (f"the cat sat on mat {number} and the dog beside it\n" for number in range(2_000))
+    (tmp_path / "texts.txt").write_text("".join(lines), "utf-8")
     library, policy = said(AT_FIRST_USE + entry, tmp_path).stdout.split()
     assert library
     assert policy == "PASSIVE"

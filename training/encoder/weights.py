@@ -43,6 +43,9 @@ def combined_sha256(hashes: Mapping[str, str]) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
+_FORMATS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
     """Where a safetensors file holds a tensor; https://github.com/huggingface/safetensors#format."""
@@ -53,16 +56,15 @@ class StoredTensor:
     start: int  # bytes from the file's beginning
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """How many the file holds of it; raises UnsupportedEncoderError for a format that is not known."""
         return math.prod(self.shape) * self._format.itemsize
 
     @property
     def _format(self) -> np.dtype[Any]:
-        formats = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-        if self.dtype not in formats:
+        if self.dtype not in _FORMATS:
             raise UnsupportedEncoderError(f"its weights are stored as {self.dtype}")
-        return np.dtype(formats[self.dtype])
+        return np.dtype(_FORMATS[self.dtype])
 
     def read(self) -> NDArray[np.float32]:
         """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
@@ -81,15 +83,20 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
         with file.open("rb") as stream:
             length, size = int.from_bytes(stream.read(8), "little"), file.stat().st_size
             try:
-                header = json.loads(stream.read(min(length, size)))
-            except ValueError as error:
+                header: dict[str, Any] = json.loads(stream.read(min(length, size)))
+                header.pop("__metadata__", None)
+                entries = [
+                    (name, entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
+                    for name, entry in header.items()
+                ]
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
-        header.pop("__metadata__", None)
-        for name, entry in header.items():
-            begin, end = (8 + length + offset for offset in entry["data_offsets"])
-            if end > size:
+        for name, dtype, shape, begin, end in entries:
+            if 8 + length + end > size:
                 raise UnsupportedEncoderError(f"{file.name} ends too early")
-            found[name] = StoredTensor(file, entry["dtype"], tuple(entry["shape"]), begin)
+            found[name] = StoredTensor(file, dtype, shape, 8 + length + begin)
+            if dtype in _FORMATS and found[name].nbytes != end - begin:
+                raise UnsupportedEncoderError(f"{name} in {file.name} has another size than its shape")
     return found
 
 

@@ -1,6 +1,7 @@
 """The encoder that a search opens: few texts by ONNX Runtime at once, a corpus by torch when there is one."""
 
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -34,8 +35,11 @@ __all__ = ["LightEncoder", "open_encoder", "reason_for_torch"]
 logger = logging.getLogger("nearsay")
 
 _MOST_TOKENS = 4096  # of questions together, or of a page of hits; for more, torch is worth its import
-_MOST_OF_PASSAGES = 16_384  # tokens to be stored: importing torch takes as long as these do here
-_CHARACTERS = 16  # a token rarely has as many: a longer text need not be tokenized to be known as long
+# Tokens of passages to be stored: of the bundled encoder they take about as long as importing torch does. Of
+# a larger one they are fewer, in proportion to its layers' weights.
+_MOST_OF_PASSAGES = 16_384
+_BUNDLED_SIZE = 6 * 384**2  # layers times the square of their width
+_CHARACTERS = 16  # rarely has a token as many: a longer text is known to be long before it is tokenized
 
 
 def open_encoder(
@@ -63,7 +67,7 @@ def reason_for_torch(folder: EncoderFolder, *, device: str | None, precision: st
     wish = _wish_for_torch(device, precision)
     if wish is None:
         try:
-            read_plain_encoder(folder)
+            LightModel(read_plain_encoder(folder))
         except UnsupportedEncoderError as reason:
             return str(reason)
     return wish
@@ -109,6 +113,10 @@ class LightEncoder(OpenedEncoder):
         self._loading = threading.Lock()
         self._loaded: Encoder | None = None
         self._passage_tokens = 0  # that were encoded here
+        transformer = plain.transformer
+        size = transformer.depth * transformer.width**2 if transformer else 0
+        most = _MOST_OF_PASSAGES * _BUNDLED_SIZE // max(size, _BUNDLED_SIZE)
+        self._most_of_passages = 0 if _has_gpu(device) else most
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
@@ -179,7 +187,9 @@ class LightEncoder(OpenedEncoder):
         """The tokenized texts when they are few enough to be encoded here."""
         if self._looks_up and texts:
             return self._tokens.window(texts, self._prompts[kind])
-        if not 0 < len(texts) <= most or sum(map(len, set(texts))) > most * _CHARACTERS:
+        longest = self._plain.limit * _CHARACTERS
+        characters = sum(min(len(text), longest) for text in set(texts))
+        if not 0 < len(texts) <= most or characters > most * _CHARACTERS:
             return None
         window = self._tokens.window(texts, self._prompts[kind])
         least = 0 if self._plain.include_prompt else self._prompt_lengths[kind]
@@ -191,7 +201,7 @@ class LightEncoder(OpenedEncoder):
         """As `_few`, for texts to be stored, of which there may have been others."""
         if self._loaded is not None and not self._looks_up:
             return None
-        window = self._few(texts, TextKind.PASSAGE, _MOST_OF_PASSAGES - self._passage_tokens)
+        window = self._few(texts, TextKind.PASSAGE, self._most_of_passages - self._passage_tokens)
         if window is not None:
             self._passage_tokens += _count(window)
         return window
@@ -201,6 +211,11 @@ class LightEncoder(OpenedEncoder):
         return EncodedWindow(
             checked_vectors(vectors, window.texts, self.name)[window.positions], window.truncated
         )
+
+
+def _has_gpu(device: str | None) -> bool:
+    """Whether torch may find a GPU for passages, as far as can be seen without it."""
+    return device != "cpu" and (sys.platform != "linux" or Path("/dev/nvidiactl").exists())
 
 
 def _count(window: TokenizedWindow) -> int:

@@ -423,8 +423,8 @@ def test_passages_and_many_questions_go_by_torch(make_folder) -> None:
 def test_few_passages_are_stored_without_torch_and_more_by_it(
     make_folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    light, full = both(make_folder())
     monkeypatch.setattr(light_encoder, "_MOST_OF_PASSAGES", 100)  # TEXTS have 47 tokens
+    light, full = both(make_folder())
     expected = full.encode(TEXTS)
     assert np.abs(light.encode(TEXTS) - expected).max() < 1e-5
     windows = light.stream(iter([TEXTS, TEXTS]))
@@ -451,6 +451,56 @@ def test_weights_that_end_too_early_are_not_run(make_folder) -> None:
     weights.write_bytes(weights.read_bytes()[:-10])
     with pytest.raises(UnsupportedEncoderError, match="ends too early"):
         read_plain_encoder(EncoderFolder(weights.parent))
+
+
+@pytest.mark.parametrize("what", ["a format", "heads", "a shape", "no header"])
+def test_what_onnx_runtime_does_not_run_is_left_to_torch_and_the_doctor_says_so(
+    what: str, make_folder
+) -> None:
+    folder = make_folder()
+    weights = load_file(folder / "model.safetensors")
+    name = "encoder.layer.0.output.dense.weight"
+    match what:
+        case "a format":
+            save_file({**weights, name: weights[name].to(torch.int8)}, folder / "model.safetensors")
+        case "heads":
+            changed(folder / "config.json", num_attention_heads=5)
+        case "a shape":
+            save_file({**weights, name: weights[name].T.contiguous()}, folder / "model.safetensors")
+        case "no header":
+            (folder / "model.safetensors").write_bytes((3).to_bytes(8, "little") + b"[1]")
+    with pytest.raises(UnsupportedEncoderError):
+        LightEncoder(find_encoder(folder))
+    assert reason_for_torch(EncoderFolder(folder), device="cpu", precision="float32") is not None
+
+
+def test_weights_in_several_folders_are_left_to_torch(make_folder) -> None:
+    folder = make_folder()
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(weights)
+    for part, some in enumerate((names[: len(names) // 2], names[len(names) // 2 :]), 1):
+        (folder / f"part{part}").mkdir()
+        file = folder / f"part{part}" / "stored"
+        save_file({name: weights[name] for name in some}, file, metadata={"format": "pt"})
+        (folder / f"model-0000{part}-of-00002.safetensors").symlink_to(file)
+    with pytest.raises(UnsupportedEncoderError, match="part2"):
+        LightEncoder(find_encoder(folder))
+
+
+def test_a_long_question_is_encoded_here_as_it_is_cut(make_folder) -> None:
+    light, _ = both(make_folder())
+    assert light.encode(["the cat sat " * 6_000], kind=TextKind.QUERY).shape == (1, 32)
+    assert light._loaded is None
+
+
+def test_a_larger_encoder_stores_fewer_passages_without_torch(
+    folder_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light = open_encoder(folder_of("bert"), device="cpu")
+    monkeypatch.setattr(light_encoder, "_BUNDLED_SIZE", 2 * 32**2 // 4)  # a quarter of this encoder's
+    assert isinstance(light, LightEncoder)
+    assert LightEncoder(light._source)._most_of_passages == light._most_of_passages // 4
 
 
 def test_weights_behind_links_are_read_as_a_hub_stores_them(make_folder) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import RunKind, Runs, worker
+from nearsay.app.runs import RunKind, Runs, process
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -20,7 +20,7 @@ _IN_VIEW = """(() => {
 def test_a_collection_is_shown_as_soon_as_it_is_made(
     settings: Settings, visitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr(process, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
     with Library.open(settings.library, device="cpu") as library:
         run = Runs(library).start(RunKind.OTHER, ["collections", "list"], title="Something long")
         try:
