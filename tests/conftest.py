@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import atexit
 import importlib.util
 import os
 import sys
@@ -16,6 +17,7 @@ settings.register_profile("nearsay", deadline=None)  # how long an example takes
 settings.load_profile("nearsay")
 
 _OF_USER = tempfile.TemporaryDirectory(prefix="nearsay-tests-")  # whose own configuration decides no test
+atexit.register(_OF_USER.cleanup)
 os.environ["XDG_CONFIG_HOME"] = _OF_USER.name
 
 Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
