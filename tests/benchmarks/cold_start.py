@@ -4,7 +4,8 @@ Whole processes over the sample corpus, one after another in turn, so that a bus
 the searches of `nearsay`, its lists, and beside them what importing torch and sentence-transformers alone
 takes on this machine. Seconds of the wall and of the processors, and the most memory, each a median with its
 spread. The first round is not counted: it writes Python's bytecode and fills the disk's cache. Then what
-`make demo` runs, `nearsay demo` with no library, until its first result is printed.
+`make demo` runs, `nearsay demo` with no library, until its first result is printed, three times; its files
+have been read and compiled by then.
 
     python tests/benchmarks/cold_start.py [--rounds 7] [--out FILE.json]
 """
