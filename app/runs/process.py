@@ -20,7 +20,7 @@ CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 
 
 def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
-    """Start the process of a run, `nearsay.app.cli.child`, in a session of its own; its number.
+    """Start the process of a run, `nearsay.app.cli.child`, in a session of its own; its process id.
 
     lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
     database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments

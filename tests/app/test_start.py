@@ -86,6 +86,7 @@ def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path
     file = tmp_path / "notes.txt"
     file.write_text("A cat sleeps on the warm roof.\nThe committee approved the budget.\n")
     command = ["documents", "add", "notes", str(file), "--library", str(tmp_path / "library")]
+    command += ["--device", "cpu"]  # passages go to a GPU by torch
     script = (
         "import sys\n"
         "from nearsay.app.cli import main\n"

@@ -83,10 +83,10 @@ class LightEncoder(OpenedEncoder):
     """Encodes few texts in float32 by ONNX Runtime, and loads `Encoder` for whatever is more.
 
     Up to 4,096 tokens of questions run here, whatever is loaded already: a question has one vector. More of
-    them run by torch in its precision. Passages run here until 16,384 tokens of them were asked for, and what
-    an explanation wants, shares of words and passages given to `encode_window`, until torch is there. A
-    static encoder, which only looks tokens up and averages them, needs torch for nothing. Threads may share
-    it.
+    them run by torch in its precision. Passages run here until they come to 16,384 tokens, fewer for an
+    encoder larger than the bundled one and none where there may be a GPU. What an explanation wants, shares
+    of words and passages given to `encode_window`, runs here until torch is there. A static encoder, which
+    only looks tokens up and averages them, needs torch for nothing. Threads may share it.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:

@@ -500,7 +500,8 @@ def test_a_larger_encoder_stores_fewer_passages_without_torch(
     light = open_encoder(folder_of("bert"), device="cpu")
     monkeypatch.setattr(light_encoder, "_BUNDLED_SIZE", 2 * 32**2 // 4)  # a quarter of this encoder's
     assert isinstance(light, LightEncoder)
-    assert LightEncoder(light._source)._most_of_passages == light._most_of_passages // 4
+    larger = LightEncoder(light._source, device="cpu")
+    assert larger._most_of_passages == light._most_of_passages // 4
 
 
 def test_weights_behind_links_are_read_as_a_hub_stores_them(make_folder) -> None:
