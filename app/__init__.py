@@ -3,5 +3,4 @@
 from typing import Final
 
 # What one room of this package keeps in the meta of a click context for another.
-CONFIG: Final = "nearsay.config"  # the file that gives options their defaults
 ONLY_CHECKED: Final = "nearsay.only_checked"  # set where arguments are only looked at: no library is open

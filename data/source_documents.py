@@ -32,7 +32,7 @@ _SAMPLE_CHARACTERS: Final = 200_000
 # Lines are cut by editors and mail programs at 60 to 100 columns; a longer line is a paragraph by itself.
 _WIDEST: Final = 130
 _NARROWEST: Final = 30
-_LEAST_PAIRS: Final = 3  # of lines that follow each other within a block: of fewer nothing can be told
+_LEAST_PAIRS: Final = 3  # of lines that follow each other within a block: of fewer nothing is certain
 # How many of them were ended because the next word did not fit, and how many go on in lower case. A program
 # fills nearly every line, and German nouns begin many; people who wrap by hand leave a third of them short.
 _FULL_AND_LOWER: Final = ((0.8, 0.25), (0.5, 0.6))
@@ -53,17 +53,18 @@ def take_sample(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
     return taken
 
 
-def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool:
-    """Say whether lines are ends of a margin, not of what is said.
+def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool | None:
+    """Say whether lines are ends of a margin, not of what is said; None where they only seem so.
 
     They are when blank lines separate blocks in which most lines were ended only because the next
     word would have passed the margin (the width that nine in ten stay within), many in mid-sentence. Lines
-    that stand alone (a sentence, a title, a record each) end anywhere, and records have no blank lines.
+    that stand alone (a sentence, a title, a record each) end anywhere, and records have no blank lines: a
+    single block, like one of a few lines, is only suspected.
     """
     lines = [item[1].strip() for item in sample if not isinstance(item, Fault)]
     blocks = [list(block) for filled, block in groupby(lines, bool) if filled]
     pairs = [pair for block in blocks for pair in pairwise(block)]
-    if len(blocks) < 2 or len(pairs) < _LEAST_PAIRS:
+    if not pairs:
         return False
     widths = sorted(len(line) for line, _ in pairs)
     margin = widths[min(len(widths) - 1, len(widths) * 9 // 10)]
@@ -77,7 +78,11 @@ def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool:
         full >= filled * len(pairs) and lower >= lower_case * len(cased)
         for filled, lower_case in _FULL_AND_LOWER
     )
-    return is_filled and in_sentence >= _MID_SENTENCE * len(pairs)
+    if not is_filled or in_sentence < _MID_SENTENCE * len(pairs):
+        return False
+    if len(blocks) > 1 and len(pairs) >= _LEAST_PAIRS:
+        return True
+    return None if 2 * lower > len(pairs) else False
 
 
 def _ends_sentence(line: str) -> bool:
@@ -207,7 +212,14 @@ class SourceDocuments:
         if split is Split.AUTO and PurePath(source.name.lower().removesuffix(".gz")).suffix != ".log":
             sample = take_sample(lines)
             lines = chain(sample, lines)
-            if is_hard_wrapped(sample):
+            wrapped = is_hard_wrapped(sample)
+            if wrapped is None:
+                self._note_once(
+                    Split.LINES,
+                    f"{source.name}: each line is taken by itself, though lines look hard-wrapped "
+                    "(--split paragraphs joins them, --split file takes the whole file)",
+                )
+            elif wrapped:
                 self._note_once(
                     Split.PARAGRAPHS,
                     f"{source.name}: read as paragraphs: lines are hard-wrapped (--split lines takes each "

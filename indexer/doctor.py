@@ -265,6 +265,7 @@ def _agreement(
     due = in_sql[ranges.covered(has_vector, in_sql)]
     lacking = np.setdiff1d(due, vectors.ids).size
     unexplained = np.setdiff1d(np.setdiff1d(vectors.ids, in_sql), removed).size
+    left = np.intersect1d(vectors.ids, removed).size
     waiting = in_sql.size - due.size
     twice = len(vectors) - np.unique(vectors.ids).size
     beyond = np.intersect1d(np.setdiff1d(in_sql, due), vectors.ids).size
@@ -273,6 +274,7 @@ def _agreement(
         f"{counted(len(vectors.segments), 'segment')}, "
         f"hashes agree; {waiting:,} wait, {lacking} lack a vector, {unexplained} vectors of no passage"
     )
+    detail += f", {left:,} of removed passages (nearsay index compact {name})" if left else ""
     detail += f", {twice:,} vectors twice" if twice else ""
     detail += f", {beyond:,} have a vector though they wait" if beyond else ""
     sound = rising and lacking == 0 and unexplained == 0 and beyond == 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -319,7 +320,7 @@ def _print_document(document: "StoredDocument") -> None:
     click.echo(f"\n{visible(document.text)}")
 
 
-@documents.command()
+@documents.command(context_settings={"allow_extra_args": True})  # which are answered with --id and --where
 @collection_argument
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Id of a document to remove. Can be repeated.")
 @where_option
@@ -344,6 +345,12 @@ def remove(
         nearsay documents remove papers --where "year < 1990" --dry-run
         nearsay documents remove papers --where "year < 1990" --yes
     """
+    if others := click.get_current_context().args:
+        of_file = "source contains '{}'".format(others[0].replace("'", "''"))
+        raise click.UsageError(
+            f"say what {others[0]!r} is: --id {shlex.quote(others[0])} removes the document of that id, and "
+            f'--where "{of_file}" those of a file'
+        )
     if not (ids or where):
         raise click.UsageError("name what to remove: by --id, --where or both")
     with open_library(place) as library:

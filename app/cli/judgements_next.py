@@ -147,8 +147,8 @@ def log(
         nearsay judgements log notes --on
         nearsay judgements next notes --from-log 50
     """
-    if (dry_run or yes) and on is not False:
-        raise click.UsageError("--dry-run and --yes are for --off, which deletes the searches: add --off")
+    if dry_run and on is not False:
+        raise click.UsageError("--dry-run is for --off, which alone deletes: add --off")
     with open_library(place) as library:
         target = library.collection(collection)
         searches = target.judgements.searches

@@ -13,7 +13,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from nearsay.app import CONFIG
 from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
 from nearsay.app.cli.collections import collections
@@ -35,6 +34,8 @@ from nearsay.data.errors import NearsayError
 
 __all__ = ["main"]
 
+_CONFIG = "nearsay.config"  # the file that gives options their defaults
+
 
 class _Root(CommandGroup):
     """Turns what a user can mend into one line and exit status 1."""
@@ -46,7 +47,7 @@ class _Root(CommandGroup):
             if error.ctx and error.param and error.param.name:
                 source = error.ctx.get_parameter_source(error.param.name)
                 if source is ParameterSource.DEFAULT_MAP:
-                    said = f"{error.message} It stands in {visible(ctx.meta[CONFIG])}: correct it there."
+                    said = f"{error.message} It stands in {visible(ctx.meta[_CONFIG])}: correct it there."
                     raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
             raise
         except NearsayError as error:
@@ -73,7 +74,7 @@ def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> No
     except (OSError, ValueError) as error:  # of TOML and of UTF-8, too
         said = visible(f"{file}: {error}. Correct it, or name another file by --config")
         raise click.ClickException(said) from error
-    ctx.meta[CONFIG] = str(file.absolute())
+    ctx.meta[_CONFIG] = str(file.absolute())
 
 
 def _defaults(

@@ -308,7 +308,6 @@ def _settings(values: Mapping[str, int]) -> str:
 
 
 _SHOWN = 400  # characters of a passage
-_NAMED = 8  # words whose shares are written out
 _BACKGROUNDS = (230, 229, 228, 227, 226)  # of xterm's 256 colours: pale to strong yellow
 _AGAINST = 224  # pale red: the word pulls the passage away from the query
 _INK = 16  # black, on all of these
@@ -348,13 +347,11 @@ def explanation_lines(
 
 def _sum(explanation: "Explanation") -> str:
     """The score as a sum, largest words first."""
-    shares = (*explanation.title, *explanation.words)
-    words = sorted((one for one in shares if any(map(str.isalnum, one.text))), key=lambda one: -one.share)
-    named = words[:_NAMED]
-    parts = [f"{one.text} {one.share:+.3f}" for one in named]
-    if len(shares) > len(named):
-        others = sum(one.share for one in shares) - sum(one.share for one in named)
-        parts.append(f"other words {others:+.3f}")
+    named = dict(explanation.strongest_words())
+    parts = [f"{word} {share:+.3f}" for word, share in named.items()]
+    words = (*explanation.title, *explanation.words)
+    if others := [one.share for one in words if one.text.casefold() not in named]:
+        parts.append(f"other words {sum(others):+.3f}")
     parts.append(f"rest {explanation.rest:+.3f}")
     if abs(explanation.rounding) >= _ROUNDING:
         parts.append(f"rounding {explanation.rounding:+.3f}")

@@ -19,6 +19,7 @@ __all__ = ["CheckedCommand", "background_arguments", "checked", "options_of", "s
 
 _NOT_RUNS = {"jobs", "ui"}  # a page and the care for runs are no runs
 _COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
+_PLACE: Final = ("library", "database")
 _HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a run is about
 _HELP = {"-h", "--help", "--version"}
 
@@ -68,12 +69,12 @@ def checked(
     shown = " ".join(["nearsay", *named.path])  # and no more: an option may hold a password
     if "-" in named.rest:
         raise BadInputError(f"{shown}: a run reads no standard input. Write it to a file, and name that")
-    for option in ("library", "database"):
+    for option in _PLACE:
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise BadInputError(
                 f"{shown}: a run works in the library that it is started in. Leave --{option} away"
             )
-    added: list[str] = []
+    added = _of_file(context)
     for option, value in (("device", device), ("precision", None if precision == "auto" else precision)):
         said = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if value is not None and f"--{option}" in named.options and not said:
@@ -85,6 +86,23 @@ def checked(
         product=None if out is None else str(Path(out).absolute()),
         subject=_subject(named.path, context.params),
     )
+
+
+def _of_file(context: click.Context) -> list[str]:
+    """The options that the configuration file gives a command: its run keeps them if the file changes."""
+    arguments: list[str] = []
+    for one in context.command.params:
+        given = context.get_parameter_source(str(one.name)) is ParameterSource.DEFAULT_MAP
+        if not given or not isinstance(one, click.Option) or one.name in _PLACE:
+            continue
+        option = max(one.opts, key=len)
+        value: Any = context.lookup_default(str(one.name))
+        if one.is_flag:
+            arguments += [option] if value else one.secondary_opts[:1]
+            continue
+        for each in value if one.multiple else [value]:
+            arguments += [option, *map(str, each if one.nargs != 1 else [each])]
+    return arguments
 
 
 def _subject(path: Sequence[str], values: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -6,9 +6,6 @@ import sys
 import threading
 from pathlib import Path
 
-import click
-
-from nearsay.app import CONFIG
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.data.errors import NearsayError
 
@@ -32,9 +29,7 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
-    command = click.get_current_context(silent=True)
-    if command is not None and CONFIG in command.meta:
-        environment["NEARSAY_CONFIG"] = command.meta[CONFIG]
+    environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the run's arguments
     arguments = [str(folder.library), str(folder.number), str(at_once), str(lock)]
     with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
         try:

@@ -12,10 +12,9 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import JsonValue, visible
-from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare
+from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
 from nearsay.indexer.query.matched_terms import MatchedTerms
 
 __all__ = [
@@ -28,8 +27,6 @@ __all__ = [
     "metadata_line",
     "passage_html",
     "shaded",
-    "strongest_words",
-    "telling",
 ]
 
 
@@ -89,33 +86,6 @@ def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> s
             inner += _marked(as_html(text[stretch[0] : stretch[-1] + 1]), opacity, matched=matched)
         whole += f'<span class="ns-best">{inner}</span>' if in_best else inner
     return whole
-
-
-def strongest_words(explanation: Explanation, count: int = 8) -> list[tuple[str, float]]:
-    """The words with the largest shares above 0, each once with what its places add up to."""
-    together: dict[str, float] = {}
-    title, words = _telling_parts(explanation)
-    for word in (*title, *words):
-        key = word.text.casefold()
-        together[key] = together.get(key, 0.0) + word.share
-    ordered = sorted(together.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(word, share) for word, share in ordered if share > 0][:count]
-
-
-def telling(*texts: Sequence[WordShare]) -> list[tuple[WordShare, ...]]:
-    """Of the words of texts in one language those that say something: no punctuation, no function words.
-
-    An encoder gives "the" and "that" a share as well, which is no reason for anything.
-    """
-    empty = grammatical_words({word.text.casefold() for words in texts for word in words})
-    return [
-        tuple(
-            word
-            for word in words
-            if any(map(str.isalnum, word.text)) and word.text.replace("’", "'").casefold() not in empty
-        )
-        for words in texts
-    ]
 
 
 def _telling_parts(explanation: Explanation) -> tuple[tuple[WordShare, ...], tuple[WordShare, ...]]:

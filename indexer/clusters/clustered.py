@@ -281,7 +281,7 @@ def cluster_collection(
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)
-    encode, notes = _phrase_encoder(explored, snapshot.generation)
+    encode, notes = _phrase_encoder(explored, snapshot.generation, listener)
     found = int(labels[0].max(initial=-1)) + 1
     if options.method is ClusterMethod.GRAPH and options.resolution is None and found * _LARGE < len(points):
         notes = (*notes, f"{found} large clusters fit best by themselves. For smaller ones: --resolution 4")
@@ -313,7 +313,9 @@ def cluster_collection(
     return replace(made, notes=(*made.notes, *notes))
 
 
-def _phrase_encoder(explored: Explored, generation: GenerationRow) -> tuple[Encode | None, tuple[str, ...]]:
+def _phrase_encoder(
+    explored: Explored, generation: GenerationRow, listener: ProgressListener
+) -> tuple[Encode | None, tuple[str, ...]]:
     """What gives phrases the kind of vectors that the passages have; without it a note that says why."""
     try:
         encoder = explored.encoder(generation)
@@ -321,8 +323,11 @@ def _phrase_encoder(explored: Explored, generation: GenerationRow) -> tuple[Enco
         return None, (f"names were chosen by their words alone, without the encoder: {first_line(error)}",)
 
     def encode(phrases: Sequence[str]) -> NDArray[np.float32]:
-        windows = [phrases[begin : begin + _PHRASES] for begin in range(0, len(phrases), _PHRASES)]
-        return unit_length(np.concatenate([encoder.encode(each, kind=TextKind.QUERY) for each in windows]))
+        vectors = []
+        for begin in range(0, len(phrases), _PHRASES):
+            listener(Progress(begin, len(phrases), "encoding phrases for names", "phrases"))
+            vectors.append(encoder.encode(phrases[begin : begin + _PHRASES], kind=TextKind.QUERY))
+        return unit_length(np.concatenate(vectors))
 
     return encode, ()
 

@@ -1,5 +1,6 @@
 """What a search gives."""
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue, beginning
 from nearsay.data.errors import NearsayError
+from nearsay.data.function_words import grammatical_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +27,7 @@ __all__ = [
     "Lineage",
     "MatchedWord",
     "WordShare",
+    "telling",
 ]
 
 
@@ -45,6 +48,22 @@ class WordShare:
     start: int  # characters of the text that it stands in
     end: int
     share: float
+
+
+def telling(*texts: Sequence[WordShare]) -> list[tuple[WordShare, ...]]:
+    """Of the words of texts in one language those that say something: no punctuation, no function words.
+
+    An encoder gives "the" and "that" a share as well, which is no reason for anything.
+    """
+    empty = grammatical_words({word.text.casefold() for words in texts for word in words})
+    return [
+        tuple(
+            word
+            for word in words
+            if any(map(str.isalnum, word.text)) and word.text.replace("’", "'").casefold() not in empty
+        )
+        for words in texts
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +106,18 @@ class Explanation:
     matched: tuple[str, ...]  # words of the query that stand in the passage, as the query has them
     matches: tuple[MatchedWord, ...]  # where they stand
     sentence: BestSentence | None  # None: the passage is a single sentence
+
+    def strongest_words(self, count: int = 8) -> list[tuple[str, float]]:
+        """The words with the largest shares above 0, each once with what its places add up to.
+
+        Function words are left out; a word is in lower case.
+        """
+        together: dict[str, float] = {}
+        for word in itertools.chain(*telling(self.title, self.words)):
+            key = word.text.casefold()
+            together[key] = together.get(key, 0.0) + word.share
+        ordered = sorted(together.items(), key=lambda pair: (-pair[1], pair[0]))
+        return [(word, share) for word, share in ordered if share > 0][:count]
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""

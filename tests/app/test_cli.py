@@ -136,6 +136,13 @@ def test_wrong_usage_is_exit_status_two(pets: Run, arguments: tuple[str, ...]) -
     assert pets(*arguments).exit_code == 2
 
 
+def test_a_file_named_where_an_option_is_expected_is_answered_with_the_options(pets: Run) -> None:
+    result = pets("documents", "remove", "pets", "old notes.txt")
+    assert result.exit_code == 2
+    assert "--id 'old notes.txt'" in result.stderr
+    assert "--where \"source contains 'old notes.txt'\"" in result.stderr
+
+
 def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -11,10 +11,10 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from nearsay.app import CONFIG
 from nearsay.app.cli import main
 from nearsay.app.life_lock import wait_until_free
 from nearsay.app.runs import process
+from nearsay.app.runs.command_line import checked
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.indexer import Library
 
@@ -130,19 +130,35 @@ def test_toml_is_read_only_where_there_is_a_file(home: str) -> None:
         assert done.stdout.splitlines()[-1] == str(text is not None), done.stderr
 
 
-def test_a_job_has_the_file_of_the_command_that_starts_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_has_what_the_file_of_the_command_that_starts_it_says(home: str) -> None:
+    write(
+        f'library = "{home}"\ndevice = "cpu"\n[documents.add]\ntext = "body"\nstrict = true\n'
+        '[train.sentence]\nevaluate = ["sts:a.tsv", "sts:b.tsv"]\nnormalise = false\nepochs = 0.5',
+        "given.toml",
+    )
+    with main.make_context("nearsay", ["--config", "given.toml", "jobs"]):
+        added = checked(["documents", "add", "pets", "a.csv", "--text", "said"]).arguments
+        trained = checked(["train", "sentence", "a.tsv", "--out", "b"]).arguments
+    assert added == ("documents", "add", "--strict", "--device", "cpu", "pets", "a.csv", "--text", "said")
+    of_file = ("--evaluate", "sts:a.tsv", "--evaluate", "sts:b.tsv", "--no-normalise", "--epochs", "0.5")
+    assert trained == ("train", "sentence", *of_file, "--device", "cpu", "a.tsv", "--out", "b")
+
+
+def test_a_job_reads_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child = (sys.executable, "-c", "import os; print(os.environ['NEARSAY_CONFIG'])")
     monkeypatch.setattr(process, "CHILD", child)
     folder = RunFolder(tmp_path, 1)
     lock = folder.make()
-    with click.Context(main) as context:
-        context.meta[CONFIG] = "/given.toml"
-        process.spawn(folder, lock, working_folder=Path.cwd(), database=None, at_once=1)
+    process.spawn(folder, lock, working_folder=Path.cwd(), database=None, at_once=1)
     os.close(lock)
     wait_until_free(folder.lock_file)
-    assert folder.output_file.read_text() == "/given.toml\n"
+    assert folder.output_file.read_text() == f"{os.devnull}\n"
+
+
+def test_yes_for_all_commands_is_no_wish_to_delete(home: str, call: Call) -> None:
+    write(f'library = "{home}"\nyes = true')
+    assert call("judgements", "log", "pets", "--on").exit_code == 0
+    assert call("judgements", "log", "pets").exit_code == 0
 
 
 def completed(*arguments: str) -> list[str]:

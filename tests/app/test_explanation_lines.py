@@ -41,13 +41,15 @@ def plain(line: str) -> str:
 def test_the_score_is_written_as_the_sum_of_its_largest_words_and_the_rest() -> None:
     assert explanation_lines(TEXT, EXPLANATION, width=200) == [
         TEXT,
-        (
-            "cosine 0.500 = oak +0.300, Storm +0.100, fell +0.100, old +0.050, The +0.000, It +0.000, "
-            "hit +0.000, a +0.000, other words -0.100, rest +0.050"
-        ),
+        ("cosine 0.500 = oak +0.300, fell +0.100, storm +0.100, old +0.050, other words -0.100, rest +0.050"),
         "same words: oaks",
         "nearest sentence, 0.610 alone: The old oak fell.",
     ]
+
+
+def test_a_word_is_named_once_with_the_sum_of_its_places_and_no_function_word_is() -> None:
+    explanation = replace(EXPLANATION, words=shares("The oak is the Oak", [0.2, 0.1, 0.2, 0.2, 0.05]))
+    assert "= oak +0.150, storm +0.100, other words +0.600," in explanation_lines(TEXT, explanation)[1]
 
 
 def test_the_parts_that_are_written_sum_to_the_score() -> None:
@@ -115,7 +117,7 @@ def test_a_long_passage_is_shown_from_its_best_sentence_on() -> None:
 
 def test_an_empty_passage_is_explained_by_its_title() -> None:
     explanation = replace(EXPLANATION, words=(), seen=0, matched=(), sentence=None)
-    assert explanation_lines("", explanation) == ["cosine 0.500 = Storm +0.100, rest +0.050"]
+    assert explanation_lines("", explanation) == ["cosine 0.500 = storm +0.100, rest +0.050"]
 
 
 @pytest.mark.parametrize(

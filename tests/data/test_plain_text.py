@@ -46,6 +46,18 @@ def test_hard_wrapped_prose_is_read_by_paragraphs_and_that_is_said(
     assert note.startswith("a.txt: read as paragraphs: lines are hard-wrapped")
 
 
+@pytest.mark.parametrize("count", [2, 3, 99])
+def test_a_block_of_wrapped_lines_is_taken_line_by_line_and_that_is_said(write: Write, count: int) -> None:
+    lines = textwrap.wrap(PROSE[0], 72)[:count]  # one block: nothing says that its lines belong together
+    write("a.txt", "\n".join(lines))
+    found, (note,) = texts("a.txt")
+    assert found == lines
+    assert note.startswith("a.txt: each line is taken by itself")
+    assert "--split paragraphs" in note
+    assert texts("a.txt", split="lines") == (lines, [])
+    assert texts("a.txt", split="paragraphs") == ([" ".join(lines)], [])
+
+
 @pytest.mark.parametrize(
     ("split", "count"),
     [("auto", 3), ("lines", len(wrapped().split("\n")) - 3), ("paragraphs", 3), ("file", 1)],
@@ -62,7 +74,6 @@ def test_an_option_says_otherwise(write: Write, split: str, count: int) -> None:
     [
         "The cat sleeps.\nA dog barks at the moon.\n\nIt rains.\nWhere do swifts sleep?\nIn the air.\n" * 20,
         "\n\n".join(PROSE),  # a paragraph a line
-        textwrap.fill(PROSE[0], 72),  # one block: nothing says that its lines belong together
         "Attention is all you need\nBERT: pre-training of deep bidirectional transformers\n\n" * 30,  # titles
         "Shall I compare thee to a summer's day?\nThou art more lovely and more temperate:\n"
         "Rough winds do shake the darling buds of May,\nAnd summer's lease hath all too short a date;\n\n"
@@ -72,7 +83,7 @@ def test_an_option_says_otherwise(write: Write, split: str, count: int) -> None:
         "frequencies with an oscilloscope\na new circuit for counters\n\n" * 20,
         "",
     ],
-    ids=["sentences", "long lines", "one block", "titles", "verse", "records", "lower case", "nothing"],
+    ids=["sentences", "long lines", "titles", "verse", "records", "lower case", "nothing"],
 )
 def test_lines_that_stand_alone_stay_lines(write: Write, text: str) -> None:
     write("a.txt", text)

@@ -133,9 +133,14 @@ def test_many_copies_of_one_text_prove_themselves(collection: Collection) -> Non
     assert findings[-1].detail == "44 of 44 found themselves first"
 
 
-def test_removed_passages_that_are_still_in_a_segment_are_explained(collection: Collection) -> None:
+def test_removed_passages_that_are_still_in_a_segment_are_counted_with_what_frees_them(
+    collection: Collection,
+) -> None:
     collection.remove(["d1"])
-    assert examine(collection.library, prove=True)[1] == Finding(SUBJECT, counts(3, 4), sound=True)
+    detail = f"{counts(3, 4)}, 1 of removed passages (nearsay index compact texts)"
+    assert examine(collection.library, prove=True)[1] == Finding(SUBJECT, detail, sound=True)
+    collection.compact()
+    assert "removed" not in examine(collection.library)[1].detail
 
 
 def test_a_passage_without_a_vector_is_found(collection: Collection) -> None:

@@ -8,13 +8,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from nearsay.app.ui.asked import are_short
-from nearsay.app.ui.card import Marks, in_words, shaded, telling
+from nearsay.app.ui.card import Marks, in_words, shaded
 from nearsay.app.ui.encoders.models import encoder
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.query.explain import explain_passages
-from nearsay.indexer.query.hit import ExplainedPassage, Explanation
+from nearsay.indexer.query.hit import ExplainedPassage, Explanation, telling
 from nearsay.training.sentence.text_encoder import TextEncoder
 from nearsay.training.sentence.tokens import TokenPiece
 

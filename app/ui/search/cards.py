@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 
 from nearsay.app.ui.asked import Asked, keep_likeness
-from nearsay.app.ui.card import SCORE_HELP, card_html, judge_buttons, strongest_words
+from nearsay.app.ui.card import SCORE_HELP, card_html, judge_buttons
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
 from nearsay.app.ui.full_document import open_document
 from nearsay.app.ui.visit import Visit
@@ -99,7 +99,7 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
     lineage = hit.lineage
     with place:
         if why is not None:
-            strongest = ", ".join(f"{word} {share:+.3f}" for word, share in strongest_words(why))
+            strongest = ", ".join(f"{word} {share:+.3f}" for word, share in why.strongest_words())
             st.markdown(f"**Strongest words** {as_markdown(strongest)}")
             if why.matched:
                 st.markdown(f"**Words of the query** {as_markdown(', '.join(why.matched))}")

@@ -226,6 +226,14 @@ def test_stopped_in_the_middle_the_old_clusters_stand(zoo: Collection) -> None:
     assert zoo.explore.clusters() == before
 
 
+def test_progress_is_told_of_the_phrases_that_are_encoded_for_names(zoo: Collection) -> None:
+    heard: list[Progress] = []
+    three(zoo, progress=heard.append)
+    assert {(each.done, each.unit) for each in heard if each.doing == "encoding phrases for names"} == {
+        (0, "phrases")
+    }
+
+
 def test_clusters_of_a_generation_that_is_no_longer_live_are_not_kept(zoo: Collection) -> None:
     zoo.rebuild("wide")
 

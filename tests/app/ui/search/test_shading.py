@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.card import Marks, marks_of, shaded, strongest_words
+from nearsay.app.ui.card import Marks, marks_of, shaded
 from nearsay.indexer.query.hit import BestSentence, Explanation, MatchedWord, WordShare
 
 _TEXT = "Cats chase mice."
@@ -88,12 +88,12 @@ def test_function_words_and_punctuation_are_not_shaded_whatever_their_share() ->
     _, marks = marks_of(found)
     assert re.findall(r"<mark[^>]*>(\w+)", shaded(text, marks)) == ["cats", "chase"]
     assert marks.strongest == 0.3
-    assert strongest_words(found) == [("cats", 0.3), ("chase", 0.3)]
+    assert found.strongest_words() == [("cats", 0.3), ("chase", 0.3)]
 
 
 def test_words_are_named_by_what_their_places_add_up_to() -> None:
-    assert strongest_words(_explanation(), 2) == [("cats", 0.5), ("chase", 0.2)]
-    assert [word for word, _ in strongest_words(_explanation())] == ["cats", "chase"]
+    assert _explanation().strongest_words(2) == [("cats", 0.5), ("chase", 0.2)]
+    assert [word for word, _ in _explanation().strongest_words()] == ["cats", "chase"]
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "<script>alert(1)</script>", "&lt;b&gt;"])
