@@ -18,22 +18,31 @@ __all__ = ["REPORTS", "class_of", "every", "newest", "reports"]
 # Imported when one of the kind is met: a page that shows a job needs the class of its report alone.
 REPORTS: Final[Mapping[str, str]] = {
     "added": "nearsay.indexer.writing.ingest:AddReport",
+    "answers measured": "nearsay.training.evaluation.squad:SquadReport",
+    "batch difference": "nearsay.training.evaluation.batch_equality:BatchDifference",
+    "classification measured": "nearsay.training.evaluation.reports:ClassifierReport",
     "compacted": "nearsay.indexer.writing.compaction:CompactReport",
+    "compression": "nearsay.training.evaluation.reports:CompressionRow",
     "diverse passage": "nearsay.indexer.exploring.diverse:DiversePassage",
     "duplicate group": "nearsay.indexer.duplicates.groups:DuplicateGroup",
-    "encoder": "nearsay.indexer.encoders:EncoderEntry",
     "encoder facts": "nearsay.indexer.encoders:EncoderFacts",
+    "encoder": "nearsay.indexer.encoders:EncoderEntry",
+    "entities measured": "nearsay.training.evaluation.entity_f1:EntityReport",
     "evaluation": "nearsay.training.evaluation.judged.reports:Evaluation",
     "finding": "nearsay.data.report:Finding",
     "improvement": "nearsay.indexer.improving:Improvement",
     "layer score": "nearsay.training.evaluation.judged.reports:LayerScore",
+    "mined negatives": "nearsay.training.sentence.negatives.candidates:MiningReport",
     "news": "nearsay.indexer.exploring.newest:News",
     "over seeds": "nearsay.training.evaluation.judged.reports:OverSeeds",
     "pair": "nearsay.indexer.duplicates.pairs:Pair",
     "rebuilt": "nearsay.indexer.writing.rollout:RebuildReport",
+    "reduced encoder": "nearsay.training.evaluation.reports:ReductionReport",
+    "static encoder": "nearsay.training.evaluation.reports:StaticReport",
     "through time": "nearsay.indexer.exploring.through_time:ThroughTime",
     "trained": "nearsay.training.evaluation.judged.reports:Trained",
     "unlike passage": "nearsay.indexer.exploring.remotest:RemotePassage",
+    "words measured": "nearsay.training.bert.mlm_report:MlmReport",
 }
 
 _Kind = TypeVar("_Kind", bound=Report)

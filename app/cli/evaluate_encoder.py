@@ -9,15 +9,13 @@ import click
 
 from nearsay.app.cli.evaluate_judged import encoder_option, load_encoder
 from nearsay.app.cli.options import ENCODER, device_options, json_option, sample_option, seed_option
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-    from nearsay.training.evaluation.batch_equality import BatchEquality
     from nearsay.training.evaluation.judged.layers import LayerReport
-    from nearsay.training.sentence.compression.comparison import CompressionRow
 
 __all__ = ["batches", "compression", "layers"]
 
@@ -66,50 +64,9 @@ def batches(
             tolerance=tolerance,
             progress=lambda done, total: bar(Progress(done, total)),
         )
-    _print(report, as_json=as_json)
+    print_reports(report.differences, as_json=as_json)
     if not report.equal:
         sys.exit(1)
-
-
-def _print(report: "BatchEquality", *, as_json: bool) -> None:
-    if as_json:
-        for each in report.differences:
-            print_json(
-                {
-                    "encoder": report.encoder,
-                    "texts": report.texts,
-                    "texts_together": each.texts_together,
-                    "largest_difference": each.largest_difference,
-                    "lowest_cosine": each.lowest_cosine,
-                    "tolerance": report.tolerance,
-                    "equal": each.largest_difference <= report.tolerance,
-                }
-            )
-        return
-    print_table(
-        ["batches of", "largest difference", "lowest cosine", "equal"],
-        [
-            [
-                "the encoder's own size" if each.texts_together is None else f"at most {each.texts_together}",
-                f"{each.largest_difference:.2e}",
-                f"{each.lowest_cosine:.6f}",
-                "yes" if each.largest_difference <= report.tolerance else "no",
-            ]
-            for each in report.differences
-        ],
-    )
-    if report.equal:
-        print_notes(
-            [f"{report.encoder}: equal within {report.tolerance:g} on {counted(report.texts, 'text')}"]
-        )
-    else:
-        worst = max(report.differences, key=lambda each: each.largest_difference)
-        note = (
-            f"{report.encoder}: not equal within {report.tolerance:g}; the largest difference is of "
-            f"{worst.text[:60]!r}. Narrow numbers may be why: try --precision float32; else its attention "
-            "mask is not kept, and the encoder has to be saved anew"
-        )
-        print_notes([note])
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -181,34 +138,7 @@ def compression(
             dimensions=dimensions,
             progress=lambda done, total: bar(Progress(done, total)),
         )
-    if as_json:
-        for row in rows:
-            print_json(row)
-    else:
-        _print_table(rows)
-
-
-def _print_table(rows: "list[CompressionRow]") -> None:
-    table = [
-        [
-            row.variant,
-            row.dimension,
-            row.bytes_per_vector,
-            _shown(row.spearman, 2),
-            _shown(row.spearman_lost, 2),
-            _shown(row.ndcg_at_10, 4),
-            _shown(row.ndcg_lost, 4),
-            _shown(row.milliseconds, 3),
-        ]
-        for row in rows
-    ]
-    headers = ["vectors", "dimension", "bytes", "Spearman", "lost", "nDCG@10", "lost", "ms a query"]
-    measured = [i for i in range(len(headers)) if i < 3 or any(row[i] for row in table)]
-    print_table([headers[i] for i in measured], [[row[i] for i in measured] for row in table])
-
-
-def _shown(figure: float | None, decimals: int) -> str:
-    return "" if figure is None else f"{figure:.{decimals}f}"
+    print_reports(rows, as_json=as_json)
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from nearsay.app.cli.options import ENCODER, device_options, json_option
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_notes, print_reports
 from nearsay.app.cli.train_heads import column_options
 from nearsay.app.cli.train_pretrain import BREAKS
 
@@ -65,14 +65,7 @@ def mlm(
         precision=precision,
     )
     print_notes(notes)
-    if as_json:
-        print_json(report)
-        return
-    table = {"loss": report.mlm_loss, "perplexity": report.perplexity, "accuracy": report.mlm_accuracy}
-    if report.nsp_loss is not None and report.nsp_accuracy is not None:
-        table |= {"NSP loss": report.nsp_loss, "NSP accuracy": report.nsp_accuracy}
-    shown = [f"{value:.4f}" for value in table.values()]
-    print_table(["rows", "masked", *table], [[report.rows, report.masked, *shown]])
+    print_reports([report], as_json=as_json)
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -118,16 +111,7 @@ def classifier(
     print_notes(texts.notes)
     loaded = TextClassifier.load(model, device=device, precision=Precision(precision))
     report = evaluate_classifier(loaded, texts)
-    if as_json:
-        print_json(report)
-        return
-    rows: list[list[object]] = [["texts", report.texts]]
-    rows += [[name.replace("_", " "), f"{value:.4f}"] for name, value in report.metrics().items()]
-    print_table(["", file.name], [*rows, ["cut", report.truncated], ["seconds", f"{report.seconds:.1f}"]])
-    if report.confusions:
-        click.echo()
-        confused = [[c.label, c.predicted, c.count, c.of] for c in report.confusions]
-        print_table(["label", "taken for", "times", "of"], confused)
+    print_reports([report], as_json=as_json)
 
 
 @click.command()
@@ -152,16 +136,7 @@ def tagger(model: str, file: Path, as_json: bool, device: str | None, precision:
     sentences = read_tagged_sentences(file)
     print_notes(sentences.notes)
     report = evaluate_tagger(Tagger.load(model, device=device, precision=Precision(precision)), sentences)
-    if as_json:
-        print_json(report)
-        return
-    print_table(
-        ["type", "precision", "recall", "F1", "entities", "predicted", "right"],
-        [
-            [name, f"{f.precision:.4f}", f"{f.recall:.4f}", f"{f.f1:.4f}", f.gold, f.predicted, f.right]
-            for name, f in {**report.types, "all": report.overall}.items()
-        ],
-    )
+    print_reports([report], as_json=as_json)
 
 
 @click.command()
@@ -177,8 +152,6 @@ def reader(model: str, file: Path, as_json: bool, device: str | None, precision:
     Example:
         nearsay evaluate reader my-reader dev-v1.1.json
     """
-    from dataclasses import asdict
-
     from nearsay.data.answered_questions import read_answered_questions
     from nearsay.training.bert.heads.head_evaluation import evaluate_reader
     from nearsay.training.bert.heads.reader import Reader
@@ -186,14 +159,4 @@ def reader(model: str, file: Path, as_json: bool, device: str | None, precision:
 
     questions = read_answered_questions(file)
     report = evaluate_reader(Reader.load(model, device=device, precision=Precision(precision)), questions)
-    if as_json:
-        print_json(report)
-        return
-    print_table(
-        ["", file.name],
-        [
-            [name.replace("_", " "), f"{value:.2f}" if isinstance(value, float) else value]
-            for name, value in asdict(report).items()
-            if value is not None
-        ],
-    )
+    print_reports([report], as_json=as_json)

@@ -1,10 +1,9 @@
 """`nearsay jobs`: long work in the background."""
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -19,9 +18,8 @@ from nearsay.app.cli.options import (
     removal_options,
     rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
-from nearsay.data.quantity import significant
 
 if TYPE_CHECKING:
     from nearsay.app.runs import Run, Runs
@@ -261,9 +259,6 @@ def _far(run: "Run") -> str:
     return visible(f"{look.doing}: {look.done:,}{of} {look.unit}{share}{left}{asked}")
 
 
-_LONGEST = 60  # characters of a value in a table
-
-
 def print_result(run: "Run", first: int | None = None) -> None:
     """Print what a run printed; first: only so many lines of it, and how to see all of them."""
     from nearsay.app.runs import RunKind
@@ -279,33 +274,8 @@ def print_result(run: "Run", first: int | None = None) -> None:
                 click.echo(visible(line))
             return
     found = read_results(output[:first])
-    for table in (found.changes, found.figures, found.rows):
-        _print_rows(table)
-    if found.facts:
-        print_table(["", "result"], list(found.facts.items()))
+    print_results(found)
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
         click.echo(f"… all rows: nearsay jobs show {run.number} --all")
-
-
-def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """One row as a list of its values, several as a table."""
-    if len(rows) == 1:
-        print_table(["", "result"], [[_label(name), _short(value)] for name, value in rows[0].items()])
-    elif rows:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        print_table(
-            [_label(name) for name in names], [[_short(row.get(name, "")) for name in names] for row in rows]
-        )
-
-
-def _label(name: str) -> str:
-    return visible(name.replace("_", " "))
-
-
-def _short(value: str | float) -> str:
-    if not isinstance(value, str):  # a whole number may name something: no separators
-        return significant(value) if isinstance(value, float) else str(value)
-    line = " ".join(value.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

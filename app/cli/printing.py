@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from nearsay.data.document import beginning, visible
-from nearsay.data.quantity import counted
+from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
 
 if TYPE_CHECKING:
+    from nearsay.app.runs.results import Row, RunResults
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.shown import Near, ShownPassage
     from nearsay.indexer.plans.plan import GpuMeasured, GpuReport, Measured, Plan
@@ -35,6 +36,8 @@ __all__ = [
     "print_notes",
     "print_passages",
     "print_plan",
+    "print_reports",
+    "print_results",
     "print_table",
     "rows_alone",
 ]
@@ -46,6 +49,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 _CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
 _ENDLESS = 1_000_000  # columns: no row is wrapped
 _NUMBER = re.compile(r"-?[\d,.]+")
+_LONGEST = 60  # characters of a value of JSON without a kind
 _PREVIEW = 400  # characters of a passage shown to a person
 _LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 
@@ -189,6 +193,49 @@ def print_changes(changes: Iterable["JudgedChange"]) -> None:
     if rows:
         click.echo()
         print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
+    """Reports as lines of JSON, or as the tables that a job of the same command shows."""
+    from nearsay.app.runs.results import results_of
+
+    if as_json:
+        for report in found:
+            print_json(report)
+    else:
+        results = results_of(found)
+        print_results(results)
+        print_notes(results.lines)
+
+
+def print_results(found: "RunResults") -> None:
+    """The tables of what was reported."""
+    facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
+    rows: list[Row] = [{name: _cut(value) for name, value in row.items()} for row in found.rows]
+    wide = [
+        [{"": _label(name), "result": value} for name, value in table[0].items()]
+        if len(table) == 1
+        else table
+        for table in (found.changes, found.figures, rows)
+    ]
+    tables = [table for table in (*wide[:2], *found.tables, wide[2], facts) if table]
+    for i, table in enumerate(tables):
+        if i:
+            click.echo()
+        names = list(dict.fromkeys(name for row in table for name in row))
+        print_table([_label(name) for name in names], [[row.get(n, "") for n in names] for row in table])
+
+
+def _label(name: str) -> str:
+    return visible(name.replace("_", " "))
+
+
+def _cut(value: str | float) -> str:
+    """A value of JSON without a kind, that may be long."""
+    if not isinstance(value, str):  # a whole number may name something: no separators
+        return significant(value) if isinstance(value, float) else str(value)
+    line = " ".join(value.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value

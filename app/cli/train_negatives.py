@@ -4,7 +4,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
@@ -20,14 +20,14 @@ from nearsay.app.cli.options import (
     read_options,
     text_options,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_notes, print_reports
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.examples import SentenceExamples
-    from nearsay.training.sentence.negatives.candidates import MinedNegatives, MiningReport
+    from nearsay.training.sentence.negatives.candidates import MinedNegatives
     from nearsay.training.sentence.negatives.judges import Judge
     from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
     from nearsay.training.sentence.text_encoder import TextEncoder
@@ -252,10 +252,7 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
         print_notes(
             [f"{counted(broken, 'text')} had tabs or line breaks, written as spaces; .jsonl keeps them"]
         )
-    if as_json:
-        print_json({"out": str(out), **asdict(mined.report)})
-    else:
-        _print_report(mined.report, out)
+    print_reports([replace(mined.report, out=out)], as_json=as_json)
 
 
 def _mine(options: _Options) -> "MinedNegatives":
@@ -360,27 +357,3 @@ def _encoder(name: str, place: Place) -> "TextEncoder":
     from nearsay.training.sentence.encoder import Encoder
 
     return Encoder.load(name, device=place["device"], precision=Precision(place["precision"]))
-
-
-def _print_report(report: "MiningReport", out: Path) -> None:
-    from nearsay.training.sentence.negatives.candidates import Filter
-
-    mean = {
-        "positives": (report.pairs, f"{report.positive_score:.3f}", ""),
-        "negatives": (report.negatives, f"{report.negative_score:.3f}", f"{report.negative_rank:.1f}"),
-    }
-    print_table(["", "texts", "mean score", "mean rank"], [[name, *row] for name, row in mean.items()])
-    taken = [[Filter(name).reason, count] for name, count in report.taken.items() if count]
-    if taken:
-        click.echo()
-        print_table(["left out as", "candidates"], taken)
-    if report.truncated:
-        click.echo(f"{counted(report.truncated, 'text')} longer than {report.encoder} takes: cut", err=True)
-    click.echo(
-        f"{report.anchors_with_some:,} of {report.anchors:,} anchors have fewer negatives than asked for, "
-        f"{report.anchors_with_none:,} have none\n"
-        f"encoding {report.encoding_seconds:.1f} s, search {report.search_seconds:.1f} s, "
-        f"judging {report.judging_seconds:.1f} s\n"
-        f"{counted(report.rows, 'row')} in {out}",
-        err=True,
-    )

@@ -16,7 +16,7 @@ from nearsay.app.cli.options import (
     training_run_options,
     trains_encoder,
 )
-from nearsay.app.cli.printing import print_changes, print_json, print_notes
+from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_reports
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -302,11 +302,7 @@ def reduce(
                 progress=lambda done: bar(Progress(done, None)),
             )
         print_notes(texts.notes)
-    if as_json:
-        print_json(report)
-        return
-    held = "" if report.variance_kept is None else f", {100 * report.variance_kept:.1f} % of the variance"
-    click.echo(f"{report.dimension} of {report.from_dimension} dimensions{held} in {out}", err=True)
+    print_reports([report], as_json=as_json)
 
 
 @click.command()
@@ -381,7 +377,4 @@ def static(
             precision=Precision(precision),
             progress=lambda what, done, total: bars[what](Progress(done, total)),
         )
-    if as_json:
-        print_json(report)
-    else:
-        click.echo(f"{counted(report.tokens, 'token')} of {report.dimension} dimensions in {out}", err=True)
+    print_reports([report], as_json=as_json)

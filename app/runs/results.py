@@ -1,19 +1,32 @@
-"""What a run found, as tables: before and after a training, the figures of an evaluation, rows."""
+"""What a command reported or a run found, as the tables that the command line and the page show."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nearsay.data.quantity import significant
+from nearsay.data.quantity import counted, significant
+from nearsay.data.report import Report
 from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 if TYPE_CHECKING:
     from nearsay.indexer.improving import Improvement
+    from nearsay.training.evaluation.batch_equality import BatchDifference
+    from nearsay.training.evaluation.entity_f1 import EntityReport
     from nearsay.training.evaluation.judged.reports import Evaluation, JudgedChange, OverSeeds, Trained
+    from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow
+    from nearsay.training.sentence.negatives.candidates import MiningReport
 
-__all__ = ["RunResults", "changes_table", "evaluation_row", "improvement_table", "read_results"]
+__all__ = [
+    "Row",
+    "RunResults",
+    "changes_table",
+    "evaluation_row",
+    "improvement_table",
+    "read_results",
+    "results_of",
+]
 
 Row = dict[str, str | int | float]
 _FEW_FACTS = 12
@@ -26,25 +39,46 @@ class RunResults:
 
     changes: list[Row] = field(default_factory=list)  # a judged set a row: before, after, interval
     figures: list[Row] = field(default_factory=list)  # of evaluations, a set a row
-    facts: dict[str, str] = field(default_factory=dict)  # of a training: steps, seconds, dev figures
-    rows: list[Row] = field(default_factory=list)  # what else was printed
-    lines: list[str] = field(default_factory=list)  # what was printed and is no JSON
+    facts: dict[str, str] = field(default_factory=dict)  # single figures: steps, seconds, dev figures
+    tables: list[list[Row]] = field(default_factory=list)  # of other reports
+    rows: list[Row] = field(default_factory=list)  # JSON without a kind that is known
+    lines: list[str] = field(default_factory=list)  # what is said in sentences, and what is no JSON
 
 
 def read_results(output: Sequence[Any]) -> RunResults:
     """Sort what a run printed; output: as `Run.output` gives it."""
-    found = RunResults()
+    known: list[Report] = []
+    rows: list[Row] = []
+    lines: list[str] = []
     for line in output:
         if not isinstance(line, Mapping):
-            found.lines.append(line if isinstance(line, str) else str(line))
+            lines.append(line if isinstance(line, str) else str(line))
             continue
         report = next(reports([line]), None)
-        show = None if report is None else _SHOWN.get(report.REPORT)
-        if show is None:
-            found.rows.append({str(name): _plain(value) for name, value in line.items() if name != "report"})
+        if report is not None and report.REPORT in _SHOWN:
+            known.append(report)
         else:
-            show(report, found)
+            rows.append({str(name): _plain(value) for name, value in line.items() if name != "report"})
+    found = results_of(known)
+    found.rows += rows
+    found.lines += lines
     return found
+
+
+def results_of(found: Iterable[Report]) -> RunResults:
+    """Reports as the command line and the page show them; KeyError for one of a kind without tables."""
+    kinds: dict[str, list[Report]] = {}
+    for report in found:
+        kinds.setdefault(report.REPORT, []).append(report)
+    results = RunResults()
+    for kind, some in kinds.items():
+        _SHOWN[kind](some, results)
+    return results
+
+
+def _trainings(trained: Sequence["Trained"], found: RunResults) -> None:
+    for report in trained:
+        _training(report, found)
 
 
 def _training(report: "Trained", found: RunResults) -> None:
@@ -59,8 +93,14 @@ def _training(report: "Trained", found: RunResults) -> None:
             found.facts[f"{seed}{part} {name}".replace("_", " ")] = shown
 
 
-def _over_seeds(report: "OverSeeds", found: RunResults) -> None:
-    found.rows += [asdict(one) for one in report.evaluations]
+def _over_seeds(spreads: Sequence["OverSeeds"], found: RunResults) -> None:
+    found.tables += [
+        [
+            {"set": one.set, "mean": f"{one.mean:.4g}", "deviation": f"{one.standard_deviation:.2g}"}
+            for one in report.evaluations
+        ]
+        for report in spreads
+    ]
 
 
 def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
@@ -95,8 +135,8 @@ def evaluation_row(one: "Evaluation") -> Row:
     return row | {"cut": one.truncated}
 
 
-def _evaluation(report: "Evaluation", found: RunResults) -> None:
-    found.figures.append(evaluation_row(report))
+def _evaluations(measured: Sequence["Evaluation"], found: RunResults) -> None:
+    found.figures += map(evaluation_row, measured)
 
 
 def improvement_table(found: "Improvement") -> list[Row]:
@@ -118,16 +158,126 @@ def improvement_table(found: "Improvement") -> list[Row]:
     ]
 
 
-def _improvement(report: "Improvement", found: RunResults) -> None:
-    found.rows += improvement_table(report)
-    found.lines += [f"recommended: {report.recommended}{', live' * report.applied}", *report.notes]
+def _improvements(improvements: Sequence["Improvement"], found: RunResults) -> None:
+    for report in improvements:
+        found.tables.append(improvement_table(report))
+        found.lines += [f"recommended: {report.recommended}{', live' * report.applied}", *report.notes]
+
+
+def _plain_figures(some: Sequence[Report], found: RunResults) -> None:
+    """Each number and text under its name; what was not measured and what is nested is left out."""
+    for report in some:
+        found.facts |= {
+            name.replace("_", " "): _number(value)
+            for name, value in report.to_json().items()
+            if name != "report" and value is not None and not isinstance(value, list | dict)
+        }
+
+
+def _classifiers(some: Sequence["ClassifierReport"], found: RunResults) -> None:
+    _plain_figures(some, found)
+    for report in some:
+        found.tables.append(
+            [
+                {"label": one.label, "taken for": one.predicted, "times": one.count, "of": one.of}
+                for one in report.confusions
+            ]
+        )
+
+
+def _taggers(some: Sequence["EntityReport"], found: RunResults) -> None:
+    _plain_figures(some, found)
+    for report in some:
+        found.tables.append(
+            [
+                {
+                    "type": name,
+                    "precision": f"{one.precision:.4f}",
+                    "recall": f"{one.recall:.4f}",
+                    "F1": f"{one.f1:.4f}",
+                    "entities": one.gold,
+                    "predicted": one.predicted,
+                    "right": one.right,
+                }
+                for name, one in {**report.types, "all": report.overall}.items()
+            ]
+        )
+
+
+def _batches(differences: Sequence["BatchDifference"], found: RunResults) -> None:
+    found.tables.append(
+        [
+            {
+                "batches of": "the encoder's own size"
+                if one.texts_together is None
+                else f"at most {one.texts_together}",
+                "largest difference": f"{one.largest_difference:.2e}",
+                "lowest cosine": f"{one.lowest_cosine:.6f}",
+                "equal": "yes" if one.equal else "no",
+            }
+            for one in differences
+        ]
+    )
+    worst = max(differences, key=lambda one: one.largest_difference)
+    said = f"{worst.encoder}: {'' if worst.equal else 'not '}equal within {worst.tolerance:g}"
+    found.lines.append(
+        f"{said} on {counted(worst.texts, 'text')}"
+        if worst.equal
+        else f"{said}; the largest difference is of {worst.text[:60]!r}. Narrow numbers may be why: try "
+        "--precision float32; else its attention mask is not kept, and the encoder has to be saved anew"
+    )
+
+
+def _compressions(some: Sequence["CompressionRow"], found: RunResults) -> None:
+    rows: list[Row] = [
+        {
+            "vectors": row.variant,
+            "dimension": row.dimension,
+            "bytes": row.bytes_per_vector,
+            "Spearman": _decimals(row.spearman, 2),
+            "Spearman lost": _decimals(row.spearman_lost, 2),
+            "nDCG@10": _decimals(row.ndcg_at_10, 4),
+            "nDCG@10 lost": _decimals(row.ndcg_lost, 4),
+            "ms a query": _decimals(row.milliseconds, 3),
+        }
+        for row in some
+    ]
+    measured = [name for name in rows[0] if any(row[name] != "" for row in rows)]
+    found.tables.append([{name: row[name] for name in measured} for row in rows])
+
+
+def _decimals(figure: float | None, decimals: int) -> str:
+    return "" if figure is None else f"{figure:.{decimals}f}"
+
+
+def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
+    from nearsay.training.sentence.negatives.candidates import Filter
+
+    _plain_figures(some, found)
+    for report in some:
+        found.tables.append(
+            [
+                {"left out as": Filter(name).reason, "candidates": count}
+                for name, count in report.taken.items()
+                if count
+            ]
+        )
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
-    "trained": _training,
+    "answers measured": _plain_figures,
+    "batch difference": _batches,
+    "classification measured": _classifiers,
+    "compression": _compressions,
+    "entities measured": _taggers,
+    "evaluation": _evaluations,
+    "improvement": _improvements,
+    "mined negatives": _mined,
     "over seeds": _over_seeds,
-    "evaluation": _evaluation,
-    "improvement": _improvement,
+    "reduced encoder": _plain_figures,
+    "static encoder": _plain_figures,
+    "trained": _trainings,
+    "words measured": _plain_figures,
 }
 
 

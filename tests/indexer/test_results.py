@@ -21,6 +21,7 @@ _PLAIN = {
     float: st.floats(allow_nan=False),
     # What JSON lines keep of a text: no half of a surrogate pair.
     str: st.text(st.characters(exclude_categories=["Cs"])),
+    Path: st.text("ab/.").map(Path),
 }
 
 

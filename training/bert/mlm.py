@@ -4,7 +4,6 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,39 +18,15 @@ from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
+from nearsay.training.bert.mlm_report import MlmReport
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import network_batches
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 
-__all__ = ["MlmReport", "evaluate_mlm", "evaluate_mlm_of"]
+__all__ = ["evaluate_mlm", "evaluate_mlm_of"]
 
 _ROWS = 64  # of a batch; a memory matter alone
 _SEED = 7  # of the rows and masks, so that every model sees the same
-
-
-@dataclass(frozen=True, slots=True)
-class MlmReport:
-    """Masked-language-model and next-sentence figures."""
-
-    mlm_loss: float  # mean cross-entropy of masked tokens, nats
-    perplexity: float  # e to the power of it
-    mlm_accuracy: float  # share of masked tokens whose likeliest word is the true one
-    nsp_loss: float | None  # mean cross-entropy of rows, nats; None without next sentences
-    nsp_accuracy: float | None
-    random_share: float | None  # of rows whose second segment is from another document
-    rows: int
-    masked: int
-    seconds: float
-
-    def metrics(self) -> dict[str, float]:
-        """Give the losses and accuracies that are there."""
-        values = {
-            "mlm_loss": self.mlm_loss,
-            "mlm_accuracy": self.mlm_accuracy,
-            "nsp_loss": self.nsp_loss,
-            "nsp_accuracy": self.nsp_accuracy,
-        }
-        return {name: value for name, value in values.items() if value is not None}
 
 
 def evaluate_mlm(

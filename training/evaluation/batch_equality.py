@@ -1,13 +1,14 @@
 """Whether a text's vector depends on what else goes through the model with it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "BatchEquality", "batch_equality"]
@@ -17,22 +18,28 @@ TOLERANCE: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class BatchDifference:
+class BatchDifference(Report):
     """How far the vectors of two ways of batching lie apart."""
 
+    REPORT: ClassVar = "batch difference"
+
+    encoder: str
+    texts: int
     texts_together: int | None  # most texts of a batch; None: as the encoder does by itself
     largest_difference: float  # of any number of any vector, to that of the text alone
     lowest_cosine: float  # of a text's two vectors
+    tolerance: float  # the largest difference that counts as none
     text: str  # where the largest difference is
+    equal: bool = field(init=False)  # whether the difference is within the tolerance
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "equal", self.largest_difference <= self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchEquality:
     """Whether vectors are the same however their texts are batched."""
 
-    encoder: str
-    texts: int
-    tolerance: float
     differences: tuple[BatchDifference, ...]
 
     @property
@@ -43,7 +50,7 @@ class BatchEquality:
     @property
     def equal(self) -> bool:
         """Whether none is larger than the tolerance."""
-        return self.largest_difference <= self.tolerance
+        return all(each.equal for each in self.differences)
 
 
 def batch_equality(
@@ -75,9 +82,12 @@ def batch_equality(
     report(len(texts), total)
     differences = []
     for place, size in enumerate(others, 2):
-        differences.append(_difference(alone, _encoded(encoder, texts, size), texts, size))
+        apart, cosine, worst = _difference(alone, _encoded(encoder, texts, size))
+        differences.append(
+            BatchDifference(encoder.name, len(texts), size, apart, cosine, tolerance, texts[worst])
+        )
         report(len(texts) * place, total)
-    return BatchEquality(encoder.name, len(texts), tolerance, tuple(differences))
+    return BatchEquality(tuple(differences))
 
 
 def _encoded(encoder: TextEncoder, texts: Sequence[str], size: int | None) -> NDArray[np.float32]:
@@ -86,11 +96,10 @@ def _encoded(encoder: TextEncoder, texts: Sequence[str], size: int | None) -> ND
     return np.concatenate([window.vectors for window in encoder.stream(windows)])
 
 
-def _difference(
-    alone: NDArray[np.float32], together: NDArray[np.float32], texts: Sequence[str], size: int | None
-) -> BatchDifference:
+def _difference(alone: NDArray[np.float32], together: NDArray[np.float32]) -> tuple[float, float, int]:
+    """The largest difference of two numbers, the lowest cosine, and the row of that difference."""
     apart = np.abs(alone.astype(np.float64) - together).max(axis=1)
     lengths = np.linalg.norm(alone, axis=1) * np.linalg.norm(together, axis=1)
     cosines = np.einsum("td,td->t", alone.astype(np.float64), together) / lengths
     worst = int(np.argmax(apart))
-    return BatchDifference(size, float(apart[worst]), float(cosines.min()), texts[worst])
+    return float(apart[worst]), float(cosines.min()), worst

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.training.evaluation.label_metrics import require_alike
 
 __all__ = ["Entity", "EntityFigures", "EntityReport", "entities", "entity_f1"]
@@ -32,8 +34,10 @@ class EntityFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityReport:
+class EntityReport(Report):
     """What a tagger reached."""
+
+    REPORT: ClassVar = "entities measured"
 
     overall: EntityFigures  # micro-averaged, over all entities: the field's figure
     types: dict[str, EntityFigures]  # by type, in alphabetical order

@@ -185,7 +185,7 @@ def show_run(visit: Visit, number: int) -> None:
 
 def show_results(results: RunResults) -> None:
     """The tables of what a run found."""
-    for table in (results.changes, results.figures, results.rows):
+    for table in (results.changes, results.figures, *results.tables, results.rows):
         if table:
             st.dataframe(table, hide_index=True, width="stretch")
     if results.changes:

@@ -1,11 +1,13 @@
 """What a run found, as tables."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from nearsay.app.runs.results import RunResults, read_results
 from nearsay.data.report import Report
 from nearsay.indexer.improving import Candidate, Improvement
+from nearsay.training.evaluation.batch_equality import BatchDifference
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.reports import (
     Evaluation,
@@ -14,6 +16,8 @@ from nearsay.training.evaluation.judged.reports import (
     OverSeeds,
     Trained,
 )
+from nearsay.training.evaluation.label_metrics import Confusion
+from nearsay.training.evaluation.reports import ClassifierReport, ReductionReport
 
 _CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5)
 
@@ -100,7 +104,7 @@ def test_several_seeds_are_told_apart():
     assert len(found.changes) == 2
     assert found.facts["steps"] == "3"
     assert found.facts["seed 1, steps"] == "3"
-    assert found.rows == [{"set": "scored_pairs", "mean": 83.0, "standard_deviation": 0.5}]
+    assert found.tables == [[{"set": "scored_pairs", "mean": "83", "deviation": "0.5"}]]
 
 
 def test_what_an_older_version_printed_is_shown_as_it_is():
@@ -117,9 +121,34 @@ def test_an_improvement_gives_a_row_for_each_candidate_and_what_is_recommended()
         9, 0, 0.5, None, (kept, words), "words", applied=True, seconds=1.0, notes=("a note",)
     )
     found = read_results([printed(report)])
-    assert [row["candidate"] for row in found.rows] == ["keep", "words"]
-    assert (found.rows[1]["held out of training"], found.rows[1]["interval"]) == (
-        "+0.050",
-        "+0.010 to +0.090",
-    )
+    kept_row, words_row = found.tables[0]
+    assert [kept_row["candidate"], words_row["candidate"]] == ["keep", "words"]
+    assert (words_row["held out of training"], words_row["interval"]) == ("+0.050", "+0.010 to +0.090")
     assert found.lines == ["recommended: words, live", "a note"]
+
+
+def test_single_figures_stand_under_their_names_without_what_was_not_measured():
+    found = read_results([printed(ReductionReport(Path("small"), 128, 384, 0, None))])
+    assert found.facts == {"folder": "small", "dimension": "128", "from dimension": "384", "texts": "0"}
+    assert (found.rows, found.tables) == ([], [])
+
+
+def test_a_classifier_gives_its_figures_and_what_it_confused():
+    confused = (Confusion("cats", "dogs", 3, 10),)
+    found = read_results([printed(ClassifierReport(20, 0.85, 0.8, 0.7, None, None, 0, 1.5, confused))])
+    assert found.facts["macro f1"] == "0.8"
+    assert found.tables == [[{"label": "cats", "taken for": "dogs", "times": 3, "of": 10}]]
+
+
+def test_ways_of_batching_are_one_table_and_a_sentence():
+    found = read_results(
+        [
+            printed(BatchDifference("mine", 16, size, apart, 0.99, 0.001, "a text"))
+            for size, apart in ((8, 0.0), (None, 0.5))
+        ]
+    )
+    assert [(row["batches of"], row["equal"]) for row in found.tables[0]] == [
+        ("at most 8", "yes"),
+        ("the encoder's own size", "no"),
+    ]
+    assert "not equal within 0.001" in found.lines[0]

@@ -1,6 +1,5 @@
 """How good a head is on a file of judged rows."""
 
-from dataclasses import dataclass, field
 from time import perf_counter
 
 from nearsay.data.answered_questions import AnsweredQuestions
@@ -14,36 +13,16 @@ from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.evaluation.entity_f1 import EntityReport, entity_f1
 from nearsay.training.evaluation.label_metrics import (
     Averaging,
-    Confusion,
     accuracy,
     confusions,
     f1_score,
     f1_score_of,
     matthews_correlation,
 )
+from nearsay.training.evaluation.reports import ClassifierReport
 from nearsay.training.evaluation.squad import SquadReport, evaluate_answers
 
-__all__ = ["ClassifierReport", "evaluate_classifier", "evaluate_reader", "evaluate_tagger"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifierReport:
-    """What a classifier reached."""
-
-    texts: int
-    accuracy: float  # 0 to 1
-    macro_f1: float  # mean over labels, 0 to 1
-    matthews: float  # -1 to 1
-    positive: str | None  # of two labels the second one, whose F1 is `binary_f1`
-    binary_f1: float | None  # None: there are more than two labels
-    truncated: int  # texts that were cut at the length limit
-    seconds: float
-    confusions: list[Confusion] = field(default_factory=list)  # the 10 most frequent
-
-    def metrics(self) -> dict[str, float]:
-        """The figures, for a run's log; accuracy first."""
-        figures = {"accuracy": self.accuracy, "macro_f1": self.macro_f1, "matthews": self.matthews}
-        return figures if self.binary_f1 is None else {**figures, "binary_f1": self.binary_f1}
+__all__ = ["evaluate_classifier", "evaluate_reader", "evaluate_tagger"]
 
 
 def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> ClassifierReport:
@@ -72,7 +51,7 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
         binary_f1=None if positive is None else f1_score_of(gold, said.labels, positive) if seen else 0.0,
         truncated=said.truncated,
         seconds=perf_counter() - begun,
-        confusions=confusions(gold, said.labels),
+        confusions=tuple(confusions(gold, said.labels)),
     )
 
 

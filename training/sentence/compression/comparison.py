@@ -14,6 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.rank_metrics import ndcg
+from nearsay.training.evaluation.reports import CompressionRow
 from nearsay.training.evaluation.retrieval import JudgedVectors, best_rows, judged_vectors
 from nearsay.training.evaluation.sts import spearman_correlation
 from nearsay.training.sentence.compression.quantisation import (
@@ -26,7 +27,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
-    "CompressionRow",
     "compare_compressions",
 ]
 
@@ -172,20 +172,6 @@ Vectors = NDArray[np.float32]
 _DEPTH = 10
 _TIMED_QUERIES = 100
 _TIMED_RUNS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class CompressionRow:
-    """What one way to store the vectors reached; None where it was not or cannot be measured."""
-
-    variant: str
-    dimension: int
-    bytes_per_vector: int
-    spearman: float | None = None  # of cosine and score on scored pairs, times 100
-    spearman_lost: float | None = None  # against float32; negative is a gain
-    ndcg_at_10: float | None = None  # on the retrieval set, 0 to 1
-    ndcg_lost: float | None = None
-    milliseconds: float | None = None  # of one exact search on one thread of Python; median of 5 runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sentence_transformers.base.modules import Dense, Normalize
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.reports import ReductionReport
 from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -110,17 +111,6 @@ def encoded_windows(
         if progress is not None:
             progress(done)
         yield window, encoded.vectors
-
-
-@dataclass(frozen=True, slots=True)
-class ReductionReport:
-    """What was made."""
-
-    folder: Path
-    dimension: int
-    from_dimension: int
-    texts: int  # that the directions were chosen by; 0 when none were needed
-    variance_kept: float | None  # share of the vectors' variance, 0 to 1; None when it was not measured
 
 
 def reduce_encoder(

@@ -1,7 +1,6 @@
 """An encoder that looks its tokens up in a table: hundreds of times quicker, and less exact."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from tokenizers import Tokenizer
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
+from nearsay.training.evaluation.reports import StaticReport
 from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.compression.reduction import encoded_windows, principal_components
 from nearsay.training.sentence.encoder import Encoder
@@ -113,16 +113,6 @@ def _quotient(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray
 
 
 _WINDOW_TOKENS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class StaticReport:
-    """What was made."""
-
-    folder: Path
-    tokens: int  # rows of the table
-    dimension: int
-    texts: int  # that it was fitted to; 0 when none were given
 
 
 def make_static_encoder(

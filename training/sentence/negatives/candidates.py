@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
 
@@ -174,8 +175,10 @@ def _bounds(
 
 
 @dataclass(frozen=True, slots=True)
-class MiningReport:
+class MiningReport(Report):
     """How the negatives came about; scores are cosine similarities by the mining encoder."""
+
+    REPORT: ClassVar = "mined negatives"
 
     encoder: str
     corpus: str
@@ -200,6 +203,7 @@ class MiningReport:
     encoding_seconds: float
     search_seconds: float  # with the filters
     judging_seconds: float
+    out: Path | None = None  # the file that they were written to
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+"""What measuring masked words and next sentences gives: light, as a page that shows it loads no torch."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nearsay.data.report import Report
+
+__all__ = ["MlmReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class MlmReport(Report):
+    """Masked-language-model and next-sentence figures."""
+
+    REPORT: ClassVar = "words measured"
+
+    mlm_loss: float  # mean cross-entropy of masked tokens, nats
+    perplexity: float  # e to the power of it
+    mlm_accuracy: float  # share of masked tokens whose likeliest word is the true one
+    nsp_loss: float | None  # mean cross-entropy of rows, nats; None without next sentences
+    nsp_accuracy: float | None
+    random_share: float | None  # of rows whose second segment is from another document
+    rows: int
+    masked: int
+    seconds: float
+
+    def metrics(self) -> dict[str, float]:
+        """Give the losses and accuracies that are there."""
+        values = {
+            "mlm_loss": self.mlm_loss,
+            "mlm_accuracy": self.mlm_accuracy,
+            "nsp_loss": self.nsp_loss,
+            "nsp_accuracy": self.nsp_accuracy,
+        }
+        return {name: value for name, value in values.items() if value is not None}
