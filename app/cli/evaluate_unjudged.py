@@ -1,7 +1,6 @@
 """`nearsay evaluate unlabelled` and `tokenizer`: what texts alone say of an encoder."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,14 +17,11 @@ from nearsay.app.cli.options import (
     seed_option,
     text_options,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
-from nearsay.data.document import visible
-from nearsay.data.quantity import counted
+from nearsay.app.cli.printing import print_notes, print_reports
 
 if TYPE_CHECKING:
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.evaluation.proxies.panel import EncoderPanel, ProxyFigure
-    from nearsay.training.evaluation.tokenizer_fit import TokenizerFit
+    from nearsay.training.evaluation.proxies.panel import EncoderPanel, Proxy, ProxyFigure, ProxyScore
 
 __all__ = ["tokenizer", "unlabelled"]
 
@@ -74,8 +70,6 @@ def unlabelled(
     Example:
         nearsay evaluate unlabelled papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
     """
-    from dataclasses import replace
-
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.proxies.corpus import read_unjudged_corpus
     from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
@@ -84,12 +78,13 @@ def unlabelled(
     corpus = read_unjudged_corpus(sources, options, most=sample, seed=seed)
     print_notes(corpus.notes)
     texts = UnjudgedTexts(corpus, seed=seed)
-    panels = []
+    scores: list[ProxyScore] = []
     for name in encoders:
         encoder = load_encoder(name, device, precision)
         with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:
-            panels.append(encoder_panel(encoder, texts, progress=partial(_look, bar)))
-    (_print_rows if as_json else _print_panels)(panels, seed)
+            panel = encoder_panel(encoder, texts, progress=partial(_look, bar))
+        scores += [_score(panel, proxy, found, seed) for proxy, found in panel.figures.items()]
+    print_reports(scores, as_json=as_json)
 
 
 def _look(bar: "ProgressBar", done: int, total: int) -> None:
@@ -98,60 +93,23 @@ def _look(bar: "ProgressBar", done: int, total: int) -> None:
     bar(Progress(done, total))
 
 
-def _print_rows(panels: Sequence["EncoderPanel"], seed: int) -> None:
+def _score(panel: "EncoderPanel", proxy: "Proxy", found: "ProxyFigure | None", seed: int) -> "ProxyScore":
     from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
+    from nearsay.training.evaluation.proxies.panel import ProxyScore
 
-    for panel in panels:
-        for proxy, found in panel.figures.items():
-            interval = None if found is None else interval_of_mean(found.each, seed=seed)
-            print_json(
-                {
-                    "encoder": panel.encoder,
-                    "proxy": str(proxy),
-                    "measure": proxy.measure,
-                    "figure": None if found is None else found.figure,
-                    "interval": None if interval is None else [interval.low, interval.high],
-                    "chance": None if found is None else found.chance,
-                    "items": 0 if found is None else len(found.each),
-                    "does_not_show": proxy.does_not_show,
-                    "truncated": panel.truncated,
-                    "seed": seed,
-                }
-            )
-
-
-def _print_panels(panels: Sequence["EncoderPanel"], seed: int) -> None:
-    """A row a proxy, a column an encoder, and below what each proxy does not show."""
-    from nearsay.training.evaluation.proxies.panel import Proxy
-
-    rows = []
-    for proxy in Proxy:
-        found = [panel.figures[proxy] for panel in panels]
-        some = next((figure for figure in found if figure is not None), None)
-        rows.append(
-            [
-                f"proxy: {proxy}",
-                "-" if some is None else f"{len(some.each):,}",
-                "-" if some is None else f"{some.chance:.4f}",
-                *(_shown(figure, seed) for figure in found),
-            ]
-        )
-    print_table(["", "items", "by chance", *(panel.encoder for panel in panels)], rows)
-    click.echo()
-    for proxy in Proxy:
-        click.echo(f"{proxy}: {proxy.measure}. {proxy.does_not_show}")
-    for panel in panels:
-        if panel.truncated:
-            print_notes([f"{panel.encoder}: {counted(panel.truncated, 'text')} cut at the length limit"])
-
-
-def _shown(found: "ProxyFigure | None", seed: int) -> str:
-    from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
-
-    if found is None:
-        return "nothing to measure on"
-    interval = interval_of_mean(found.each, seed=seed)
-    return f"{found.figure:.4f} ({interval.low:.4f} to {interval.high:.4f})"
+    interval = None if found is None else interval_of_mean(found.each, seed=seed)
+    return ProxyScore(
+        encoder=panel.encoder,
+        proxy=proxy,
+        measure=proxy.measure,
+        figure=None if found is None else found.figure,
+        interval=None if interval is None else (interval.low, interval.high),
+        chance=None if found is None else found.chance,
+        items=0 if found is None else len(found.each),
+        does_not_show=proxy.does_not_show,
+        truncated=panel.truncated,
+        seed=seed,
+    )
 
 
 @click.command()
@@ -227,63 +185,10 @@ def tokenizer(
                 encoder_fit(encoder, drawn, lengths=lengths, new_size=new_size, new=not no_new, listener=seen)
             )
     print_notes([drawn.note] if drawn.note else [])
-    if as_json:
-        for fit in fits:
-            print_json({**asdict(fit), "texts_in_all": drawn.seen, "seed": seed})
-    else:
-        _print_fits(fits)
+    print_reports([replace(fit, texts_in_all=drawn.seen, seed=seed) for fit in fits], as_json=as_json)
 
 
 def _measured(bar: "ProgressBar", before: int, total: int, done: int) -> None:
     from nearsay.indexer.vectors.progress import Progress
 
     bar(Progress(before + done, total))
-
-
-def _print_fits(fits: Sequence["TokenizerFit"]) -> None:
-    figures = [_figures(fit) for fit in fits]
-    print_table(
-        ["", *(fit.encoder for fit in fits)],
-        [[name, *(each[name] for each in figures)] for name in figures[0]],
-    )
-    for fit in fits:
-        if fit.broken:
-            click.echo(f"\n{visible(fit.encoder)}: the most broken words")
-            print_table(
-                ["word", "times", "pieces"],
-                [[word.word, word.count, " ".join(word.pieces)] for word in fit.broken],
-            )
-        if fit.unknown:
-            click.echo(f"\n{visible(fit.encoder)}: what becomes [UNK]")
-            print_table(["text", "times"], [[unknown.text, unknown.count] for unknown in fit.unknown])
-        click.echo("\n" + visible(_saving(fit)))
-
-
-def _figures(fit: "TokenizerFit") -> dict[str, object]:
-    return {
-        "pieces": fit.vocabulary_size,
-        "texts": fit.texts,
-        "words": fit.words,
-        "tokens": fit.tokens,
-        "tokens a word": f"{fit.tokens_per_word:.3f}",
-        "words split, %": f"{100 * fit.split_words:.2f}",
-        "[UNK] among tokens, %": f"{100 * fit.unknown_tokens:.3f}",
-        "words with [UNK], %": f"{100 * fit.unknown_words:.3f}",
-        **{
-            f"texts over {length.length} tokens, %": f"{100 * length.truncated_texts:.1f}"
-            for length in fit.lengths
-        },
-    }
-
-
-def _saving(fit: "TokenizerFit") -> str:
-    new = fit.new_vocabulary
-    if new is None:
-        return f"{fit.encoder}: not compared with a new vocabulary"
-    casing, compared = "cased" if new.cased else "uncased", "fewer" if new.saved >= 0 else "more"
-    return (
-        f"{fit.encoder}: a new {casing} vocabulary of {new.size:,} pieces, trained on {new.trained_texts:,} "
-        f"of the texts, gives {100 * abs(new.saved):.1f} % {compared} tokens on the other "
-        f"{new.held_out_texts:,} ({new.new_tokens:,} instead of {new.tokens:,}; {new.new_unknown_tokens:,} "
-        f"instead of {new.unknown_tokens:,} of them [UNK])"
-    )

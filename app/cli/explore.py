@@ -33,12 +33,12 @@ from nearsay.app.cli.printing import (
     print_json,
     print_notes,
     print_passages,
+    print_reports,
     print_table,
     rows_alone,
 )
 from nearsay.app.cli.progress import ProgressBar
-from nearsay.data.document import visible
-from nearsay.data.quantity import counted, size_words
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.exploring.newest import News
@@ -258,13 +258,7 @@ def map_(
         report = explorer.draw_map(
             file, where=where, colour_by=colour_by, anew=replace, seed=seed, progress=bar
         )
-    if as_json:
-        print_json(report)
-    elif report.out is None:
-        click.echo(f"the map of {counted(report.mapped, 'passage')} is kept")
-    else:
-        click.echo(visible(f"{report.out}: {counted(report.drawn, 'passage')}, {size_words(report.bytes)}"))
-    print_notes(report.notes)
+    print_reports([report], as_json=as_json)
 
 
 @click.command()

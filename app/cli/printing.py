@@ -211,19 +211,17 @@ def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
 def print_results(found: "RunResults") -> None:
     """The tables of what was reported."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
-    rows: list[Row] = [{name: _cut(value) for name, value in row.items()} for row in found.rows]
-    wide = [
-        [{"": _label(name), "result": value} for name, value in table[0].items()]
-        if len(table) == 1
-        else table
+    rows = [{_label(name): _cut(value) for name, value in row.items()} for row in found.rows]
+    first, second, last = (
+        [{"": name, "result": value} for name, value in table[0].items()] if len(table) == 1 else table
         for table in (found.changes, found.figures, rows)
-    ]
-    tables = [table for table in (*wide[:2], *found.tables, wide[2], facts) if table]
+    )
+    tables = [table for table in (first, second, *found.tables, last, facts) if table]
     for i, table in enumerate(tables):
         if i:
             click.echo()
         names = list(dict.fromkeys(name for row in table for name in row))
-        print_table([_label(name) for name in names], [[row.get(n, "") for n in names] for row in table])
+        print_table(names, [[row.get(name, "") for name in names] for row in table])
 
 
 def _label(name: str) -> str:

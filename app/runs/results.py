@@ -1,21 +1,24 @@
 """What a command reported or a run found, as the tables that the command line and the page show."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nearsay.data.quantity import counted, significant
+from nearsay.data.quantity import counted, significant, size_words
 from nearsay.data.report import Report
 from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 if TYPE_CHECKING:
     from nearsay.indexer.improving import Improvement
+    from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.training.evaluation.batch_equality import BatchDifference
     from nearsay.training.evaluation.entity_f1 import EntityReport
     from nearsay.training.evaluation.judged.reports import Evaluation, JudgedChange, OverSeeds, Trained
-    from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow
+    from nearsay.training.evaluation.proxies.panel import ProxyScore
+    from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow, TokenizerFit
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
 __all__ = [
@@ -264,6 +267,121 @@ def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
         )
 
 
+def _maps(some: Sequence["MapReport"], found: RunResults) -> None:
+    _plain_figures(some, found)
+    for report in some:
+        found.facts["bytes"] = size_words(report.bytes)
+        found.lines += report.notes
+
+
+def _proxies(scores: Sequence["ProxyScore"], found: RunResults) -> None:
+    """A row a proxy, a column an encoder, and below what each proxy does not show."""
+    panels: list[dict[str, ProxyScore]] = []
+    for one in scores:
+        if not panels or one.proxy in panels[-1]:
+            panels.append({})
+        panels[-1][one.proxy] = one
+    columns = _different(next(iter(panel.values())).encoder for panel in panels)
+    rows: list[Row] = []
+    for proxy in panels[0]:
+        measured = [panel[proxy] for panel in panels if proxy in panel]
+        some = next((one for one in measured if one.figure is not None), None)
+        rows.append(
+            {
+                "": f"proxy: {proxy}",
+                "items": "-" if some is None else f"{some.items:,}",
+                "by chance": "-" if some is None else f"{some.chance:.4f}",
+                **{name: _proxy_figure(one) for name, one in zip(columns, measured, strict=False)},
+            }
+        )
+    found.tables.append(rows)
+    found.tables.append(
+        [
+            {"proxy": proxy, "measures": one.measure, "does not show": one.does_not_show}
+            for proxy, one in panels[0].items()
+        ]
+    )
+    for panel in panels:
+        one = next(iter(panel.values()))
+        if one.truncated:
+            found.lines.append(f"{one.encoder}: {counted(one.truncated, 'text')} cut at the length limit")
+
+
+def _proxy_figure(one: "ProxyScore") -> str:
+    if one.figure is None or one.interval is None:
+        return "nothing to measure on"
+    low, high = one.interval
+    return f"{one.figure:.4f} ({low:.4f} to {high:.4f})"
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    """The names of columns, those that stand twice with a number."""
+    seen: Counter[str] = Counter()
+    columns = []
+    for name in names:
+        seen[name] += 1
+        columns.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return columns
+
+
+def _tokenizers(fits: Sequence["TokenizerFit"], found: RunResults) -> None:
+    """A row a figure, a column an encoder; then the words that were broken and what became [UNK]."""
+    columns = _different(fit.encoder for fit in fits)
+    figures = [_figures(fit) for fit in fits]
+    found.tables.append(
+        [
+            {"": name, **{column: each[name] for column, each in zip(columns, figures, strict=True)}}
+            for name in figures[0]
+        ]
+    )
+    named = [*zip(columns, fits, strict=True)]
+    found.tables.append(
+        [
+            {"broken word": one.word, "times": one.count, "pieces": " ".join(one.pieces), "encoder": name}
+            for name, fit in named
+            for one in fit.broken
+        ]
+    )
+    found.tables.append(
+        [
+            {"becomes [UNK]": one.text, "times": one.count, "encoder": name}
+            for name, fit in named
+            for one in fit.unknown
+        ]
+    )
+    found.lines += map(_saving, fits)
+
+
+def _figures(fit: "TokenizerFit") -> Row:
+    return {
+        "pieces": f"{fit.vocabulary_size:,}",
+        "texts": f"{fit.texts:,}",
+        "words": f"{fit.words:,}",
+        "tokens": f"{fit.tokens:,}",
+        "tokens a word": f"{fit.tokens_per_word:.3f}",
+        "words split, %": f"{100 * fit.split_words:.2f}",
+        "[UNK] among tokens, %": f"{100 * fit.unknown_tokens:.3f}",
+        "words with [UNK], %": f"{100 * fit.unknown_words:.3f}",
+        **{
+            f"texts over {length.length} tokens, %": f"{100 * length.truncated_texts:.1f}"
+            for length in fit.lengths
+        },
+    }
+
+
+def _saving(fit: "TokenizerFit") -> str:
+    new = fit.new_vocabulary
+    if new is None:
+        return f"{fit.encoder}: not compared with a new vocabulary"
+    casing, compared = "cased" if new.cased else "uncased", "fewer" if new.saved >= 0 else "more"
+    return (
+        f"{fit.encoder}: a new {casing} vocabulary of {new.size:,} pieces, trained on {new.trained_texts:,} "
+        f"of the texts, gives {100 * abs(new.saved):.1f} % {compared} tokens on the other "
+        f"{new.held_out_texts:,} ({new.new_tokens:,} instead of {new.tokens:,}; {new.new_unknown_tokens:,} "
+        f"instead of {new.unknown_tokens:,} of them [UNK])"
+    )
+
+
 _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
     "answers measured": _plain_figures,
     "batch difference": _batches,
@@ -272,10 +390,13 @@ _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
     "entities measured": _taggers,
     "evaluation": _evaluations,
     "improvement": _improvements,
+    "map": _maps,
     "mined negatives": _mined,
     "over seeds": _over_seeds,
+    "proxy": _proxies,
     "reduced encoder": _plain_figures,
     "static encoder": _plain_figures,
+    "tokenizer fit": _tokenizers,
     "trained": _trainings,
     "words measured": _plain_figures,
 }

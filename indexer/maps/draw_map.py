@@ -16,7 +16,7 @@ from enum import StrEnum
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.report import Report
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.maps.drawing import (
     CLUSTER,
@@ -447,8 +448,10 @@ def _write_picture(drawn: Drawing, stream: BinaryIO, kind: MapFormat) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class MapReport:
+class MapReport(Report):
     """What was drawn, and of which map."""
+
+    REPORT: ClassVar = "map"
 
     collection: str
     generation: int

@@ -32,7 +32,7 @@ def _any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     for each in dataclasses.fields(kind):
         if not each.init:
             continue
-        if each.name in ("metadata", "details", "facts"):
+        if each.name in ("metadata", "details", "facts", "parameters"):
             built[each.name] = st.dictionaries(_PLAIN[str], _PLAIN[str])
         else:
             built[each.name] = st.from_type(hints[each.name])

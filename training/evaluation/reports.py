@@ -7,7 +7,17 @@ from typing import ClassVar
 from nearsay.data.report import Report
 from nearsay.training.evaluation.label_metrics import Confusion
 
-__all__ = ["ClassifierReport", "CompressionRow", "ReductionReport", "StaticReport"]
+__all__ = [
+    "BrokenWord",
+    "ClassifierReport",
+    "CompressionRow",
+    "LengthFit",
+    "NewVocabularyFit",
+    "ReductionReport",
+    "StaticReport",
+    "TokenizerFit",
+    "UnknownText",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +81,67 @@ class StaticReport(Report):
     tokens: int  # rows of the table
     dimension: int
     texts: int  # that it was fitted to; 0 when none were given
+
+
+@dataclass(frozen=True, slots=True)
+class LengthFit:
+    """What a length limit does to the texts."""
+
+    length: int  # tokens, special ones included
+    truncated_texts: float  # share of texts that are longer
+    truncated_tokens: float  # share of all tokens that lie behind the limit
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenWord:
+    """A word that the vocabulary has no single piece for."""
+
+    word: str  # as it is written most often
+    count: int  # of all its writings that give these pieces
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownText:
+    """What became an unknown token."""
+
+    text: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewVocabularyFit:
+    """What a vocabulary trained on one half of the texts saves on the other half."""
+
+    size: int  # pieces it got
+    cased: bool
+    trained_texts: int
+    held_out_texts: int  # all the figures below are of these
+    tokens: int  # by the encoder's own vocabulary
+    new_tokens: int  # by the new one
+    saved: float  # share of tokens that are not needed any more; negative when there are more
+    unknown_tokens: int  # among them, by the encoder's own vocabulary
+    new_unknown_tokens: int  # by the new one: what becomes [UNK] saves tokens and loses words
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFit(Report):
+    """How a tokenizer fits texts; a word is what `TokenizedWords` says. Shares are from 0 to 1."""
+
+    REPORT: ClassVar = "tokenizer fit"
+
+    encoder: str
+    vocabulary_size: int
+    texts: int
+    words: int
+    tokens: int  # special ones not counted
+    tokens_per_word: float  # tokens of words only, not of marks between them
+    split_words: float  # share of words that became two tokens or more
+    unknown_tokens: float  # share of tokens
+    unknown_words: float  # share of words in which something is unknown
+    lengths: tuple[LengthFit, ...]
+    broken: tuple[BrokenWord, ...]  # the 20 that cost most tokens beyond one each, dearest first
+    unknown: tuple[UnknownText, ...]  # the 20 most frequent
+    new_vocabulary: NewVocabularyFit | None  # None: not asked for, or too few different texts to halve
+    texts_in_all: int = 0  # of which the texts were drawn
+    seed: int = 0  # by which they were

@@ -17,10 +17,16 @@ from tokenizers import Encoding, Tokenizer
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.vocabulary import SPECIAL_TOKENS, Accents, VocabularyConfig, train_vocabulary
+from nearsay.training.evaluation.reports import (
+    BrokenWord,
+    LengthFit,
+    NewVocabularyFit,
+    TokenizerFit,
+    UnknownText,
+)
 from nearsay.training.sentence.source import find_encoder
 
 __all__ = [
-    "TokenizerFit",
     "encoder_fit",
 ]
 
@@ -135,66 +141,6 @@ def _aligned(text: str, encoding: Encoding, unknown_id: int | None) -> Tokenized
 _Spelling: TypeAlias = tuple[str, tuple[int, ...]]  # a word as it is written, and its tokens' numbers
 
 _LISTED: Final = 20  # words
-
-
-@dataclass(frozen=True, slots=True)
-class LengthFit:
-    """What a length limit does to the texts."""
-
-    length: int  # tokens, special ones included
-    truncated_texts: float  # share of texts that are longer
-    truncated_tokens: float  # share of all tokens that lie behind the limit
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenWord:
-    """A word that the vocabulary has no single piece for."""
-
-    word: str  # as it is written most often
-    count: int  # of all its writings that give these pieces
-    pieces: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownText:
-    """What became an unknown token."""
-
-    text: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewVocabularyFit:
-    """What a vocabulary trained on one half of the texts saves on the other half."""
-
-    size: int  # pieces it got
-    cased: bool
-    trained_texts: int
-    held_out_texts: int  # all the figures below are of these
-    tokens: int  # by the encoder's own vocabulary
-    new_tokens: int  # by the new one
-    saved: float  # share of tokens that are not needed any more; negative when there are more
-    unknown_tokens: int  # among them, by the encoder's own vocabulary
-    new_unknown_tokens: int  # by the new one: what becomes [UNK] saves tokens and loses words
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizerFit:
-    """How a tokenizer fits texts; a word is what `TokenizedWords` says. Shares are from 0 to 1."""
-
-    encoder: str
-    vocabulary_size: int
-    texts: int
-    words: int
-    tokens: int  # special ones not counted
-    tokens_per_word: float  # tokens of words only, not of marks between them
-    split_words: float  # share of words that became two tokens or more
-    unknown_tokens: float  # share of tokens
-    unknown_words: float  # share of words in which something is unknown
-    lengths: tuple[LengthFit, ...]
-    broken: tuple[BrokenWord, ...]  # the 20 that cost most tokens beyond one each, dearest first
-    unknown: tuple[UnknownText, ...]  # the 20 most frequent
-    new_vocabulary: NewVocabularyFit | None  # None: not asked for, or too few different texts to halve
 
 
 def tokenizer_fit(

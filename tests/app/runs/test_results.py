@@ -17,6 +17,7 @@ from nearsay.training.evaluation.judged.reports import (
     Trained,
 )
 from nearsay.training.evaluation.label_metrics import Confusion
+from nearsay.training.evaluation.proxies.panel import Proxy, ProxyScore
 from nearsay.training.evaluation.reports import ClassifierReport, ReductionReport
 
 _CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5)
@@ -152,3 +153,24 @@ def test_ways_of_batching_are_one_table_and_a_sentence():
         ("the encoder's own size", "no"),
     ]
     assert "not equal within 0.001" in found.lines[0]
+
+
+def test_proxies_of_encoders_of_one_name_stand_in_a_column_each_and_say_what_they_do_not_show():
+    first, second = (
+        [
+            ProxyScore("mine", proxy, "MRR", figure, (0.1, 0.9), 0.25, 1_200, "no quality", truncated, 0)
+            for proxy in (Proxy.TITLES, Proxy.LEXICAL)
+        ]
+        for figure, truncated in ((0.5, 0), (0.75, 3))
+    )
+    found = read_results([printed(report) for report in (*first, *second)])
+    figures, limits = found.tables
+    assert figures[0] == {
+        "": "proxy: title to body",
+        "items": "1,200",
+        "by chance": "0.2500",
+        "mine": "0.5000 (0.1000 to 0.9000)",
+        "mine (2)": "0.7500 (0.1000 to 0.9000)",
+    }
+    assert [row["does not show"] for row in limits] == ["no quality"] * 2
+    assert found.lines == ["mine: 3 texts cut at the length limit"]

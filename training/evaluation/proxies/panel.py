@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus
 from nearsay.training.evaluation.retrieval import nearest
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
@@ -18,6 +19,7 @@ __all__ = [
     "EncoderPanel",
     "Proxy",
     "ProxyFigure",
+    "ProxyScore",
     "UnjudgedTexts",
     "encoder_panel",
 ]
@@ -286,6 +288,24 @@ class EncoderPanel:
     encoder: str
     figures: dict[Proxy, ProxyFigure | None]
     truncated: int  # texts that were cut at the length limit
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyScore(Report):
+    """One encoder's figure for one proxy, with what it does not show; None: nothing to measure on."""
+
+    REPORT: ClassVar = "proxy"
+
+    encoder: str
+    proxy: Proxy
+    measure: str  # what the figure is
+    figure: float | None
+    interval: tuple[float, float] | None  # at 95 %, over the items
+    chance: float | None  # what vectors drawn by chance would reach
+    items: int
+    does_not_show: str
+    truncated: int  # texts that were cut at the encoder's length limit
+    seed: int
 
 
 class UnjudgedTexts:
