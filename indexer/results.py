@@ -21,6 +21,7 @@ REPORTS: Final[Mapping[str, str]] = {
     "answers measured": "nearsay.training.evaluation.squad:SquadReport",
     "batch difference": "nearsay.training.evaluation.batch_equality:BatchDifference",
     "classification measured": "nearsay.training.evaluation.reports:ClassifierReport",
+    "cluster": "nearsay.indexer.clusters.clustering:Cluster",
     "compacted": "nearsay.indexer.writing.compaction:CompactReport",
     "compression": "nearsay.training.evaluation.reports:CompressionRow",
     "diverse passage": "nearsay.indexer.exploring.diverse:DiversePassage",

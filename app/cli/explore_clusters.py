@@ -20,7 +20,7 @@ from nearsay.app.cli.options import (
     rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone
+from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["clusters", "over_time", "print_clusters", "rename"]
 
-_NAME = 40  # characters, the indent among them
-_PASSAGE = 40
-_COLUMNS = ("", "passages", "cohesion", "name", "for example")
 _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 
 
@@ -150,17 +147,14 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
         raise BadInputError(f"'{found.collection}' has no cluster {show}. Leave --show out to see all")
     if as_json:
         for each in wanted:
-            print_json(each.to_json())
+            print_json(each)
         if show is None and not rows_alone():
             print_json(found.to_json())
         return
     if show is not None:
         _print_one(wanted[0])
         return
-    rows = [_row(each, depth) for each, depth in _as_a_tree(found)]
-    for row in rows:
-        row[-1] = _short(str(row[-1]), _PASSAGE)
-    print_table(_COLUMNS, rows)
+    print_reports(found.clusters, as_json=False)
     print_notes(_said(found))
 
 
@@ -192,34 +186,6 @@ def _settings(explorer: "Explorer", said: dict[str, Any], *, anew: bool) -> dict
     """What was told now, and what was told last time where that still stands."""
     stands = anew and not _WHAT_TO_FIND & said.keys()
     return {**(explorer.last_settings() if stands else {}), **said}
-
-
-def _as_a_tree(found: "Clustering") -> list[tuple["Cluster", int]]:
-    """Each cluster with its depth, under the one that it belongs to; without those that hold one alone."""
-    below: dict[int | None, list[Cluster]] = {}
-    for each in found.clusters:
-        below.setdefault(each.parent, []).append(each)
-    rows: list[tuple[Cluster, int]] = []
-    pending = [(each, 0) for each in reversed(below.get(None, []))]
-    while pending:
-        each, depth = pending.pop()
-        children = below.get(each.number, [])
-        if len(children) != 1:
-            rows.append((each, depth))
-            depth += 1
-        pending += [(child, depth) for child in reversed(children)]
-    return rows
-
-
-def _row(each: "Cluster", depth: int) -> list[object]:
-    example = each.central[0] if each.central else None
-    text = "" if example is None else visible(example.title or example.text)
-    name = _short(visible(each.name), _NAME - 2 * depth)
-    return [str(each.number), each.size, f"{each.cohesion:.2f}", "  " * depth + name, text]
-
-
-def _short(text: str, width: int) -> str:
-    return textwrap.shorten(text, width, placeholder=" …", break_on_hyphens=False)
 
 
 def _print_one(each: "Cluster") -> None:

@@ -1,17 +1,20 @@
 """What a command reported or a run found, as the tables that the command line and the page show."""
 
 import json
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted, significant, size_words
 from nearsay.data.report import Report
 from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 if TYPE_CHECKING:
+    from nearsay.indexer.clusters.clustering import Cluster
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.training.evaluation.batch_equality import BatchDifference
@@ -33,6 +36,8 @@ __all__ = [
 
 Row = dict[str, str | int | float]
 _FEW_FACTS = 12
+_NAME = 40  # characters of a cluster's name, the indent among them
+_PASSAGE = 40  # of its example
 _OTHERS = ("_dot", "_euclidean", "_manhattan")
 
 
@@ -274,6 +279,46 @@ def _maps(some: Sequence["MapReport"], found: RunResults) -> None:
         found.lines += report.notes
 
 
+def _clusters(some: Sequence["Cluster"], found: RunResults) -> None:
+    """A row a cluster, those of higher levels above what belongs to them."""
+    rows: list[Row] = []
+    for each, depth in _as_a_tree(some):
+        example = each.central[0] if each.central else None
+        text = "" if example is None else visible(example.title or example.text)
+        rows.append(
+            {
+                "": str(each.number),
+                "passages": each.size,
+                "cohesion": f"{each.cohesion:.2f}",
+                "name": "  " * depth + _short(visible(each.name), _NAME - 2 * depth),
+                "for example": _short(text, _PASSAGE),
+            }
+        )
+    found.tables.append(rows)
+
+
+def _as_a_tree(clusters: Sequence["Cluster"]) -> list[tuple["Cluster", int]]:
+    """Each cluster with its depth, under the one that it belongs to; without those that hold one alone."""
+    below: dict[int | None, list[Cluster]] = {}
+    numbers = {each.number for each in clusters}
+    for each in clusters:
+        below.setdefault(each.parent if each.parent in numbers else None, []).append(each)
+    rows: list[tuple[Cluster, int]] = []
+    pending = [(each, 0) for each in reversed(below.get(None, []))]
+    while pending:
+        each, depth = pending.pop()
+        children = below.get(each.number, [])
+        if len(children) != 1:
+            rows.append((each, depth))
+            depth += 1
+        pending += [(child, depth) for child in reversed(children)]
+    return rows
+
+
+def _short(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" …", break_on_hyphens=False)
+
+
 def _proxies(scores: Sequence["ProxyScore"], found: RunResults) -> None:
     """A row a proxy, a column an encoder, and below what each proxy does not show."""
     panels: list[dict[str, ProxyScore]] = []
@@ -386,6 +431,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
     "answers measured": _plain_figures,
     "batch difference": _batches,
     "classification measured": _classifiers,
+    "cluster": _clusters,
     "compression": _compressions,
     "entities measured": _taggers,
     "evaluation": _evaluations,

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.clusterings import Members
 
 __all__ = [
@@ -256,27 +257,21 @@ class CentralPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Report):
     """Passages that say like things."""
+
+    REPORT: ClassVar = "cluster"
 
     number: int  # kept from clustering to clustering
     name: str
     named_by_user: bool
-    terms: tuple[str, ...]  # that tell it from the others, best first
-    central: tuple[CentralPassage, ...]  # the most central passages, no two of them alike
     size: int  # passages that are there
     cohesion: float  # mean cosine to its centre
     silhouette: float | None  # between -1 and 1, by centres; None where there is no other cluster
     parent: int | None  # the cluster of the level above
     level: int  # 0: holds passages itself; 1…: holds clusters
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
-        row = {name: getattr(self, name) for name in ("number", "name", "named_by_user", "size", "cohesion")}
-        row |= {"silhouette": self.silhouette, "parent": self.parent, "level": self.level}
-        row["terms"] = list(self.terms)
-        row["central"] = [{"id": one.id, "title": one.title, "text": one.text} for one in self.central]
-        return row
+    terms: tuple[str, ...]  # that tell it from the others, best first
+    central: tuple[CentralPassage, ...]  # the most central passages, no two of them alike
 
 
 @dataclass(frozen=True, slots=True)

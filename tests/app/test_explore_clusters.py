@@ -91,7 +91,7 @@ def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.
 
     def cluster(number: int, parent: int | None, level: int) -> Cluster:
         name = f"called {number}, and by many other words too"
-        return Cluster(number, name, False, (), central, 30_000, 0.5, 0.25, parent, level)
+        return Cluster(number, name, False, 30_000, 0.5, 0.25, parent, level, (), central)
 
     clusters = (
         *(cluster(number, 10, 0) for number in (1, 2)),

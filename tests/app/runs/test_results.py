@@ -6,6 +6,7 @@ from typing import Any
 
 from nearsay.app.runs.results import RunResults, read_results
 from nearsay.data.report import Report
+from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
 from nearsay.indexer.improving import Candidate, Improvement
 from nearsay.training.evaluation.batch_equality import BatchDifference
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
@@ -174,3 +175,16 @@ def test_proxies_of_encoders_of_one_name_stand_in_a_column_each_and_say_what_the
     }
     assert [row["does not show"] for row in limits] == ["no quality"] * 2
     assert found.lines == ["mine: 3 texts cut at the length limit"]
+
+
+def test_clusters_are_a_tree_and_one_alone_is_shown_without_what_it_belongs_to():
+    def cluster(number: int, parent: int | None, level: int) -> Cluster:
+        central = (CentralPassage(1, "a", "a title", "a text"),)
+        return Cluster(number, f"c{number}", False, 3, 0.5, None, parent, level, ("sea",), central)
+
+    found = read_results(
+        [printed(each) for each in (cluster(1, 9, 0), cluster(2, 9, 0), cluster(9, None, 1))]
+    )
+    assert [row["name"] for row in found.tables[0]] == ["c9", "  c1", "  c2"]
+    (alone,) = read_results([printed(cluster(1, 9, 0))]).tables[0]
+    assert (alone["name"], alone["for example"], alone["cohesion"]) == ("c1", "a title", "0.50")

@@ -20,7 +20,7 @@ from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMeth
 
 def cluster(number, size, name="", *, level=0, parent=None, cohesion=0.5, silhouette=0.1):
     return Cluster(
-        number, name or f"c{number}", False, ("sea", "salt"), (), size, cohesion, silhouette, parent, level
+        number, name or f"c{number}", False, size, cohesion, silhouette, parent, level, ("sea", "salt"), ()
     )
 
 
