@@ -310,8 +310,11 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     from nearsay.data.errors import BadInputError
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
-    from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
-    from nearsay.training.sentence.fine_tuning.structure import EncoderStructure
+    from nearsay.training.sentence.fine_tuning.settings import (
+        EncoderStructure,
+        SentencePooling,
+        SentenceTraining,
+    )
 
     given = {name: value for name, value in options.items() if value is not None}
     _require_files(files, given)

@@ -261,16 +261,17 @@ def _train(
     as_json: bool,
     settings: "ReaderSettings | None" = None,
 ) -> None:
+    places = {"train": file} | {name: options[name] for name in ("dev", "test")}
+    files = {name: read(place) for name, place in places.items() if place is not None}
+    for rows in files.values():
+        print_notes(getattr(rows, "notes", ()))
+    # Seconds: after all files.
     from nearsay.training.bert.heads.fine_tuning import FineTuning
     from nearsay.training.bert.heads.train_head import LinearFit, train_head
     from nearsay.training.bert.layers import LayerChoice, Pooling
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.run.training_progress import Watch
 
-    places = {"train": file} | {name: options[name] for name in ("dev", "test")}
-    files = {name: read(place) for name, place in places.items() if place is not None}
-    for rows in files.values():
-        print_notes(getattr(rows, "notes", ()))
     how: FineTuning | LinearFit
     features = options.get("features")
     if features is not None or options.get("probe"):

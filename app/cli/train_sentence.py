@@ -90,7 +90,7 @@ def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: A
         nearsay search papers "why is the sky blue" --rerank my-reranker
     """
     from nearsay.training.sentence.cross_encoder.losses import CrossLoss
-    from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossTraining, run_cross_encoder
+    from nearsay.training.sentence.cross_encoder.run_cross_encoder import CrossTraining, run_cross_encoder
 
     named = options.pop("objective")
     loss = None if named is None else CrossLoss(named)
@@ -221,14 +221,15 @@ def adapt(
         nearsay train adapt papers --out my-encoder
         nearsay index rebuild papers --encoder my-encoder
     """
-    from nearsay.indexer.encoder_candidate import adapt_to_collection
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.run.training_progress import Watch
+
+    tests = [read_judged_set(spec) for spec in evaluate]
+    from nearsay.indexer.encoder_candidate import adapt_to_collection  # seconds: after all files
     from nearsay.training.sentence.adaptation.adapt import Adaptation
 
     options = Adaptation(power=power, precision=Precision(place["precision"]), seed=seed)
-    tests = [read_judged_set(spec) for spec in evaluate]
     with open_library(place) as library:
         result = adapt_to_collection(
             library.collection(collection),

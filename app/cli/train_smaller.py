@@ -175,12 +175,15 @@ def distill(
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.run.training_progress import Watch
-    from nearsay.training.sentence.compression.distillation import distil
 
     if (keep_layers is None) == (student is None):
         raise click.UsageError("name the student: either --keep-layers or --student")
     texts = [read_sentence_examples(file, columns=columns.split(",") if columns else None) for file in files]
     print_notes([note for one in texts for note in one.notes])
+    dev_set = None if dev is None else read_judged_set(dev)
+    tests = [read_judged_set(spec) for spec in evaluate]
+    from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
+
     with TrainingLine() as line, stoppable() as stop:
         result = distil(
             texts,
@@ -190,8 +193,8 @@ def distill(
             student=student,
             translations=translations,
             options=_options(training),
-            dev=None if dev is None else read_judged_set(dev),
-            tests=[read_judged_set(spec) for spec in evaluate],
+            dev=dev_set,
+            tests=tests,
             device=device,
             watch=Watch(
                 listener=line,
@@ -283,14 +286,15 @@ def reduce(
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.hardware import Precision
-    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
 
     if (method == "pca") != bool(sources):
         raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")
-    if method == "matryoshka":
+    texts = Texts(sources, read_options(fields)) if sources else None
+    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # seconds
+
+    if texts is None:
         report = truncate_encoder(encoder, out, dimension=dimension)
     else:
-        texts = Texts(sources, read_options(fields))
         with ProgressBar("encoding", unit="texts") as bar:
             report = reduce_encoder(
                 encoder,
@@ -361,13 +365,14 @@ def static(
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.text_sample import TextSample
-    from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
         read = Texts(sources, read_options(fields)) if sources else None
         sample = stack.enter_context(TextSample(read or (), rows, seed=seed))
         print_notes([*(read.notes if read else ()), *([sample.note] if sample.note else ())])
+        from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # seconds
+
         report = make_static_encoder(
             encoder,
             out,

@@ -101,3 +101,40 @@ def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "2 added" in done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sentence", "bad.tsv"],
+        ["sentence", "none.tsv"],
+        ["sentence", "good.tsv", "--evaluate", "sts:none.tsv"],
+        ["cross-encoder", "none.tsv"],
+        ["classifier", "bad.tsv"],
+        ["tagger", "bad.tsv"],
+        ["distill", "none.txt", "--keep-layers", "1"],
+        ["static", BUNDLED_NAME, "none.txt"],
+        ["reduce", BUNDLED_NAME, "none.txt", "--dimension", "9"],
+        ["adapt", "pets", "--evaluate", "sts:none.tsv"],
+    ],
+)
+def test_a_training_refuses_a_wrong_file_before_it_imports_what_trains(
+    command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.tsv").write_text("left\tright\nalone\n")
+    (tmp_path / "good.tsv").write_text("sentence1\tsentence2\nthe cat sat\ta cat sat\n")
+    code = (
+        "import sys\nfrom nearsay.app.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code)\n"
+        "print(*sorted({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *command, "--out", "made"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stdout.splitlines() == ["1", ""], done.stderr
+    assert "Error: " in done.stderr
+    assert {"bad.tsv", "none.tsv", "none.txt"} & set(done.stderr.replace(":", " ").split())

@@ -41,8 +41,12 @@ from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceResult, SentenceTraining
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure
+from nearsay.training.sentence.fine_tuning.settings import (
+    EncoderStructure,
+    SentencePooling,
+    SentenceResult,
+    SentenceTraining,
+)
 from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from nearsay.data.errors import BadInputError
+
+if TYPE_CHECKING:  # it takes a second to import, and options that name a precision are checked without it
+    import torch
 
 __all__ = [
     "Precision",
@@ -53,6 +54,8 @@ class Processor:
     @classmethod
     def detect(cls) -> "Processor":
         """Ask torch; where its version cannot say (2.10 to 2.12), ask the probes it had before."""
+        import torch
+
         capabilities = getattr(torch.cpu, "get_capabilities", None)
         return _from_capabilities(capabilities()) if capabilities is not None else _from_probes()
 
@@ -68,6 +71,8 @@ def _from_capabilities(capabilities: dict[str, Any]) -> Processor:
 
 
 def _from_probes() -> Processor:
+    import torch
+
     level = torch.backends.cpu.get_cpu_capability()  # "DEFAULT", "AVX2", "AVX512", or another family's name
     return Processor(
         name=platform.processor() or platform.machine(),
@@ -80,6 +85,8 @@ def _from_probes() -> Processor:
 
 
 def _probe(name: str) -> bool:
+    import torch
+
     probe = getattr(torch.cpu, name, None)
     return bool(probe()) if probe is not None else False
 
@@ -96,15 +103,14 @@ class Precision(StrEnum):
     FLOAT16 = "float16"
 
 
-_NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
-
-
 def resolve_precision(requested: Precision, device: str, processor: Processor) -> Precision:
     """Turn AUTO into what the device is fast at, and check what was asked for by name.
 
     device: "cpu", "cuda", "cuda:1", "mps"
     Raises BadInputError for float16 on a CPU, which cannot multiply it.
     """
+    import torch
+
     kind = torch.device(device).type
     fast_bfloat16 = {
         "cpu": processor.multiplies_bfloat16,
@@ -125,27 +131,34 @@ def choose_hardware(device: str | None, precision: Precision) -> tuple[str, Prec
     return chosen, resolve_precision(Precision(precision), chosen, Processor.detect())
 
 
-def product_format(precision: Precision) -> torch.dtype:
+def product_format(precision: Precision) -> "torch.dtype":
     """Give the number format of a resolved precision's matrix products."""
-    return _NARROW.get(precision, torch.float32)
+    import torch
+
+    narrow = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+    return narrow.get(precision, torch.float32)
 
 
-def narrow_linear_weights(model: torch.nn.Module, precision: Precision) -> None:
+def narrow_linear_weights(model: "torch.nn.Module", precision: Precision) -> None:
     """Store the linear layers' weights in the narrow format, in place; float32 changes nothing.
 
     The layer norms, the residual sums and the pooling stay float32. Converting once matters because autocast
     keeps no converted copy of weights that need no gradient: it would convert them again for every batch.
     """
-    if precision in _NARROW:
+    import torch
+
+    if (narrow := product_format(precision)) is not torch.float32:
         for module in model.modules():
             if isinstance(module, torch.nn.Linear):
-                module.to(_NARROW[precision])
+                module.to(narrow)
 
 
 @contextmanager
 def computing_in(precision: Precision, device: str) -> Iterator[None]:
     """Run what is inside without gradients, its matrix products in the precision's format."""
-    narrow = _NARROW.get(precision)
+    import torch
+
+    narrow = product_format(precision) if precision in (Precision.BFLOAT16, Precision.FLOAT16) else None
     with (
         torch.inference_mode(),
         torch.autocast(torch.device(device).type, dtype=narrow, enabled=narrow is not None),
@@ -158,6 +171,8 @@ def choose_device(requested: str | None = None) -> str:
 
     Raises BadInputError for a device that is not there.
     """
+    import torch
+
     if requested is None or requested == "auto":
         if _cuda_works():
             return "cuda"
@@ -167,6 +182,8 @@ def choose_device(requested: str | None = None) -> str:
 
 
 def _require(requested: str) -> None:
+    import torch
+
     remedy = f"Available: {', '.join(_available())}. Name one of these, or none to have it chosen"
     try:
         device = torch.device(requested)
@@ -182,6 +199,8 @@ def _require(requested: str) -> None:
 
 
 def _available() -> list[str]:
+    import torch
+
     cuda = (
         [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     )
@@ -191,6 +210,8 @@ def _available() -> list[str]:
 
 def _cuda_works() -> bool:
     """Whether a kernel really runs: a GPU that is too old or broken still counts as available."""
+    import torch
+
     if not torch.cuda.is_available():
         return False
     try:

@@ -6,7 +6,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
@@ -28,6 +27,8 @@ def pearson_correlation(first: ArrayLike, second: ArrayLike) -> float:
     Raises BadInputError for lists of unlike length, shorter than 2, or with one value throughout, for which
     it is not defined. Pearson 1895, https://doi.org/10.1098/rspl.1895.0041
     """
+    from scipy import stats
+
     x, y = _checked(first, second)
     return float(stats.pearsonr(x, y).statistic)
 
@@ -39,6 +40,8 @@ def spearman_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
     Raises BadInputError as `pearson_correlation` does. Spearman 1904, https://doi.org/10.2307/1412159
     """
+    from scipy import stats
+
     x, y = _checked(first, second)
     return float(stats.pearsonr(stats.rankdata(x), stats.rankdata(y)).statistic)
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-import torch
-
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
@@ -40,6 +38,8 @@ class RunEnvironment:
 
         BadInputError for a precision that the device does not have.
         """
+        import torch
+
         kind = torch.device(device).type
         found = {"python": platform.python_version()}
         for name in _PACKAGES:

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder import hardware as device_module
 from nearsay.training.encoder import hardware as processor_module
 from nearsay.training.encoder.hardware import (
     Precision,
@@ -138,7 +137,7 @@ def test_a_gpu_that_runs_nothing_is_passed_over_with_a_warning(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    monkeypatch.setattr(device_module.torch, "ones", broken)
+    monkeypatch.setattr(torch, "ones", broken)
     with caplog.at_level(logging.WARNING, logger="nearsay"):
         assert choose_device() == "cpu"
     assert "no kernel image is available" in caplog.text

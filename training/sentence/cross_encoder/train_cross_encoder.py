@@ -32,8 +32,6 @@ from nearsay.training.sentence.fine_tuning.measuring import (
     outcomes,
 )
 from nearsay.training.sentence.fine_tuning.preparation import scored_by
-from nearsay.training.sentence.fine_tuning.recipe import Recipe
-from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult, read_judged, read_set, train_seeds
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     LIMIT,
     ModelText,
@@ -42,8 +40,8 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
     learned_by,
     told_judged,
 )
-from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult, SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import (
     begin_run,
     require_trainable,
@@ -62,7 +60,7 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 
-__all__ = ["CrossEncoderSet", "CrossTraining", "run_cross_encoder", "train_cross_encoder"]
+__all__ = ["CrossEncoderSet", "sets_told", "train_cross_encoder"]
 
 _OF_ENCODERS: Final = ("training_length", "lora_rank", "lora_alpha", "lora_targets")
 _LONGEST: Final = 512  # tokens of a pair, where neither the base nor the caller says less
@@ -99,15 +97,6 @@ class CrossEncoderSet:
 
 
 @dataclass(frozen=True, slots=True)
-class CrossTraining:
-    """What a recipe does not say of a cross-encoder."""
-
-    loss: CrossLoss | None = None
-    negatives: int = NEGATIVES
-    length: int | None = None  # most tokens of a pair, special ones included; None: as the base has it
-
-
-@dataclass(frozen=True, slots=True)
 class _MeasuredPairs:
     """A cross-encoder as it stands."""
 
@@ -116,38 +105,6 @@ class _MeasuredPairs:
 
     def encoder(self) -> CrossEncoderJudge:
         return CrossEncoderJudge(self.name, self.model)
-
-
-def run_cross_encoder(
-    recipe: Recipe,
-    out: str | Path,
-    settings: CrossTraining,
-    *,
-    device: str | None = None,
-    watch: Watch | None = None,
-) -> list[SeedResult]:
-    """Train what the recipe's files, base, evaluations and seeds say, as `run_recipe` does for encoders."""
-    watch = watch or Watch()
-    dev = None if recipe.dev is None else read_judged(recipe.dev, watch.report)
-    tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
-    read = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
-    sets = [CrossEncoderSet(one.examples, settings.loss, settings.negatives, one.guide) for one in read]
-
-    def train_one(seed: int, folder: Path) -> SentenceResult:
-        return train_cross_encoder(
-            sets,
-            folder,
-            base=recipe.base,
-            length=settings.length,
-            options=dataclasses.replace(recipe.training, seed=seed),
-            dev=dev,
-            tests=tests,
-            device=device,
-            watch=watch,
-        )
-
-    told: dict[str, JsonValue] = {"sets": _told([_prepared(one) for one in sets]), "length": settings.length}
-    return train_seeds(recipe, Path(out), train_one, told=told, dev=dev, tests=tests, watch=watch)
 
 
 def train_cross_encoder(
@@ -300,6 +257,11 @@ def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
 
 def _loss(one: CrossEncoderSet) -> CrossLoss:
     return one.loss or usual_loss(one.examples.kind, scored=one.examples.scores is not None)
+
+
+def sets_told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
+    """What several seeds record of their sets, as each training prepares them."""
+    return _told([_prepared(one) for one in sets])
 
 
 def _told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:

@@ -13,8 +13,7 @@ from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling, SentenceTraining
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
 __all__ = ["Recipe", "SetRecipe", "read_recipe"]

@@ -19,13 +19,10 @@ from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.evaluation.judged.reports import FigureOverSeeds
-from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
-from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged, told_sets
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
-from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 
@@ -56,6 +53,10 @@ def run_recipe(
     if not recipe.sets:
         raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
     sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
+
+    # Only now that every file was read: it takes seconds.
+    from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
+    from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 
     def train(seed: int, folder: Path) -> SentenceResult:
         return train_sentence_encoder(
@@ -90,6 +91,8 @@ def train_seeds(
     told:  sets and structure, which the seeds have to have in common
     """
     if recipe.seeds > 1:
+        from nearsay.training.run.processes import require_one_process
+
         require_one_process("an encoder of each seed")
         _require_same_recipe(recipe, told, dev, tests, out)
     results: list[SeedResult] = []
@@ -140,6 +143,8 @@ def _require_same_recipe(
     out: Path,
 ) -> None:
     """Write down what the seeds are trained with, or see that it is the same as what is there."""
+    from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged
+
     training = replace(recipe.training, seed=0).to_json()
     wanted: dict[str, JsonValue] = {
         "base": recipe.base,

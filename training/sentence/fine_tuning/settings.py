@@ -13,7 +13,14 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = ["SentencePooling", "SentenceResult", "SentenceTraining", "TrainingSet", "usual_epochs"]
+__all__ = [
+    "EncoderStructure",
+    "SentencePooling",
+    "SentenceResult",
+    "SentenceTraining",
+    "TrainingSet",
+    "usual_epochs",
+]
 
 
 class SentencePooling(StrEnum):
@@ -29,6 +36,43 @@ class SentencePooling(StrEnum):
     MEAN_SQRT_LENGTH = "mean-sqrt-length"  # the sum over the root of the number of tokens
     WEIGHTED = "weighted"  # the mean, the n-th token weighing n
     LAST = "last"  # the last token's vector
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderStructure:
+    """What is asked of an encoder's structure; None keeps what the base has.
+
+    A base that is a plain BERT has none of it: it gets mean pooling and nothing else.
+    """
+
+    pooling: SentencePooling | None = None
+    dimension: int | None = None  # dimensions of a vector, by a dense projection; a new one starts at random
+    normalise: bool | None = None  # vectors of length 1
+    length: int | None = None  # most tokens of a text, special tokens included
+    query_prompt: str | None = None  # put before each query; "" for none
+    passage_prompt: str | None = None  # put before each passage; "" for none
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None and self.dimension < 1:
+            raise BadInputError(f"the dimension is {self.dimension}; give 1 or more")
+        if self.length is not None and self.length < 3:
+            raise BadInputError(
+                f"the length is {self.length} tokens, which leaves no room beside the special ones. "
+                "Give 3 or more"
+            )
+
+        for name in ("query_prompt", "passage_prompt"):
+            if not isinstance(prompt := getattr(self, name), str | None):
+                raise BadInputError(f"{name} is {prompt!r}; give a text in quotes, such as 'query: '")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Give it for a run's config.json."""
+        return {
+            name: str(value) if name == "pooling" and value else value
+            for name, value in asdict(self).items()
+            # Runs of before prompts could be given say nothing of them.
+            if value is not None or not name.endswith("_prompt")
+        }
 
 
 @dataclass(frozen=True, slots=True)

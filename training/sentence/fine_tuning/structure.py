@@ -1,21 +1,20 @@
 """What stands on top of the transformer: how a sentence encoder is put together."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
 
-from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
 from nearsay.training.sentence.loading import is_static, load_model, transformer_of
 from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["EncoderStructure", "build_encoder"]
+__all__ = ["build_encoder"]
 
 
 _SAVED_AS = {
@@ -26,43 +25,6 @@ _SAVED_AS = {
     SentencePooling.WEIGHTED: "weightedmean",
     SentencePooling.LAST: "lasttoken",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderStructure:
-    """What is asked of an encoder's structure; None keeps what the base has.
-
-    A base that is a plain BERT has none of it: it gets mean pooling and nothing else.
-    """
-
-    pooling: SentencePooling | None = None
-    dimension: int | None = None  # dimensions of a vector, by a dense projection; a new one starts at random
-    normalise: bool | None = None  # vectors of length 1
-    length: int | None = None  # most tokens of a text, special tokens included
-    query_prompt: str | None = None  # put before each query; "" for none
-    passage_prompt: str | None = None  # put before each passage; "" for none
-
-    def __post_init__(self) -> None:
-        if self.dimension is not None and self.dimension < 1:
-            raise BadInputError(f"the dimension is {self.dimension}; give 1 or more")
-        if self.length is not None and self.length < 3:
-            raise BadInputError(
-                f"the length is {self.length} tokens, which leaves no room beside the special ones. "
-                "Give 3 or more"
-            )
-
-        for name in ("query_prompt", "passage_prompt"):
-            if not isinstance(prompt := getattr(self, name), str | None):
-                raise BadInputError(f"{name} is {prompt!r}; give a text in quotes, such as 'query: '")
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """Give it for a run's config.json."""
-        return {
-            name: str(value) if name == "pooling" and value else value
-            for name, value in asdict(self).items()
-            # Runs of before prompts could be given say nothing of them.
-            if value is not None or not name.endswith("_prompt")
-        }
 
 
 def build_encoder(

@@ -37,12 +37,13 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
     told_sets,
 )
 from nearsay.training.sentence.fine_tuning.settings import (
+    EncoderStructure,
     SentenceResult,
     SentenceTraining,
     TrainingSet,
     usual_epochs,
 )
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.objectives.table import ObjectiveKind

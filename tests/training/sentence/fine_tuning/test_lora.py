@@ -19,8 +19,8 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning import train_encoder
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import (
     add_adapters,
     merge_adapters,

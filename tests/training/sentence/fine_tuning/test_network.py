@@ -19,8 +19,9 @@ from nearsay.training.run.cpu_dropout import cpu_dropout
 from nearsay.training.sentence.fine_tuning import sentence_task
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind

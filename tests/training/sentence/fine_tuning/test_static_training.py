@@ -21,9 +21,14 @@ from nearsay.training.sentence.compression.static_encoder import make_static_enc
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.settings import (
+    EncoderStructure,
+    SentencePooling,
+    SentenceTraining,
+    TrainingSet,
+)
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective

@@ -12,8 +12,8 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.preparation import converted_set, prepare_sets
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind

@@ -14,8 +14,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.prompts import SAVED_NAMES, prompts_of_model
 
 TEXT = "the cat sat"

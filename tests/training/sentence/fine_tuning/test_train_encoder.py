@@ -24,12 +24,13 @@ from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
 from nearsay.training.sentence.fine_tuning.settings import (
+    EncoderStructure,
     SentencePooling,
     SentenceTraining,
     TrainingSet,
     usual_epochs,
 )
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind
