@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
 import click
+from click.core import ParameterSource
 
 from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
@@ -147,8 +148,12 @@ def log(
         nearsay judgements log notes --on
         nearsay judgements next notes --from-log 50
     """
-    if dry_run and on is not False:
-        raise click.UsageError("--dry-run is for --off, which alone deletes: add --off")
+    said = click.get_current_context().get_parameter_source("yes") is ParameterSource.COMMANDLINE
+    if on is not False and (
+        dry_run or (yes and said)
+    ):  # a configuration file may have `yes` for all commands
+        option = "--dry-run" if dry_run else "--yes"
+        raise click.UsageError(f"{option} is for --off, which alone deletes: add --off")
     with open_library(place) as library:
         target = library.collection(collection)
         searches = target.judgements.searches

@@ -1,24 +1,67 @@
-"""Many rows into a table, numbers out of one, values into `IN (…)`, without SQLAlchemy's work on each."""
+"""Many rows into a table, numbers out of one, values to compare with, without SQLAlchemy's work on each."""
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = ["batches", "insert_columns", "number_list", "number_lists"]
-
-T = TypeVar("T")
+__all__ = ["insert_columns", "number_list", "number_lists", "numbers_in", "one_of"]
 
 
-def batches(values: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
-    """The values, so many at a time as one `IN (…)` of a statement takes in every database."""
-    return (values[begin : begin + size] for begin in range(0, len(values), size))
+class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLAlchemy's own are
+    """Whether a column has one of many values.
+
+    They are sent as one parameter, so that there may be any number of them, and a statement is compiled once
+    for all lengths: `column.in_` writes a parameter for each of at most some thousand.
+    """
+
+    name = "one_of"
+    type = sa.Boolean()
+    inherit_cache = True
+
+    def __init__(self, column: sa.ColumnElement[Any], values: Sequence[Any] | str) -> None:
+        """values: those of one kind, or the name of the parameter that has them when the statement is run."""
+        kind = _Many(column.type)
+        if isinstance(values, str):
+            super().__init__(column, sa.bindparam(values, type_=kind))
+        else:
+            super().__init__(column, sa.bindparam(None, list(values), type_=kind))
+
+    def self_group(self, against: object = None) -> "one_of":  # noqa: ARG002
+        """As it is: SQLAlchemy would ask SQLite whether it is 1, and no index would serve."""
+        return self
+
+
+class _Many(sa.types.TypeDecorator[Sequence[Any]]):
+    """A parameter of many values: JSON for SQLite, an array for PostgreSQL."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def __init__(self, each: sa.types.TypeEngine[Any]) -> None:
+        super().__init__()
+        # Of any length: PostgreSQL would cut what is longer than the column, and find what was not asked for.
+        self.each = sa.Text() if isinstance(each, sa.String) else sa.BigInteger()
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        return dialect.type_descriptor(sa.JSON() if dialect.name == "sqlite" else ARRAY(self.each))
+
+
+@compiles(one_of)
+def _compiled(element: one_of, compiler: sa.sql.compiler.SQLCompiler, **options: Any) -> str:  # noqa: ANN401
+    column, values = (compiler.process(each, **options) for each in element.clauses)
+    if compiler.dialect.name == "sqlite":
+        return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - compiled parts
+    return f"{column} = ANY ({values})"
 
 
 def number_list(connection: sa.Connection, statement: sa.Select[Any]) -> NDArray[np.int64]:
@@ -33,10 +76,13 @@ def number_lists(connection: sa.Connection, statement: sa.Select[Any]) -> Sequen
     """The same of several columns; what stood in a row stands at one place of all lists."""
     rows = statement.subquery()
     listed = connection.execute(sa.select(*(sa.func.aggregate_strings(each, ",") for each in _texts(rows))))
-    return [np.zeros(0, dtype=np.int64) if text is None else _numbers(text) for text in listed.one()]
+    return [numbers_in(text) for text in listed.one()]
 
 
-def _numbers(text: str) -> NDArray[np.int64]:
+def numbers_in(text: str | None) -> NDArray[np.int64]:
+    """Whole numbers with a comma between, as the database puts them together; None: there were none."""
+    if text is None:
+        return np.zeros(0, dtype=np.int64)
     numbers = np.zeros(0, dtype=np.int64)
     with contextlib.suppress(DeprecationWarning, ValueError):  # NumPy stops at what is no number, and warns
         numbers = np.fromstring(text, dtype=np.int64, sep=",")

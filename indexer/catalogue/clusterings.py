@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.bulk import insert_columns, number_lists
+from nearsay.indexer.catalogue.bulk import insert_columns, number_lists, one_of
 from nearsay.indexer.catalogue.explored import leave_clustering
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
@@ -124,7 +124,7 @@ def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence
     )
     statement = sa.select(cluster_members.c.passage, clusters.c.name).join(clusters, same)
     statement = statement.where(cluster_members.c.clustering == row.id)
-    found = connection.execute(statement.where(cluster_members.c.passage.in_([*numbers])))
+    found = connection.execute(statement.where(one_of(cluster_members.c.passage, [*numbers])))
     return {number: name for number, name in found}  # noqa: C416 - rows are no pairs for mypy
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
-from nearsay.indexer.catalogue.bulk import batches, insert_columns
+from nearsay.indexer.catalogue.bulk import insert_columns, one_of
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
@@ -47,15 +47,12 @@ def untouched(connection: sa.Connection, collection_id: int, ids: Sequence[str],
     since: ISO 8601 in UTC; what was written within the same second counts as changed
     """
     moment = since[:_SECOND]
-    found: set[str] = set()
-    for some in batches(ids):
-        statement = sa.select(documents.c.id).where(
-            documents.c.collection_id == collection_id,
-            documents.c.id.in_(some),
-            documents.c.updated_at < moment,
-        )
-        found.update(connection.execute(statement).scalars())
-    return found
+    statement = sa.select(documents.c.id).where(
+        documents.c.collection_id == collection_id,
+        one_of(documents.c.id, ids),
+        documents.c.updated_at < moment,
+    )
+    return set(connection.execute(statement).scalars())
 
 
 @dataclass(slots=True)
@@ -135,14 +132,10 @@ class StoredDocument:
 
 def known(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, KnownDocument]:
     """Those of the ids that the collection has."""
-    found: dict[str, KnownDocument] = {}
     hashes = (documents.c.content_hash, documents.c.row_hash)
     columns = (documents.c.id, documents.c.number, *hashes, documents.c.named_by_content)
-    for some in batches(ids):
-        where = (documents.c.collection_id == collection_id) & documents.c.id.in_(some)
-        for id_, *rest in connection.execute(sa.select(*columns).where(where)):
-            found[id_] = KnownDocument(*rest)
-    return found
+    where = (documents.c.collection_id == collection_id) & one_of(documents.c.id, ids)
+    return {id_: KnownDocument(*rest) for id_, *rest in connection.execute(sa.select(*columns).where(where))}
 
 
 def are_there(connection: sa.Connection, collection_id: int) -> bool:
@@ -253,14 +246,13 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
     chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
     numbers = list(connection.execute(chosen).scalars())
     leave_documents(connection, collection_id, numbers)
-    for some in batches(numbers):
-        of_them = (passages.c.collection_id == collection_id) & passages.c.document.in_(some)
-        remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
-        connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
-        lexical_rows.delete_rows(connection, collection_id, of_them)
-        connection.execute(passages.delete().where(of_them))
-        where = (documents.c.collection_id == collection_id) & documents.c.number.in_(some)
-        connection.execute(documents.delete().where(where))
+    of_them = (passages.c.collection_id == collection_id) & one_of(passages.c.document, numbers)
+    remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
+    connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
+    lexical_rows.delete_rows(connection, collection_id, of_them)
+    connection.execute(passages.delete().where(of_them))
+    where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, numbers)
+    connection.execute(documents.delete().where(where))
     field_values.leave(connection, collection_id, numbers)
     return len(numbers)
 
@@ -324,21 +316,15 @@ def matching(
 
 def fetch_all(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, StoredDocument]:
     """Those of the documents that are there, by id."""
-    found: dict[str, StoredDocument] = {}
-    for some in batches(ids):
-        listed = matching(connection, collection_id, documents.c.id.in_(some), limit=None)
-        found |= {one.id: one for _, one in listed}
-    return found
+    listed = matching(connection, collection_id, one_of(documents.c.id, ids), limit=None)
+    return {one.id: one for _, one in listed}
 
 
 def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
     """The ids of those of the documents, by number, that are there."""
-    found: dict[int, str] = {}
-    for some in batches(numbers):
-        where = (documents.c.collection_id == collection_id) & documents.c.number.in_(some)
-        statement = sa.select(documents.c.number, documents.c.id).where(where)
-        found |= {row[0]: row[1] for row in connection.execute(statement)}
-    return found
+    where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, numbers)
+    statement = sa.select(documents.c.number, documents.c.id).where(where)
+    return {row[0]: row[1] for row in connection.execute(statement)}
 
 
 def first_metadata(connection: sa.Connection, collection_id: int) -> Iterator[Mapping[str, JsonValue]]:
@@ -379,15 +365,14 @@ def _passages_by_document(
     connection: sa.Connection, collection_id: int, numbers: Sequence[int]
 ) -> dict[int, dict[str, list[int]]]:
     found: dict[int, dict[str, list[int]]] = {number: defaultdict(list) for number in numbers}
-    for some in batches(numbers):
-        statement = (
-            sa.select(passages.c.document, passages.c.number, passages.c.text_hash)
-            .where(passages.c.collection_id == collection_id)
-            .where(passages.c.document.in_(some))
-            .order_by(passages.c.document, passages.c.ordinal)
-        )
-        for document, number, digest in connection.execute(statement):
-            found[document][digest].append(number)
+    statement = (
+        sa.select(passages.c.document, passages.c.number, passages.c.text_hash)
+        .where(passages.c.collection_id == collection_id)
+        .where(one_of(passages.c.document, numbers))
+        .order_by(passages.c.document, passages.c.ordinal)
+    )
+    for document, number, digest in connection.execute(statement):
+        found[document][digest].append(number)
     return found
 
 
@@ -402,7 +387,6 @@ def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Seq
         return
     rows = [{"collection_id": collection_id, "passage": number} for number in numbers]
     connection.execute(removed_passages.insert(), rows)
-    for some in batches(numbers):
-        of_them = passages.c.number.in_(some)
-        lexical_rows.delete_rows(connection, collection_id, of_them)
-        connection.execute(passages.delete().where(passages.c.collection_id == collection_id, of_them))
+    of_them = one_of(passages.c.number, numbers)
+    lexical_rows.delete_rows(connection, collection_id, of_them)
+    connection.execute(passages.delete().where(passages.c.collection_id == collection_id, of_them))

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue.bulk import batches
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,
@@ -36,11 +36,10 @@ def leave_collection(connection: sa.Connection, collection_id: int) -> None:
 
 def leave_documents(connection: sa.Connection, collection_id: int, numbers: list[int]) -> None:
     """Forget of what documents are near-duplicates, and which are theirs, before they are removed."""
-    for some in batches(numbers):
-        for column in (near_duplicates.c.document, near_duplicates.c.original):
-            # One at a time: SQLite would read all links of the collection for "either".
-            of_them = (near_duplicates.c.collection_id == collection_id) & column.in_(some)
-            _leave(connection, near_duplicates, of_them)
+    for column in (near_duplicates.c.document, near_duplicates.c.original):
+        # One at a time: SQLite would read all links of the collection for "either".
+        of_them = (near_duplicates.c.collection_id == collection_id) & one_of(column, numbers)
+        _leave(connection, near_duplicates, of_them)
 
 
 def _leave(connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]) -> None:

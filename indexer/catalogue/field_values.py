@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
-from nearsay.indexer.catalogue.bulk import batches, number_list
+from nearsay.indexer.catalogue.bulk import number_list, one_of
 from nearsay.indexer.catalogue.json_values import SqlValue, elements, metadata_value
 from nearsay.indexer.catalogue.tables import declared_fields, documents, field_values
 
@@ -99,21 +99,18 @@ def enter(connection: sa.Connection, collection_id: int, first: int, last: int) 
 def enter_anew(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     """Enter the values of documents that were changed."""
     fields = declared(connection, collection_id)
-    for some in batches(numbers if fields else ()):
-        _leave(connection, fields, some)
-        for field in fields:
-            _fill(connection, collection_id, field, documents.c.number.in_(some))
+    _leave(connection, fields, numbers)
+    for field in fields:
+        _fill(connection, collection_id, field, one_of(documents.c.number, numbers))
 
 
 def leave(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     """Remove the values of documents that are removed."""
-    fields = declared(connection, collection_id)
-    for some in batches(numbers if fields else ()):
-        _leave(connection, fields, some)
+    _leave(connection, declared(connection, collection_id), numbers)
 
 
 def _leave(connection: sa.Connection, fields: Sequence[DeclaredField], numbers: Sequence[int]) -> None:
-    of_them = field_values.c.document.in_(numbers)
+    of_them = one_of(field_values.c.document, numbers)
     for field in fields:
         connection.execute(field_values.delete().where(field_values.c.field == field.id, of_them))
 

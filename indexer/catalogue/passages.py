@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue.bulk import batches, number_list, number_lists
+from nearsay.indexer.catalogue.bulk import number_list, number_lists, one_of
 from nearsay.indexer.catalogue.passage import PassageWindow, encoded_text
 from nearsay.indexer.catalogue.tables import documents, passages
 
@@ -70,11 +70,8 @@ def document_ids(connection: sa.Connection, collection_id: int, numbers: NDArray
     """The id of the document of each of the passages that are there."""
     statement = sa.select(passages.c.number, documents.c.id).join(documents, same_document())
     statement = statement.where(passages.c.collection_id == collection_id)
-    found: dict[int, str] = {}
-    for some in batches(numbers.tolist()):
-        rows = connection.execute(statement.where(passages.c.number.in_(some)))
-        found |= {row[0]: row[1] for row in rows}
-    return found
+    rows = connection.execute(statement.where(one_of(passages.c.number, numbers.tolist())))
+    return {row[0]: row[1] for row in rows}
 
 
 def by_text(connection: sa.Connection, collection_id: int) -> Iterator[int]:
@@ -121,16 +118,13 @@ def awaiting(
 
 def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
     """What was encoded for each of the passages that are there."""
-    found: dict[int, str] = {}
-    for some in batches(numbers):
-        statement = (
-            sa.select(passages.c.number, documents.c.title, piece())
-            .join(documents, same_document())
-            .where(passages.c.collection_id == collection_id)
-            .where(passages.c.number.in_(some))
-        )
-        found |= {row[0]: encoded_text(row[1], row[2]) for row in connection.execute(statement)}
-    return found
+    statement = (
+        sa.select(passages.c.number, documents.c.title, piece())
+        .join(documents, same_document())
+        .where(passages.c.collection_id == collection_id)
+        .where(one_of(passages.c.number, numbers))
+    )
+    return {row[0]: encoded_text(row[1], row[2]) for row in connection.execute(statement)}
 
 
 def passage_numbers(
@@ -176,17 +170,13 @@ def read_passages(
 
     longest: characters of each passage's text that are read; None = all
     """
-    found: dict[int, PassageRow] = {}
     statement = _rows(cut=longest is not None)
     if condition is not None:
         statement = statement.where(condition)
-    for some in batches(numbers):
-        values: dict[str, Any] = {"collection": collection_id, "numbers": list(some)}
-        if longest is not None:
-            values["longest"] = longest
-        for row in connection.execute(statement, values):
-            found[row[0]] = PassageRow(*row)
-    return found
+    values: dict[str, Any] = {"collection": collection_id, "numbers": list(numbers)}
+    if longest is not None:
+        values["longest"] = longest
+    return {row[0]: PassageRow(*row) for row in connection.execute(statement, values)}
 
 
 @functools.cache
@@ -208,7 +198,7 @@ def _rows(*, cut: bool) -> sa.Select[Any]:
         sa.select(*columns)
         .join(documents, same_document())
         .where(passages.c.collection_id == sa.bindparam("collection"))
-        .where(passages.c.number.in_(sa.bindparam("numbers", expanding=True)))
+        .where(one_of(passages.c.number, "numbers"))
     )
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, documents, near_duplicates
-from nearsay.indexer.catalogue.bulk import batches
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearDuplicate
@@ -366,8 +366,7 @@ def go_through_gate(
     with store.database.writing() as connection:
         if gate.action is GateAction.SKIP and found:
             gone = [document for document, _, _ in found]
-            for some in batches(gone):
-                documents.remove(connection, collection.id, document_table.c.number.in_(some))
+            documents.remove(connection, collection.id, one_of(document_table.c.number, gone))
             collections.changed(connection, collection.id)
         looked = arrangement.documents[looked_at].tolist() if linked.size else []
         links = found if gate.action is GateAction.LINK else []

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue.bulk import batches, number_list, number_lists
+from nearsay.indexer.catalogue.bulk import number_list, number_lists, one_of
 from nearsay.indexer.catalogue.json_values import metadata_json
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
@@ -468,8 +468,8 @@ def _since(
     number = documents.c.number
     for begin in range(column.codes.size, through + 1, _ROWS):
         yield _values(connection, key, path, number.between(begin, begin + _ROWS - 1))
-    for some in batches(changed.tolist()):
-        yield _values(connection, key, path, number.in_(some))
+    if changed.size:
+        yield _values(connection, key, path, one_of(number, changed.tolist()))
 
 
 def _values(

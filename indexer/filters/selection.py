@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import field_values
-from nearsay.indexer.catalogue.bulk import number_list
+from nearsay.indexer.catalogue.bulk import number_list, one_of
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.expression import (
@@ -221,7 +221,6 @@ LISTED = 20_000  # passages: so few are listed and scored one by one
 _READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
 _FILTERS = 1000
-_ASKED_AT_ONCE = 5_000  # passages: SQLite takes 32,766 parameters, PostgreSQL 65,535
 
 Key = tuple[CollectionState, str]  # and the filter; its text tells true from 1, unlike the expression itself
 
@@ -294,13 +293,9 @@ def passing(
         there = ids < selection.chosen.size
         there[there] = selection.chosen[ids[there]]
         return passed & there
-    wanted = np.sort(ids[passed])  # so that those of one slice stand together in the table
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
-    found = [
-        number_list(connection, statement.where(passages.c.number.in_(some.tolist())))
-        for some in np.split(wanted, range(_ASKED_AT_ONCE, wanted.size, _ASKED_AT_ONCE))
-    ]
-    return passed & _among(ids, np.sort(np.concatenate(found)))
+    found = number_list(connection, statement.where(one_of(passages.c.number, ids[passed].tolist())))
+    return passed & _among(ids, np.sort(found))
 
 
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:

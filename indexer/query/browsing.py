@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import ranges
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
@@ -137,14 +138,10 @@ class Browser:
 
     def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """The documents of these ids that are there, in this order, without their whole texts."""
-        found: dict[str, DocumentRow] = {}
         with self._reading() as (connection, collection_id):
-            for begin in range(0, len(ids), MOST_A_PAGE):  # a statement takes only so many parameters
-                some = documents.c.id.in_(ids[begin : begin + MOST_A_PAGE])
-                chosen = sa.and_(documents.c.collection_id == collection_id, some)
-                found |= {
-                    row.id: DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))
-                }
+            chosen = sa.and_(documents.c.collection_id == collection_id, one_of(documents.c.id, ids))
+            rows = connection.execute(sa.select(*_ROW).where(chosen))
+            found = {row.id: DocumentRow(*row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
 
     def ids_containing(self, part: str, where: Where | None = None, limit: int = 50) -> list[DocumentRow]:
@@ -170,7 +167,7 @@ class Browser:
             if not ids:
                 return []
             # Sorted here: asked for in order, the table would be read by number, not by these ids.
-            chosen = sa.and_(documents_where(connection, collection_id, where), documents.c.id.in_(ids))
+            chosen = sa.and_(documents_where(connection, collection_id, where), one_of(documents.c.id, ids))
             found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
         return sorted(found, key=lambda row: row.number)[:limit]
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, documents
-from nearsay.indexer.catalogue.bulk import batches
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.passage import PreparedDocument, prepare
 from nearsay.indexer.catalogue.store import Store, now
@@ -51,9 +51,7 @@ def remove_documents(
     with store.database.writing() as connection:
         chosen = documents_where(connection, collection.id, where)
         there = there_of(connection, collection, ids, missing)
-        removed = 0
-        for some in batches(there):
-            removed += documents.remove(connection, collection.id, document_table.c.id.in_(some))
+        removed = documents.remove(connection, collection.id, one_of(document_table.c.id, there))
         if where is not None:
             removed += documents.remove(connection, collection.id, chosen)
         if removed:
@@ -87,19 +85,18 @@ def update_metadata(
             }
     rising = sorted(numbers)
     changed = 0
-    for several in batches(rising, _CHANGES):
+    for begin in range(0, len(rising), _CHANGES):
         with store.database.writing() as connection:
             some: list[tuple[int, PreparedDocument]] = []
-            for each in batches(several):
-                those = document_table.c.number.in_(each)
-                for number, old in documents.matching(connection, collection.id, those):
-                    kept = {} if replace else dict(old.metadata)
-                    new = {name: value for name, value in (kept | fields).items() if value is not None}
-                    if new != old.metadata:
-                        document = Document(
-                            text=old.text, id=old.id, title=old.title, metadata=new, source=old.source
-                        )
-                        some.append((number, prepare(document, old.id)))
+            those = one_of(document_table.c.number, rising[begin : begin + _CHANGES])
+            for number, old in documents.matching(connection, collection.id, those, limit=None):
+                kept = {} if replace else dict(old.metadata)
+                new = {name: value for name, value in (kept | fields).items() if value is not None}
+                if new != old.metadata:
+                    document = Document(
+                        text=old.text, id=old.id, title=old.title, metadata=new, source=old.source
+                    )
+                    some.append((number, prepare(document, old.id)))
             if some:
                 documents.relabel(connection, collection.id, some, now())
                 collections.changed(connection, collection.id)

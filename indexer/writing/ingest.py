@@ -27,6 +27,7 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument, NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -439,9 +440,8 @@ class _Source(Entering):
             if not gone:
                 continue
             with self.store.database.writing() as connection:
-                for begin in range(0, len(gone), _ROWS):
-                    some = document_table.c.id.in_(gone[begin : begin + _ROWS])
-                    removed += documents.remove(connection, self._collection.id, some)
+                some = one_of(document_table.c.id, gone)
+                removed += documents.remove(connection, self._collection.id, some)
                 collections.changed(connection, self._collection.id)
         return removed
 

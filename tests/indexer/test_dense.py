@@ -156,7 +156,6 @@ def test_the_selection_has_a_condition_where_it_was_not_worked_out_what_passes(
 def test_more_candidates_are_checked_than_a_database_takes_parameters(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selection, "_ASKED_AT_ONCE", 50)
     monkeypatch.setattr(selection, "LISTED", 0)
 
     def few_parameters(connection: sqlite3.Connection, *_: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue.bulk import insert_columns
+from nearsay.indexer.catalogue.bulk import insert_columns, one_of
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import Json
@@ -72,3 +72,33 @@ def test_columns_of_several_lengths_are_refused(database: Database, table: sa.Ta
     columns = _columns([(1, 0, "", "{}", True, None)]) | {"text": ["one", "two"]}
     with database.writing() as connection, pytest.raises(ValueError, match="several lengths"):
         insert_columns(connection, table, columns)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 40_000])
+def test_any_number_of_values_may_be_asked_for(database: Database, table: sa.Table, count: int) -> None:
+    with database.writing() as connection:
+        insert_columns(
+            connection, table, _columns([(n, n, f"text {n}", "{}", True, None) for n in range(100)])
+        )
+    with database.reading() as connection:
+        asked = [90 + n for n in range(count)]
+        statement = sa.select(table.c.number).where(one_of(table.c.number, asked), table.c.end > 90)
+        assert sorted(connection.execute(statement).scalars()) == [n for n in asked if 90 < n < 100]
+        by_name = sa.select(table.c.number).where(one_of(table.c.number, "some"))
+        assert sorted(connection.execute(by_name, {"some": asked}).scalars()) == [n for n in asked if n < 100]
+
+
+@pytest.mark.parametrize("text", ["a" * 40, "Ж {quoted} \"or\" 'so'", ":some ? %s [1]", ""])
+def test_texts_are_compared_whole_and_by_an_index(database: Database, table: sa.Table, text: str) -> None:
+    with database.writing() as connection:
+        sa.Index("of_text", table.c.text).create(connection)
+        insert_columns(connection, table, _columns([(1, 1, text, "{}", True, None)]))
+    with database.reading() as connection:
+        for asked, found in (([text, "b"], [1]), ([f"{text}a"], []), ([text[:-1] or "c"], [])):
+            statement = sa.select(table.c.number).where(one_of(table.c.text, asked))
+            assert connection.execute(statement).scalars().all() == found
+        if database.dialect == "sqlite":
+            plan = connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {statement.compile(connection)}", ("[]",)
+            ).all()
+            assert "of_text (text=?)" in str(plan)
