@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["TABLES", "filled"]
 
@@ -383,11 +383,21 @@ def exploring() -> list[str]:
     )
 
 
-def endtoend() -> list[str]:
-    """nearsay and its peers from documents to answers; the best of each row is set in bold."""
-    found = results("endtoend")
-    systems = found["systems"]
+class _Measure(NamedTuple):
+    """A row of the tables of endtoend.json."""
 
+    name: str
+    read: Callable[[Any], float | None]  # from a system's figures; None = it lacks this
+    form: str
+    sign: int  # 1 = less is better, -1 = more is better
+    short: bool = False  # also in the README's table
+
+    def written(self, row: Any) -> str:
+        value = self.read(row)
+        return "" if value is None else self.form.format(value)
+
+
+def _measures(found: Any) -> list[_Measure]:
     def of(*path: str) -> Callable[[Any], float | None]:
         def read(row: Any) -> float | None:
             for part in path:
@@ -396,71 +406,84 @@ def endtoend() -> list[str]:
 
         return read
 
-    def timed(name: str, way: str) -> list[tuple[str, Callable[[Any], float | None], str, int]]:
-        parts = (("median", "p50_ms"), ("99th percentile", "p99_ms"))
-        return [(f"{name}, ms, {said}", of(way, part, "median"), "{:.1f}", 1) for said, part in parts]
+    def median(name: str, way: str, *, short: bool = False) -> _Measure:
+        return _Measure(f"{name}, ms, median", of(way, "p50_ms", "median"), "{:.1f}", 1, short)
 
-    # What is measured, where it stands, how it is written, and whether less (1) or more (-1) is better.
-    measures = [
-        ("documents a second", of("documents_a_second"), "{:,.0f}", -1),
-        ("start to first answer, s", of("start_seconds", "median"), "{:.1f}", 1),
-        *timed("a query", "dense"),
-        *timed("with a filter", "filtered"),
-        *timed("by meaning and words", "hybrid"),
-        ("recall@10", of("dense", "recall_at_10"), "{:.3f}", -1),
-        ("recall@10 with a filter", of("filtered", "recall_at_10"), "{:.3f}", -1),
-        (f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
-        (f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1),
-        ("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1),
-        ("most memory, MB, searching", of("searching_mb", "median"), "{:,.0f}", 1),
-        ("most memory, MB, updating", of("changing_mb", "median"), "{:,.0f}", 1),
-        ("disk, MB", of("disk_mb"), "{:.0f}", 1),
-    ]
-    rows, behind = [], []
-    for measure, value, form, sign in measures:
-        values = {name: value(row) for name, row in systems.items()}
-        written = {name: "" if one is None else form.format(one) for name, one in values.items()}
-        known = {name: sign * one for name, one in values.items() if one is not None}
-        best = written[min(known, key=lambda name: known[name])]
-        rows.append((measure, *(f"**{text}**" if text == best else text for text in written.values())))
-        alike = {name: one for name, one in known.items() if name != "nearsay, defaults"}
-        if known["nearsay"] > min(alike.values()):
-            behind.append(measure)
-    documents = f"{found['documents']:,} documents, {found['queries']} queries"
+    def slowest(name: str, way: str, *, short: bool = False) -> _Measure:
+        return _Measure(f"{name}, ms, 99th percentile", of(way, "p99_ms", "median"), "{:.1f}", 1, short)
+
+    both, filtered = "by meaning and words", "with a filter"
     return [
-        *table((documents, *systems), *rows),
-        "",
-        f"In float32 as the others, nearsay is not first in: {'; '.join(behind) or 'nothing'}.",
+        _Measure("documents a second", of("documents_a_second"), "{:,.0f}", -1, short=True),
+        _Measure("start to first answer, s", of("start_seconds", "median"), "{:.1f}", 1, short=True),
+        _Measure("first query after a start, ms", of("first_query_ms", "median"), "{:,.0f}", 1, short=True),
+        median("a query", "dense", short=True),
+        slowest("a query", "dense"),
+        median(filtered, "filtered"),
+        slowest(filtered, "filtered"),
+        median(both, "hybrid", short=True),
+        slowest(both, "hybrid", short=True),
+        _Measure("recall@10", of("dense", "recall_at_10"), "{:.3f}", -1),
+        _Measure("recall@10 with a filter", of("filtered", "recall_at_10"), "{:.3f}", -1, short=True),
+        _Measure(f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
+        _Measure(f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1, short=True),
+        _Measure("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1, short=True),
+        _Measure("most memory, MB, searching", of("searching_mb", "median"), "{:,.0f}", 1),
+        _Measure("most memory, MB, updating", of("changing_mb", "median"), "{:,.0f}", 1),
+        _Measure("disk, MB", of("disk_mb"), "{:.0f}", 1, short=True),
     ]
 
 
-# What peers have beside figures, looked up in the source of txtai 9.14.0, sentence-transformers 6.2.0,
-# BERTopic 0.17.4 and Chroma 1.5.9.
+def endtoend() -> list[str]:
+    """nearsay and its peers from documents to answers; the best of each row is set in bold."""
+    found = results("endtoend")
+    rows = []
+    for measure in _measures(found):
+        written = [measure.written(row) for row in found["systems"].values()]
+        known = [value for row in found["systems"].values() if (value := measure.read(row)) is not None]
+        best = measure.form.format(min(known, key=lambda value: measure.sign * value))
+        rows.append((measure.name, *(f"**{text}**" if text == best else text for text in written)))
+    return table((f"{found['documents']:,} documents, {found['queries']} queries", *found["systems"]), *rows)
+
+
+def behind() -> list[str]:
+    """Where nearsay, in float32, is not the best of its peers."""
+    found = results("endtoend")
+    systems = [row for name, row in found["systems"].items() if name != "nearsay, defaults"]
+    said = []
+    for measure in _measures(found):
+        known = [measure.sign * value for row in systems if (value := measure.read(row)) is not None]
+        if known[0] > min(known):  # nearsay is the first of the systems
+            said.append(measure.name)
+    return [f"In float32 as the others, nearsay is not first in: {'; '.join(said) or 'nothing'}."]
+
+
+# What peers have beside figures, looked up in the source of txtai 9.14.0, Chroma 1.5.9, LanceDB 0.40.0,
+# sentence-transformers 6.2.0 and BERTopic 0.17.4.
 _ABLE = (
-    ("search by meaning and words", "the default", "yes", "", "", "distributed or hosted only"),
-    ("filters", "any metadata field", "SQL", "", "", "metadata and text"),
-    ("why a passage matched", "each word's share", "each token's importance", "", "", ""),
-    ("topics", "named clusters that stay", "of its graph", "communities", "named topics", ""),
+    ("search by meaning and words", "the default", "yes", "distributed or hosted only", "yes", "", ""),
+    ("filters", "any metadata field", "SQL", "metadata and text", "SQL", "", ""),
+    ("why a passage matched", "each word's share", "each token's importance", "", "", "", ""),
+    ("topics", "named clusters that stay", "of its graph", "", "", "communities", "named topics"),
     (
         "trains",
         "BERT, sentence encoders, task heads",
         "language models, task heads",
+        "",
+        "",
         "sentence encoders, rerankers",
         "",
-        "",
     ),
-    ("another encoder", "beside the live one, and back", "`reindex`", "", "", ""),
+    ("another encoder", "beside the live one, and back", "`reindex`", "", "another vector column", "", ""),
 )
 
 
 def peers() -> list[str]:
-    """nearsay beside four others: abilities, and float32 figures of benchmarks on the same machine."""
-    systems, encoders = results("endtoend")["systems"], results("encode")["engines"]
+    """nearsay beside five others: abilities, and float32 figures of benchmarks on the same machine."""
+    found, encoders = results("endtoend"), results("encode")["engines"]
     engines, labelled = results("search")["real"]["engines"], results("clusters")["quality"].values()
-    shown = [found["methods"] for found in labelled if found["use"] == "reports" and found["labels"]]
-
-    def system(value: Callable[[Any], str]) -> tuple[str, ...]:
-        return value(systems["nearsay"]), value(systems["txtai"]), "", "", value(systems["Chroma"])
+    shown = [each["methods"] for each in labelled if each["use"] == "reports" and each["labels"]]
+    systems = ("nearsay", "txtai", "Chroma", "LanceDB")
 
     def queries(engine: str) -> str:
         row = engines[engine]
@@ -473,17 +496,16 @@ def peers() -> list[str]:
         return share(sum(each[method]["v_measure"]["median"] for each in shown) / len(shown))
 
     return table(
-        ("", "nearsay", "txtai", "sentence-transformers + FAISS", "BERTopic", "Chroma"),
+        ("", *systems, "sentence-transformers + FAISS", "BERTopic"),
         *_ABLE,
-        ("documents added a second", *system(lambda row: f"{row['documents_a_second']:,.0f}")),
-        ("start to first answer, s", *system(lambda row: f"{row['start_seconds']['median']:.1f}")),
-        ("a query, ms", *system(lambda row: f"{row['dense']['p50_ms']['median']:.1f}")),
-        ("recall@10 with a filter", *system(lambda row: f"{row['filtered']['recall_at_10']:.3f}")),
-        ("most memory while adding, MB", *system(lambda row: f"{row['indexing_mb']:,.0f}")),
-        ("disk, MB", *system(lambda row: f"{row['disk_mb']:.0f}")),
-        ("short texts encoded a second", encoded("nearsay-float32"), "", encoded("st"), "", ""),
-        ("queries a second (recall@10)", queries("nearsay"), "", queries("FAISS HNSW"), "", ""),
-        ("clusters' V-measure", agreement("nearsay (the default)"), "", "", agreement("BERTopic"), ""),
+        *(
+            (measure.name, *(measure.written(found["systems"][name]) for name in systems), "", "")
+            for measure in _measures(found)
+            if measure.short
+        ),
+        ("short texts encoded a second", encoded("nearsay-float32"), "", "", "", encoded("st"), ""),
+        ("queries a second (recall@10)", queries("nearsay"), "", "", "", queries("FAISS HNSW"), ""),
+        ("clusters' V-measure", agreement("nearsay (the default)"), "", "", "", "", agreement("BERTopic")),
     )
 
 
@@ -508,6 +530,27 @@ def starts() -> list[str]:
         for name, said in _STARTS.items()
     ]
     return table((f"the sample corpus, {found['machine']['threads']} cores", "seconds in all", "MB"), *rows)
+
+
+_WAITS = {
+    "start to first page": "start of `nearsay ui` to the first page's heading",
+    "first page to a field that takes a question": "from the heading to a field that takes a question",
+    "a question asked at once to its first result": "first search: from the question to its first result",
+    "a question asked at once to all shaded": "from the same question until all results are shaded",
+    "address to first result": "later searches, to the first result",
+    "adding a small file, from the press": "a new file of two lines, from *Add* until it can be searched",
+}
+
+
+def page() -> list[str]:
+    """What somebody at the browser waits for."""
+    found = results("page")
+    rows = [
+        (said, *(f"{found['seconds'][name][part]:.2f}" for part in ("median", "most")))
+        for name, said in _WAITS.items()
+    ]
+    cores = found["machine"]["threads"]
+    return table((f"{found['passages']:,} passages, {cores} cores", "seconds, median", "most"), *rows)
 
 
 def adapting() -> list[str]:
@@ -623,6 +666,7 @@ def improving() -> list[str]:
 
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
+    "behind": behind,
     "cluster_names": cluster_names,
     "clusters": clusters,
     "dtypes": dtypes,
@@ -635,6 +679,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "cluster_model": cluster_model,
     "judging": judging,
     "modes": modes,
+    "page": page,
     "peers": peers,
     "quality": quality,
     "search": search,
