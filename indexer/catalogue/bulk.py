@@ -20,8 +20,8 @@ __all__ = ["insert_columns", "number_list", "number_lists", "numbers_in", "one_o
 class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLAlchemy's own are
     """Whether a column has one of many values.
 
-    They are sent as one parameter, so that there may be any number of them, and a statement is compiled once
-    for all lengths: `column.in_` writes a parameter for each of at most some thousand.
+    They are sent as one parameter: a statement is compiled once for all lengths, and takes more of them than
+    `column.in_`, which writes a parameter for each of at most some thousand.
     """
 
     name = "one_of"

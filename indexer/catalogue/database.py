@@ -167,8 +167,9 @@ class Database:
                 raise
             raise self._damaged(_said(error.orig)) from error
         except UnicodeEncodeError as error:
+            around = error.object[max(error.start - 40, 0) : error.end + 40]
             raise BadInputError(
-                f"{ascii(error.object)[:80]} holds half a surrogate pair, which is no character. Remove it"
+                f"{around!a} holds half a surrogate pair, which is no character. Remove it"
             ) from error
         except DBAPIError as error:
             raise _translate(error, self._shown) from error

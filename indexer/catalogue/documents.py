@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 
+_REMOVED = 5_000  # documents in a statement, within which nothing interrupts
 _SECOND = 19  # characters of a moment up to its second: 2026-11-21T18:45:00
 
 
@@ -245,15 +246,17 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
     """Remove the documents for which the condition holds, with their passages; how many documents."""
     chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
     numbers = list(connection.execute(chosen).scalars())
-    leave_documents(connection, collection_id, numbers)
-    of_them = (passages.c.collection_id == collection_id) & one_of(passages.c.document, numbers)
-    remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
-    connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
-    lexical_rows.delete_rows(connection, collection_id, of_them)
-    connection.execute(passages.delete().where(of_them))
-    where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, numbers)
-    connection.execute(documents.delete().where(where))
-    field_values.leave(connection, collection_id, numbers)
+    for begin in range(0, len(numbers), _REMOVED):
+        some = numbers[begin : begin + _REMOVED]
+        leave_documents(connection, collection_id, some)
+        of_them = (passages.c.collection_id == collection_id) & one_of(passages.c.document, some)
+        remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
+        connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
+        lexical_rows.delete_rows(connection, collection_id, of_them)
+        connection.execute(passages.delete().where(of_them))
+        where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, some)
+        connection.execute(documents.delete().where(where))
+        field_values.leave(connection, collection_id, some)
     return len(numbers)
 
 
@@ -284,7 +287,10 @@ def matching(
     after: int = 0,
     limit: int | None = 1000,
 ) -> Iterator[tuple[int, StoredDocument]]:
-    """The next documents for which the condition holds, by number, after a number; limit: None = all."""
+    """The next documents for which the condition holds, by number, after a number.
+
+    limit: None for all, in any order
+    """
     passage_count = (
         sa.select(sa.func.count())
         .where(
@@ -304,10 +310,11 @@ def matching(
             documents.c.updated_at,
             passage_count,
         )
-        .where(documents.c.collection_id == collection_id, documents.c.number > after)
-        .order_by(documents.c.number)
+        .where(documents.c.collection_id == collection_id)
         .limit(limit)
     )
+    if limit is not None:  # all of a few ids in order would be looked for among all numbers
+        statement = statement.where(documents.c.number > after).order_by(documents.c.number)
     if condition is not None:
         statement = statement.where(condition)
     for row in connection.execute(statement):

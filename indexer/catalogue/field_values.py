@@ -98,6 +98,8 @@ def enter(connection: sa.Connection, collection_id: int, first: int, last: int) 
 
 def enter_anew(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     """Enter the values of documents that were changed."""
+    if not numbers:
+        return
     fields = declared(connection, collection_id)
     _leave(connection, fields, numbers)
     for field in fields:

@@ -468,8 +468,8 @@ def _since(
     number = documents.c.number
     for begin in range(column.codes.size, through + 1, _ROWS):
         yield _values(connection, key, path, number.between(begin, begin + _ROWS - 1))
-    if changed.size:
-        yield _values(connection, key, path, one_of(number, changed.tolist()))
+    for begin in range(0, changed.size, _ROWS):
+        yield _values(connection, key, path, one_of(number, changed[begin : begin + _ROWS].tolist()))
 
 
 def _values(

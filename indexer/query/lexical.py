@@ -21,7 +21,7 @@ from nearsay.indexer.query import postgres_words, sqlite_words
 from nearsay.indexer.query.query_words import BUDGET, QueryWord, affordable, is_damaged, is_gone
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
-__all__ = ["LexicalCandidates", "lexical_candidates"]
+__all__ = ["LexicalCandidates", "Narrowing", "lexical_candidates"]
 
 _LISTED: Final = 20_000  # passages: so few that may be found are named in the statement
 _LEAST_RARITY: Final = 1e-6  # of a word that half of the passages have, or more
@@ -30,6 +30,18 @@ _LEAST_FULL: Final = 0.1  # of the rarest word's worth: what is less is no evide
 _FEW: Final = 1_000  # passages: among so few a word that half of them have may be all that a query has
 
 _Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Which passages are scored: those with one of the query's rarest words, of which some are enough.
+
+    Of the ten best by all words, 1,000 pairs leave 99.6 to 100 % in, and take half the time
+    (tests/benchmarks/LOG.md).
+    """
+
+    enough: int  # (word, passage) pairs that the rarest words together have
+    besides: NDArray[np.int64]  # (n,) passages that are scored if they have any word
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,7 @@ class LexicalCandidates:
     used: tuple[str, ...]  # the query's words that were looked for
     common: tuple[str, ...]  # those left out because they stand in too many passages
     complete: bool  # False: every word is so common that only some of the passages with one were ranked
+    narrowed: bool = False  # True: passages that have the commoner words alone were left out
 
 
 def lexical_candidates(
@@ -51,6 +64,8 @@ def lexical_candidates(
     count: int | None = None,
     allowed: NDArray[np.int64] | None = None,
     budget: int = BUDGET,
+    *,
+    narrowing: Narrowing | None = None,
 ) -> LexicalCandidates:
     """The `count` passages whose words answer the query best; fewer if fewer have any of its words.
 
@@ -59,6 +74,7 @@ def lexical_candidates(
     allowed: rising passage numbers that may be found, None = all; few of them cost the budget no more
     budget:  how many (word, passage) pairs are scored at most. The query's rarest words are taken until it is
              spent: in a collection of no more passages than the budget has room for, that is all of them
+    narrowing: leaves passages out that have the query's commoner words alone; not where `allowed` are named
 
     Among more than 1,000 passages, words that half of them have are looked for only where the query has no
     others: they score next to nothing and take most of the time.
@@ -78,7 +94,7 @@ def lexical_candidates(
         found = [
             QueryWord(word, many, _rarity(many, passages)) for word, many in zip(words, counts, strict=True)
         ]
-        return _ranked(connection, table, found, passages, count, allowed, budget)
+        return _ranked(connection, table, found, passages, count, allowed, budget, narrowing=narrowing)
     except DBAPIError as error:
         if is_gone(error) or is_damaged(error):
             raise _unreadable(table) from error
@@ -99,6 +115,8 @@ def _ranked(
     count: int | None,
     allowed: NDArray[np.int64] | None,
     budget: int,
+    *,
+    narrowing: Narrowing | None,
 ) -> LexicalCandidates:
     dialect = sqlite_words if connection.dialect.name == "sqlite" else postgres_words
     known = [word for word in words if word.passages]
@@ -108,17 +126,21 @@ def _ranked(
     used, common = affordable(known, budget, None if few is None else few.size)
     complete = not used or min(used[0].passages, budget + 1 if few is None else few.size) <= budget
     ids, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
+    having: tuple[Sequence[QueryWord], NDArray[np.int64]] | None = None
+    if narrowing is not None and allowed is None and complete:
+        rarest = _rarest(used, narrowing.enough)
+        having = (rarest, narrowing.besides) if len(rarest) < len(used) else None
     if used and complete:
-        ids, scores = dialect.scored(connection, table, used, budget, few)
+        ids, scores = dialect.scored(connection, table, used, budget, few, having=having)
     elif used and (allowed is None or few is not None):
-        rarest = sorted(known, key=lambda word: word.passages)
-        used, common = rarest[:2], rarest[2:]
+        known = sorted(known, key=lambda word: word.passages)
+        used, common = known[:2], known[2:]
         ids, scores = _oldest(connection, table, used, budget, few)
     elif used and allowed is not None:
-        having = dialect.numbers_with(connection, table, used)
-        having = having[np.isin(having, allowed)]
-        complete = having.size <= budget
-        ids, scores = dialect.scored(connection, table, used, budget, having[:budget])
+        there = dialect.numbers_with(connection, table, used)
+        there = there[np.isin(there, allowed)]
+        complete = there.size <= budget
+        ids, scores = dialect.scored(connection, table, used, budget, there[:budget])
     if allowed is not None and few is None:
         kept = np.isin(ids, allowed)
         ids, scores = ids[kept], scores[kept]
@@ -127,7 +149,20 @@ def _ranked(
     full_score = max(full_score, _LEAST_FULL * _rarity(0, passages))
     order = np.lexsort((ids, -scores))[:count]
     names = tuple(word.text for word in used), tuple(word.text for word in common)
-    return LexicalCandidates(ids[order], scores[order], full_score, *names, complete=complete)
+    narrowed = having is not None
+    return LexicalCandidates(
+        ids[order], scores[order], full_score, *names, complete=complete, narrowed=narrowed
+    )
+
+
+def _rarest(words: Sequence[QueryWord], enough: int) -> Sequence[QueryWord]:
+    """The first of the words, which come by rising number of passages, that together have enough of them."""
+    spent = 0
+    for number, word in enumerate(words, 1):
+        spent += word.passages
+        if spent >= enough:
+            return words[:number]
+    return words
 
 
 def _oldest(

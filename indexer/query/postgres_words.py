@@ -53,13 +53,23 @@ def scored(
     allowed: NDArray[np.int64] | None = None,
     *,
     every_word: bool = False,
+    having: tuple[Sequence[QueryWord], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The passages with any of the words, or every one, and their BM25, by rising number, the first `most`.
 
     allowed: the passages that may come, None = all
+    having:  words of which they have one, and the passages that need not; None = any
     """
     wanted = (" && " if every_word else " || ").join([_QUERY] * len(words))
-    among = "" if allowed is None else "AND passage = ANY(%s::bigint[])"
+    parameters: list[object] = [word.text for word in words]
+    among = ""
+    if allowed is not None:
+        among = "AND passage = ANY(%s::bigint[])"
+        parameters.append(allowed.tolist())
+    if having is not None:
+        rarest = " || ".join([_QUERY] * len(having[0]))
+        among += f"AND (words @@ ({rarest}) OR passage = ANY(%s::bigint[]))"
+        parameters += [*(word.text for word in having[0]), having[1].tolist()]
     # Each word's BM25 from how often it stands in the passage: 0 times gives 0.
     times = f"width_bucket(ts_rank('{{1,1,1,1}}', words, {_QUERY})::float8, ARRAY[{_BORDERS}]::float8[])"
     length = "1.2 * (0.25 + 0.75 * tokens / average)"
@@ -74,9 +84,6 @@ def scored(
         )
         SELECT passage, {" + ".join([part] * len(words))} FROM found, measured
     """  # noqa: S608 - names of ours; every word is a parameter
-    parameters: list[object] = [word.text for word in words]
-    if allowed is not None:
-        parameters.append(allowed.tolist())
     for word in words:
         parameters += [word.rarity, word.text]
     rows = connection.exec_driver_sql(statement, tuple(parameters)).yield_per(ROWS)

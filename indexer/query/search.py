@@ -6,8 +6,7 @@ rows, all in one transaction, so a document that was removed or changed in betwe
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -30,7 +29,7 @@ from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
+from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates
 from nearsay.indexer.query.ranking import (
     DEPTH,
     RERANKED,
@@ -58,6 +57,7 @@ Queries = Sequence[str] | NDArray[np.floating]
 _MOST = 10_000  # results
 _TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
+_ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -196,29 +196,21 @@ class Searcher:
         *,
         explain: bool,
     ) -> list[Hits]:
-        request = replace(request, judge=judge)
+        encoder: TextEncoder | None = None
+        vectors: NDArray[np.float32] | None = None
         if isinstance(queries, np.ndarray):
-            return search(self._store, snapshot, query_vectors(queries, snapshot), request, texts)
-        if request.mode is SearchMode.LEXICAL and not explain:
-            return search(self._store, snapshot, None, request, texts)
-        encoder = self._encoder.of(snapshot.generation)
-        request = replace(request, explained_by=encoder if explain else None)
-        if request.mode is SearchMode.LEXICAL:
-            return search(self._store, snapshot, None, request, texts)
-        if request.mode is SearchMode.HYBRID and len(texts) == 1:
-            with ThreadPoolExecutor(1) as aside:
-                vectors = aside.submit(_encoded, encoder, snapshot, texts)
-                found = search(self._store, snapshot, vectors.result, request, texts)
-        else:
-            found = search(self._store, snapshot, _encoded(encoder, snapshot, texts), request, texts)
+            vectors = query_vectors(queries, snapshot)
+        elif request.mode is not SearchMode.LEXICAL or explain:
+            encoder = self._encoder.of(snapshot.generation)
+            if request.mode is not SearchMode.LEXICAL:
+                vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
+                if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
+                    vectors = snapshot.refinement.adapter(vectors)
+        request = replace(request, judge=judge, explained_by=encoder if explain else None)
+        found = search(self._store, snapshot, vectors, request, texts)
+        if encoder is None or request.mode is SearchMode.LEXICAL:
+            return found
         return [_with_language(hits, text, encoder) for hits, text in zip(found, texts, strict=True)]
-
-
-def _encoded(encoder: TextEncoder, snapshot: Snapshot, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The queries' vectors (n, d) of unit length."""
-    vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
-    adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
-    return vectors if adapter is None else adapter(vectors)
 
 
 def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
@@ -282,14 +274,13 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
 def search(
     store: Store,
     snapshot: Snapshot,
-    vectors: NDArray[np.float32] | Callable[[], NDArray[np.float32]] | None,
+    vectors: NDArray[np.float32] | None,
     request: SearchRequest,
     texts: Sequence[str] = ("",),
 ) -> list[Hits]:
     """The k best living passages that the filter lets through, for each query, in one transaction.
 
-    vectors: (n, d) of unit length, or what waits for them: the words are looked for first, while another
-             thread encodes (neither holds Python's lock); None in lexical mode
+    vectors: (n, d) of unit length; None in lexical mode
     texts:   of the queries, (n), where words are looked for, passages judged or explained
 
     UnknownCollectionError if the collection was deleted meanwhile and its words are looked for.
@@ -297,27 +288,12 @@ def search(
     try:
         with store.database.reading() as connection:
             selection = select(connection, snapshot, request.where, request.without)
-
-            def words(text: str) -> LexicalCandidates | None:
-                if request.mode is SearchMode.DENSE:
-                    return None
-                return _by_words(connection, snapshot, text, selection.numbers)
-
-            lexical: Iterable[LexicalCandidates | None] = map(words, texts)
-            dense: Iterable[tuple[NDArray[np.float32] | None, Candidates | None]] = (
-                (None, None) for _ in texts
-            )
-            if callable(vectors):
-                lexical = list(lexical)
-                vectors = vectors()
+            each: Iterable[tuple[str, NDArray[np.float32] | None, Candidates | None]]
+            each = ((text, None, None) for text in texts)
             if vectors is not None:
                 near = dense_candidates(connection, snapshot, vectors, request.drawn, selection)
-                dense = zip(vectors, near, strict=True)
-            each = zip(texts, lexical, dense, strict=True)
-            found = [
-                _Query(connection, snapshot, request, selection, text, some, *one).found()
-                for text, some, one in each
-            ]
+                each = zip(texts, vectors, near, strict=True)
+            found = [_Query(connection, snapshot, request, selection, *one).found() for one in each]
     except UnreadableWordsError as error:
         raise _without_words(store, snapshot) from error
     qualifying = _qualifying(snapshot, selection)
@@ -342,19 +318,22 @@ class _Query:
     request: SearchRequest
     selection: Selection
     text: str
-    lexical: LexicalCandidates | None  # of what the filter is known to let through; None in dense mode
     vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
     near: Candidates | None  # the `request.drawn` nearest; None in lexical mode
 
     def found(self) -> _Found:
         """The best passages, and what has to be said."""
-        lexical, request = self.lexical, self.request
+        lexical, request = None, self.request
+        if request.mode is not SearchMode.DENSE:
+            lexical = self._by_words(self.selection.numbers, narrowed=self.selection.expression is None)
         best, ranking = self._fetched(lexical)
+        if lexical is not None and lexical.narrowed and len(best) < request.last:
+            lexical = self._by_words(self.selection.numbers)
+            best, ranking = self._fetched(lexical)
         unlisted = self.selection.expression is not None and self.selection.numbers is None
         if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
             # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
-            allowed = list_all(self.connection, self.snapshot, self.selection)
-            lexical = _by_words(self.connection, self.snapshot, self.text, allowed)
+            lexical = self._by_words(list_all(self.connection, self.snapshot, self.selection))
             best, ranking = self._fetched(lexical)
         notes = search_notes(
             self.connection,
@@ -367,6 +346,20 @@ class _Query:
             by_document=request.by_document,
         )
         return _Found(best, ranking, notes)
+
+    def _by_words(self, allowed: NDArray[np.int64] | None, *, narrowed: bool = False) -> LexicalCandidates:
+        """Without passages that have no vector in the snapshot: no way of searching finds those."""
+        enough = max(_ENOUGH, 10 * self.request.last)
+        besides = np.zeros(0, dtype=np.int64) if self.near is None else self.near.ids
+        lexical = lexical_candidates(
+            self.connection,
+            self.snapshot.collection.id,
+            self.text,
+            allowed=allowed,
+            narrowing=Narrowing(enough, besides) if narrowed else None,
+        )
+        there = self.snapshot.finds(lexical.ids)
+        return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
 
     def _nearest(self, count: int) -> Candidates:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
@@ -416,15 +409,6 @@ class _Query:
             if ranking.exhausted:
                 return best, ranking
             drawn *= 4
-
-
-def _by_words(
-    connection: sa.Connection, snapshot: Snapshot, text: str, allowed: NDArray[np.int64] | None
-) -> LexicalCandidates:
-    """Without passages that have no vector in the snapshot: no way of searching finds those."""
-    lexical = lexical_candidates(connection, snapshot.collection.id, text, allowed=allowed)
-    there = snapshot.finds(lexical.ids)
-    return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
 
 
 def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:

@@ -55,20 +55,28 @@ def scored(
     allowed: NDArray[np.int64] | None = None,
     *,
     every_word: bool = False,
+    having: tuple[Sequence[QueryWord], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The passages with any of the words, or every one, and their BM25, by rising number, the first `most`.
 
     allowed: the passages that may come, None = all. Each word is quoted, so nothing of it is read as syntax
+    having:  words of which they have one, and the passages that need not; None = any
     """
     match = " AND ".join(map(_quoted, words)) if every_word else _any_of(words)
     # With the sign SQLite does not look each number up: FTS5 would count the words anew every time.
-    among = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
+    among, parameters = "", [match]
+    if allowed is not None:
+        among = "AND +rowid IN (SELECT value FROM json_each(?))"
+        parameters.append(json.dumps(allowed.tolist()))
+    if having is not None:
+        one = f"SELECT rowid FROM {table} WHERE {table} MATCH ? UNION ALL SELECT value FROM json_each(?)"  # noqa: S608
+        among += f" AND +rowid IN ({one})"
+        parameters += [_any_of(having[0]), json.dumps(having[1].tolist())]
     score = f"CAST(round(bm25({table}) * {-_SCALE}) AS INTEGER)"
     rows = f"SELECT rowid AS number, {score} AS score FROM {table} WHERE {table} MATCH ? {among} LIMIT {most}"  # noqa: S608
     # In one row: each row takes Python's lock, for which other threads wait, the encoder of the query too.
     statement = f"SELECT group_concat(number), group_concat(score) FROM ({rows})"  # noqa: S608
-    parameters = (match,) if allowed is None else (match, json.dumps(allowed.tolist()))
-    numbers, scores = connection.exec_driver_sql(statement, parameters).one()
+    numbers, scores = connection.exec_driver_sql(statement, tuple(parameters)).one()
     return numbers_in(numbers), numbers_in(scores) / _SCALE
 
 

@@ -33,6 +33,9 @@ def there_of(
         raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
     if missing not in ("error", "ignore"):
         raise BadInputError(f"missing is '{missing}'. Give 'error' or 'ignore'")
+    for id_ in ids:
+        if not isinstance(id_, str):
+            raise BadInputError(f"{id_!r} is no id of a document. Give texts, such as '{id_}'")
     wanted = list(dict.fromkeys(ids))
     known = documents.known(connection, collection.id, wanted)
     absent = sorted(set(wanted) - set(known))

@@ -48,6 +48,12 @@ def test_an_unknown_id_removes_nothing(cats: Collection) -> None:
     assert cats.overview().documents == 6
 
 
+def test_what_is_no_text_is_no_id(cats: Collection) -> None:
+    with pytest.raises(BadInputError, match="5 is no id of a document"):
+        cats.remove(["d1", 5])  # type: ignore[list-item]
+    assert cats.overview().documents == 6
+
+
 def test_naming_an_id_twice_removes_it_once(cats: Collection) -> None:
     assert cats.remove(["d1", "d1"]) == 1
 

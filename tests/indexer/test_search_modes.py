@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
@@ -12,6 +14,7 @@ from nearsay.indexer import Collection, Fusion, Library, SearchMode
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.filters import selection
+from nearsay.indexer.query import search as search_module
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.query.ranking import FLOOR, WEIGHT
 from nearsay.indexer.vectors.errors import UnknownCollectionError
@@ -266,6 +269,42 @@ def test_a_passage_far_down_both_rankings_is_found_where_both_together_make_it_t
     many = collection.search("hen", 221)
     assert ids(many)[0] == "both"
     assert ids(collection.search("hen", 1)) == ["both"]
+
+
+def test_passages_with_commoner_words_alone_come_where_the_others_are_too_few(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "_ENOUGH", 1)
+    yard = library.collection("yard")
+    both = [{"id": f"b{i}", "text": f"cow hen {'x ' * i}", "kind": str(i % 2)} for i in range(20)]
+    yard.add_rows([*both, *({"id": f"h{i}", "text": "hen", "kind": str(i % 2)} for i in range(500))])
+    assert {name[0] for name in ids(yard.search("cow hen", 1, mode="lexical"))} == {"b"}
+    assert len(yard.search("cow hen", 20, mode="lexical")) == 20
+    everything = yard.search("cow hen", 520, mode="lexical")
+    assert [name[0] for name in ids(everything)] == ["b"] * 20 + ["h"] * 500
+    assert everything.notes == ()
+    assert len(yard.search("cow hen", 100, mode="lexical", where="kind = '1'")) == 100
+
+
+def test_a_document_by_id_is_looked_up(library: Library) -> None:
+    yard = library.collection("yard")
+    yard.add_rows(ROWS)
+    plans: list[str] = []
+    engine = library.store.database.engine
+
+    def note(connection: sa.Connection, _: object, statement: str, given: Any, *__: object) -> None:
+        if statement.startswith("SELECT documents.number, documents.id"):
+            plan = connection.connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)
+            plans.extend(row[-1] for row in plan if " documents " in row[-1])
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    assert [document.id for document in yard.get(["hens"])] == ["hens"]
+    assert [document.id for document in yard.get(["hens", "fox"])] == ["hens", "fox"]
+    assert yard.update(["hens"], metadata={"kind": "bird"}) == 1
+    sa.event.remove(engine, "before_cursor_execute", note)
+    assert len(plans) == 3
+    assert all("(collection_id=? AND id=?)" in plan or "PRIMARY KEY" in plan for plan in plans[:2])
+    assert "number=?" in plans[2]
 
 
 def test_a_filter_finds_what_the_budget_would_have_left_out(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nearsay.indexer.catalogue import lexical_rows
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.query import lexical
-from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
+from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
 TEXTS = [
@@ -80,6 +80,35 @@ def test_the_order_is_that_of_another_bm25(connection: sa.Connection) -> None:
     for query in ("sunrise milk", "cat milk", "rain night nothing"):
         theirs, _ = index.retrieve([query.split()], k=2, show_progress=False)
         assert found(connection, query, 2) == (theirs[0] + 1).tolist()
+
+
+def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.Connection) -> None:
+    query = "sunrise dog the milk"  # in 1, 2, 5 and 2 passages: dog and milk tie, and dog came first
+    every = lexical_candidates(connection, 7, query)
+    assert (set(every.ids.tolist()), every.narrowed) == ({1, 2, 3, 4, 6, 7}, False)
+    score = dict(zip(every.ids.tolist(), every.scores.tolist(), strict=True))
+    for enough, besides, left in (
+        (1, [], {3}),
+        (1, [4, 5], {3, 4}),
+        (2, [], {1, 2, 3}),
+        (5, [7], {1, 2, 3, 7}),
+    ):
+        some = lexical_candidates(
+            connection, 7, query, narrowing=Narrowing(enough, np.array(besides, dtype=np.int64))
+        )
+        assert (set(some.ids.tolist()), some.narrowed) == (left, True)
+        assert some.used == every.used
+        assert some.full_score == every.full_score
+        for number, found_score in zip(some.ids.tolist(), some.scores.tolist(), strict=True):
+            assert found_score == pytest.approx(score[number], rel=1e-6)
+        assert some.ids.tolist() == [number for number in every.ids.tolist() if number in left]
+    nothing = np.zeros(0, dtype=np.int64)
+    whole = lexical_candidates(connection, 7, query, narrowing=Narrowing(6, nothing))
+    assert (whole.ids.tolist(), whole.narrowed) == (every.ids.tolist(), False)
+    named = lexical_candidates(
+        connection, 7, query, allowed=np.array([4, 7]), narrowing=Narrowing(1, nothing)
+    )
+    assert (set(named.ids.tolist()), named.narrowed) == ({4, 7}, False)
 
 
 def test_only_what_is_allowed_is_found(connection: sa.Connection) -> None:
