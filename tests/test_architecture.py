@@ -39,6 +39,7 @@ def commands(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tupl
             yield from commands(command, (*path, name))
 
 
+@pytest.mark.long
 def test_imports_point_from_app_down_to_data_only() -> None:
     above = {
         str(module): imported_layers(ROOT / module) - set(LAYERS[: LAYERS.index(module.parts[0]) + 1])
@@ -67,6 +68,7 @@ def test_rooms_import_only_those_below_them_in_the_tables_of_the_architecture(la
                 assert imported.as_posix() in below, f"{module} imports {node.module}"
 
 
+@pytest.mark.long
 def test_no_page_imports_another() -> None:
     rooms = {"app/ui/" + page.module.split(".")[3] for page in PAGES}
     assert len(rooms) == len(PAGES)

@@ -37,6 +37,7 @@ def test_every_link_of_the_pages_at_the_root_leads_somewhere(page: Path) -> None
             assert not anchor or anchor in headings(target), f"{page.name} links to {link}"
 
 
+@pytest.mark.long
 def test_the_documentation_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("material", reason="pip install '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

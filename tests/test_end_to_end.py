@@ -35,6 +35,7 @@ def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Resul
     assert len(clusters.partition("\n\n")[0].splitlines()) == 10  # two lines of heading, eight clusters
 
 
+@pytest.mark.long
 def test_the_demo_embeds_nothing_the_second_time(demo: tuple[Path, Result]) -> None:
     assert (
         "660 passages in the collection 'samples', 0 embedded now"
@@ -57,6 +58,7 @@ def test_a_question_in_other_words_finds_its_answer(demo: tuple[Path, Result]) -
     assert {"cooking-01", "cooking-02"} & set(ids)
 
 
+@pytest.mark.long
 def test_doctor_proves_the_demo_library(demo: tuple[Path, Result]) -> None:
     said = run("doctor", "--prove", "--library", str(demo[0])).stdout
     assert "50 of 50 found themselves first" in said
@@ -88,6 +90,7 @@ def test_encode_writes_the_vectors_of_a_file_in_order(tmp_path: Path) -> None:
     assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
 
 
+@pytest.mark.long
 def test_evaluate_retrieval_measures_the_samples() -> None:
     report = json.loads(run("evaluate", "retrieval", str(samples.folder()), "--json").stdout)
     assert report["queries"] == 140

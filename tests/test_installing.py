@@ -139,6 +139,7 @@ def index() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="PyPI's PyTorch has CUDA on Linux alone")
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is an NVIDIA GPU")
 def test_the_cpu_builds_are_asked_where_no_gpu_is_seen_and_their_index_answers(
@@ -183,6 +184,7 @@ def test_make_test_leaves_out_the_long_ones_and_ci_runs_all_of_them(installing: 
     assert "make wheel" in ci
 
 
+@pytest.mark.long
 def test_a_test_that_hangs_is_ended_and_the_next_one_runs(tmp_path: Path) -> None:
     (tmp_path / "test_waits.py").write_text(
         "import time\nimport pytest\n\n"

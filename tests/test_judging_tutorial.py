@@ -40,6 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # every command, with the real encoder
 def test_the_tutorial_does_what_it_says(home: Path) -> None:
     said: dict[str, str] = {}

@@ -67,6 +67,7 @@ def bm25_ranking(judged: RetrievalSet) -> dict[str, list[str]]:
     return ranking
 
 
+@pytest.mark.long
 def test_the_bundled_encoder_is_clearly_ahead_of_bm25(judged: RetrievalSet) -> None:
     """Measured .613 and .027: the queries are paraphrases by design, so BM25 has little to hold on to."""
     encoder = Encoder.load(precision=Precision.FLOAT32)

@@ -216,7 +216,7 @@ def print_results(found: "RunResults") -> None:
         [{"": name, "result": value} for name, value in table[0].items()] if len(table) == 1 else table
         for table in (found.changes, found.figures, rows)
     )
-    tables = [table for table in (first, second, *found.tables, last, facts) if table]
+    tables = [table for table in (first, second, facts, *found.tables, last) if table]
     for i, table in enumerate(tables):
         if i:
             click.echo()

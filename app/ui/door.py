@@ -372,6 +372,7 @@ class Door:
                 f"All uploads together may take {bound // _MEGABYTE:,} MB of this server's memory, and this "
                 "one is too much. Wait until others are added, or start nearsay ui with a larger --max-upload"
             )
+            await _read_and_drop(receive, self.access.largest_upload * _MEGABYTE)
             await _plain(said, 413)(scope, receive, send)
             return
         self.arriving += int(size)
@@ -379,6 +380,15 @@ class Door:
             await self.app(scope, receive, send)
         finally:
             self.arriving -= int(size)
+
+
+async def _read_and_drop(receive: "Receive", most: int) -> None:
+    """What a browser still sends: it shows no answer that comes before it has sent everything."""
+    while most > 0:
+        message = await receive()
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return
+        most -= len(message.get("body", b""))
 
 
 def _held() -> int:

@@ -88,6 +88,7 @@ def house(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.mark.long
 def test_a_loss_is_one_file_and_one_row(house: Path, tmp_path: Path, save_bert: Callable[..., Path]) -> None:
     (file,) = re.findall(rf"`{OBJECTIVES.as_posix()}/(\w+\.py)`:", PAGE)
     module, row = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

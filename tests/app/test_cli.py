@@ -263,6 +263,7 @@ class TestQueriesFromAFile:
         assert (result.exit_code, len(result.stdout.splitlines())) == (1, 1)
         assert "asked.jsonl:2" in result.stderr
 
+    @pytest.mark.long
     def test_an_answer_comes_before_the_next_query_is_written(self, tmp_path: Path) -> None:
         with Library.open(tmp_path / "library") as library:
             library.collection("pets").add_rows([{"id": "cat", "text": "a cat sat"}])

@@ -42,6 +42,7 @@ def _run(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> None:
     assert [command.split()[:2] for command in _COMMANDS] == [
         ["cluster", "up"],
@@ -68,6 +69,7 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
     assert "nearsay cluster up" in last.stderr
 
 
+@pytest.mark.long
 def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
     refused = _run(home, "documents", "add", "papers", "papers.jsonl", "--cluster", "auto")
     assert refused.returncode == 1
@@ -76,6 +78,7 @@ def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
     assert [json.loads(line)["documents"] for line in listed.stdout.splitlines()] in ([], [0])
 
 
+@pytest.mark.long
 def test_a_cluster_is_started_once(home: Path) -> None:
     try:
         assert _run(home, "cluster", "up", "--workers", "1").returncode == 0

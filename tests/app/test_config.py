@@ -86,6 +86,7 @@ def test_one_file_is_read_the_nearest(call: Call, tmp_path: Path, monkeypatch: p
     assert "of-option" in call("--config", "option.toml", "collections", "list").stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -117,6 +118,7 @@ def test_a_value_that_an_option_refuses_is_looked_for_in_the_file(home: str, cal
     assert "nearsay.toml" not in call(*asked, "--mode", "noisy").stderr
 
 
+@pytest.mark.long
 def test_toml_is_read_only_where_there_is_a_file(home: str) -> None:
     code = (
         "import sys\nfrom nearsay.app.cli import main\n"

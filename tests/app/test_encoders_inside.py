@@ -34,6 +34,7 @@ def rows(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_each_token_has_its_attention_and_its_shares(run: Run) -> None:
     options = ("--encoder", "mine", "--query", "the dog", "--json")
     found = rows(run("text", "the cat sat", "--layer", "2", "--head", "1", *options))
@@ -45,6 +46,7 @@ def test_each_token_has_its_attention_and_its_shares(run: Run) -> None:
     assert f"cosine to the query: {sum(row['share_of_query'] for row in found):.4f}" in table
 
 
+@pytest.mark.long
 def test_a_layer_or_head_that_is_not_there_is_told(run: Run) -> None:
     for option in ("--layer", "--head"):
         result = run("text", "the cat", "--encoder", "mine", option, "9")
@@ -52,6 +54,7 @@ def test_a_layer_or_head_that_is_not_there_is_told(run: Run) -> None:
         assert f"no {option[2:]} 9" in result.output
 
 
+@pytest.mark.long
 def test_a_sample_is_made_and_searched(run: Run) -> None:
     result = run("search", "pets", "the cat sat", "--place", "2", "--layer", "1", "--encoder", "mine")
     assert result.exit_code == 1

@@ -17,6 +17,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
 
 
+@pytest.mark.long
 def test_an_encoder_is_trained_measured_and_kept_only_if_it_is_recommended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]
 ) -> None:

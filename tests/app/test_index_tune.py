@@ -34,6 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) ->
     return run_it
 
 
+@pytest.mark.long
 def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_path: Path) -> None:
     added = run("documents", "add", "notes", str(notes), "--recall", "0.9@5", "--memory", "1GB")
     assert added.exit_code == 0, added.output

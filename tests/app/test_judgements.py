@@ -147,6 +147,7 @@ def test_an_export_says_what_it_wrote(run: Run) -> None:
     }
 
 
+@pytest.mark.long
 def test_judgements_measure_an_encoder_and_train_the_next(run: Run, save_bert: Callable[..., Path]) -> None:
     for query in ("query 0", "query 1", "query 5"):  # the last one is to measure on
         judge(run, query, "cat", relevant=True)
@@ -220,6 +221,7 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
     run("judgements", "import", "pets", "nowhere.csv", code=1)
 
 
+@pytest.mark.long
 def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> None:
     said = run("index", "improve", "pets", "--apply")
     assert said.stdout.endswith("recommended: keep what you have\n")

@@ -88,6 +88,7 @@ def test_a_static_encoder_is_made_with_and_without_texts(run: Run) -> None:
     assert load("fitted").encode(TEXTS).shape == (27, 16)
 
 
+@pytest.mark.long
 def test_a_student_learns_from_its_teacher(run: Run) -> None:
     options = ("--keep-layers", "1", "--epochs", "30", "--batch", "9", "--learning-rate", "3e-3")
     evaluation = ("--evaluate", "sts:pairs.tsv", *EXACT)

@@ -56,6 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "allowed"),
     [
@@ -82,6 +83,7 @@ def test_a_command_imports_no_more_than_it_needs(folder: Path, command: list[str
     assert [module for module in imported if module.startswith(_NOT_READING)] == []
 
 
+@pytest.mark.long
 def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("A cat sleeps on the warm roof.\nThe committee approved the budget.\n")
@@ -103,6 +105,7 @@ def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path
     assert done.stdout.splitlines()[-1] == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -48,6 +48,7 @@ def test_an_encoder_that_is_no_better_is_said_to_be_so_and_not_written(
     assert not Path("out", "modules.json").exists()
 
 
+@pytest.mark.long
 def test_what_is_better_can_be_searched_with_and_judgements_are_measured(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_it_offers_no_training_on_texts_alone(triplets: Path, tmp_path: Path, ru
     assert refused.count("texts") == 1
 
 
+@pytest.mark.long
 def test_it_trains_measures_and_reranks(triplets: Path, lists: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "reranker"
     result = run(
@@ -94,6 +95,7 @@ def clusters(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_seeds_are_trained_one_after_another_and_not_again(
     triplets: Path, lists: Path, tmp_path: Path, run: Run
 ) -> None:

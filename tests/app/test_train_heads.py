@@ -63,6 +63,7 @@ def figures(result: Result) -> dict[str, dict[str, float]]:
     return told
 
 
+@pytest.mark.long
 def test_a_classifier_is_trained_measured_and_loaded_by_transformers(run: Run, tmp_path: Path) -> None:
     options = ("--length", "16", "--epochs", "3", "--batch", "4", "--seed", "1", "--learning-rate", "1e-3")
     done = run(
@@ -81,6 +82,7 @@ def test_a_classifier_is_trained_measured_and_loaded_by_transformers(run: Run, t
     assert model.config.id2label == {0: "canine", 1: "feline"}
 
 
+@pytest.mark.long
 def test_the_confusions_of_a_classifier_are_shown(run: Run) -> None:
     run("train", "classifier", "texts.tsv", "--out", "mine", "--length", "16", "--epochs", "1")
     Path("turned.csv").write_text("class,words\ncanine,the cat sat\ncanine,dog on mat\n", "utf-8")

@@ -40,6 +40,7 @@ def train(vocabulary: Path, out: Path, *more: str) -> Result:
     )
 
 
+@pytest.mark.long
 def test_pretraining_prints_its_figures_and_keeps_its_progress_from_standard_output(
     vocabulary: Path, tmp_path: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_pretraining_prints_its_figures_and_keeps_its_progress_from_standard_out
     assert "Writing" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_finished_run_is_not_overwritten(vocabulary: Path, bert: Path) -> None:
     done = train(vocabulary, bert)
     assert done.exit_code == 1

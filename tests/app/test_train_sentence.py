@@ -49,6 +49,7 @@ def run(bert: Path, tmp_path: Path) -> Run:
     return run_it
 
 
+@pytest.mark.long
 def test_it_trains_measures_before_and_after_and_can_be_evaluated(
     pairs: Path, tmp_path: Path, run: Run
 ) -> None:
@@ -71,6 +72,7 @@ def test_it_trains_measures_before_and_after_and_can_be_evaluated(
     assert json.loads(measured.stdout)["spearman"] == pytest.approx(after, abs=0.01)
 
 
+@pytest.mark.long
 def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: Run) -> None:
     result = run(
         pairs, "--evaluate", f"sts:{pairs}", "--steps", 2, "--batch", 8, "--seeds", 2,
@@ -91,6 +93,7 @@ def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: 
     assert config["sets"][0]["objective"] == {"kind": "angle", "scale": 10.0}
 
 
+@pytest.mark.long
 def test_the_ranking_by_meaning_and_words_is_distilled_into_an_encoder(
     tmp_path: Path, save_bert: Callable[..., Path]
 ) -> None:
@@ -124,6 +127,7 @@ def test_the_ranking_by_meaning_and_words_is_distilled_into_an_encoder(
     assert losses[-1] < losses[0] / 2
 
 
+@pytest.mark.long
 def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_path: Path, run: Run) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(

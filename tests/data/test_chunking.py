@@ -198,6 +198,7 @@ def test_values_that_cannot_be_are_refused(options: dict[str, object]) -> None:
         Chunking(**options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mark", ["`", "'", "«", "` ", "`\n"])
 def test_a_megabyte_of_quotation_marks_is_cut_within_seconds(mark: str) -> None:
     text = mark * (300_000 // len(mark))

@@ -233,6 +233,7 @@ def test_a_tsv_row_of_empty_cells_is_a_fault_and_a_blank_line_is_not(
 cells = st.text(st.sampled_from("ab ,;\"\n'é😀|"), min_size=1, max_size=6).filter(str.strip)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=6))
 def test_what_the_csv_module_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]

@@ -80,6 +80,7 @@ def test_loose_lists_and_code_in_lists_are_kept() -> None:
     assert markdown_text("- a\n\n- b\n\n      code\n").text == "a\n\nb\n\ncode"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

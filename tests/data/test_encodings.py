@@ -78,6 +78,7 @@ def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encodi
     assert [item.text for item in read(["a.txt"])] == ["plain", *[text] * 4]
 
 
+@pytest.mark.long
 def test_letters_after_megabytes_of_ascii_decide(write: Write) -> None:
     write("a.txt", ("plain\n" * 300_000 + SAID).encode("cp1252"))
     *_, last = read(["a.txt"])

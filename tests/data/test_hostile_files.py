@@ -64,6 +64,7 @@ def test_a_page_of_very_many_articles_is_read(write: Write) -> None:
     assert page.text.count("x") == 30_000
 
 
+@pytest.mark.long
 def test_a_page_whose_elements_multiply_is_ended_at_the_limit_of_memory(write: Write) -> None:
     page = "<p>" + "".join(f"<b a={at}>" for at in range(5000)) + "<p>x" * 6000
     assert len(page) < 100_000
@@ -71,6 +72,7 @@ def test_a_page_whose_elements_multiply_is_ended_at_the_limit_of_memory(write: W
     assert f"{MEMORY_BYTES / 2**30:g} GB" in fault.reason
 
 
+@pytest.mark.long
 def test_a_page_that_takes_too_long_is_ended_at_the_limit_of_time(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +89,7 @@ def long_value(folder: Path, **options: object) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_a_huge_value_in_parquet_costs_its_row(write: Write, tmp_path: Path, dictionary: bool) -> None:
     content = long_value(tmp_path, use_dictionary=dictionary)
@@ -96,6 +99,7 @@ def test_a_huge_value_in_parquet_costs_its_row(write: Write, tmp_path: Path, dic
     assert "67,108,864" in fault.reason
 
 
+@pytest.mark.long
 def test_parquet_that_takes_more_than_all_memory_is_ended_at_its_row(write: Write, tmp_path: Path) -> None:
     value = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * 2**22]))
     path = tmp_path / "made.parquet"
@@ -106,6 +110,7 @@ def test_parquet_that_takes_more_than_all_memory_is_ended_at_its_row(write: Writ
     assert fault.reason.endswith("the rest of the file is not read")
 
 
+@pytest.mark.long
 def test_too_many_columns_in_parquet_are_refused(write: Write) -> None:
     stream = io.BytesIO()
     pq.write_table(pa.table({name: [1] for name in WIDE}), stream)
@@ -136,6 +141,7 @@ def word(**parts: str) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("document", "times", "reason"),
     [

@@ -226,6 +226,7 @@ row_values = st.dictionaries(
 )
 
 
+@pytest.mark.long
 @given(st.lists(row_values.map(json.dumps) | json_values.map(json.dumps) | st.text(max_size=20), max_size=8))
 def test_any_lines_are_read_without_an_exception_and_each_is_counted(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]

@@ -85,6 +85,7 @@ def test_nesting_goes_as_deep_as_the_limit() -> None:
         json_value([value], "x")
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none()

@@ -107,6 +107,7 @@ def test_a_line_of_gigabytes_is_never_held() -> None:
     assert peak < 8 * 2**20
 
 
+@pytest.mark.long
 def test_reading_holds_a_file_of_many_rows_in_constant_memory(tmp_path: Path) -> None:
     row = json.dumps({"id": "x", "text": "word " * 400, "year": 2000}) + "\n"
     path = tmp_path / "big.jsonl"

@@ -36,6 +36,7 @@ def test_a_process_serves_one_file_after_another() -> None:
     assert read_apart(os.getpid, 20) == first
 
 
+@pytest.mark.long
 def test_what_takes_too_long_is_ended_and_the_next_is_read() -> None:
     process = read_apart(os.getpid, 20)
     with pytest.raises(ReadingStoppedError, match="1 seconds"):

@@ -214,6 +214,7 @@ def test_the_samples_speak_of_many_things() -> None:
         assert len(set(long_words)) >= 0.6 * len(long_words), (name, title)
 
 
+@pytest.mark.long
 def test_the_bundled_encoder_agrees_with_scores_and_triplets_but_not_wholly(scored: list[ScoredPair]) -> None:
     """Measured 78.5 and .74: no column is swapped, the scale runs upwards, and there is room to learn."""
     encoder = Encoder.load(precision=Precision.FLOAT32)

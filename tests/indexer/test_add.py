@@ -41,6 +41,7 @@ def file(tmp_path: Path) -> Callable[[Iterable[Row]], Path]:
     return write
 
 
+@pytest.mark.long
 def test_a_file_is_added_and_each_document_embedded_once(
     pets: Collection, words: WordsEncoder, file: Callable[[Iterable[Row]], Path]
 ) -> None:

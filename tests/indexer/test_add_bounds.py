@@ -31,6 +31,7 @@ def test_a_text_of_signs_that_become_several_tokens_is_cut_into_passages_that_fi
     assert max(len(offsets) for offsets in encoder.token_offsets(pieces)) <= encoder.max_tokens
 
 
+@pytest.mark.long
 def test_long_documents_are_taken_in_batches_of_bounded_text(library: Library, words: WordsEncoder) -> None:
     batches: list[int] = []
     offsets = words.token_offsets
@@ -64,6 +65,7 @@ def test_metadata_counts_towards_what_a_batch_holds(
     assert max(entered) == 4
 
 
+@pytest.mark.long
 def test_a_million_ids_do_not_fill_the_memory() -> None:
     script = (
         "import resource\n"
@@ -107,6 +109,7 @@ def test_adding_to_a_collection_that_was_removed_in_between_says_so(
         notes.add_rows(["a dog"])
 
 
+@pytest.mark.long
 def test_an_addition_that_fails_leaves_no_thread_behind(library: Library, words: WordsEncoder) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError

@@ -80,6 +80,7 @@ def test_counting_ends_where_it_is_told_to(collection: Collection) -> None:
     assert collection.browser.count("year >= 2006", up_to=9) == 4
 
 
+@pytest.mark.long
 def test_a_row_shows_the_beginning_of_a_long_text(collection: Collection) -> None:
     collection.add_rows([{"id": "long", "text": "word " * 400}])
     row = collection.browser.by_id(["long"])[0]

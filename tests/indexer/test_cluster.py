@@ -310,6 +310,7 @@ def test_work_that_finds_no_core_free_is_refused_with_the_numbers(
             library.release("notes")
 
 
+@pytest.mark.long
 def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: Any) -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 40:
@@ -328,6 +329,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: An
         assert _unsound(library) == []
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
     killed: list[int] = []
 
@@ -343,6 +345,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path: Path, nodes: A
         assert _unsound(library) == []
 
 
+@pytest.mark.long
 def test_a_machine_that_goes_away_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
     gone = nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)
     told: list[int] = []
@@ -510,6 +513,7 @@ class _Fastidious:
         return self._encoder.stream(checked(), **given)
 
 
+@pytest.mark.long
 def test_what_cannot_be_embedded_is_named_and_the_rest_is_done(tmp_path: Path, nodes: Any) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     poison = [str(number) for number in range(100) if number % 7 == 3 and number % 5 == 0]
@@ -533,6 +537,7 @@ def _another(source: str) -> TextEncoder:
     return found
 
 
+@pytest.mark.long
 def test_workers_that_have_another_encoder_are_refused(tmp_path: Path, nodes: Any) -> None:
     with _library(tmp_path, nodes) as library:
         notes = library.collection("notes")

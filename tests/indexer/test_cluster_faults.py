@@ -113,6 +113,7 @@ def _is_whole(library: Library) -> None:
     assert all(before[1] < after[0] for before, after in zip(sorted(spans), sorted(spans)[1:], strict=False))
 
 
+@pytest.mark.long
 def test_a_catalogue_that_is_started_again_in_between_loses_nothing(
     open_library: Callable[..., Library], own_postgresql_server: postgresql_server.Server
 ) -> None:
@@ -154,6 +155,7 @@ def _without_room(flag: Path) -> Callable[[str], TextEncoder]:
     return load
 
 
+@pytest.mark.long
 def test_workers_whose_disk_is_full_say_so_and_the_same_command_goes_on(
     open_library: Callable[..., Library], tmp_path: Path
 ) -> None:
@@ -230,6 +232,7 @@ def _late(flag: Path, arrived: Path) -> Callable[[str], TextEncoder]:
     return load
 
 
+@pytest.mark.long
 def test_a_worker_that_finishes_after_its_driver_was_replaced_enters_nothing(
     open_library: Callable[..., Library], tmp_path: Path, postgresql_url: str
 ) -> None:
@@ -269,10 +272,11 @@ def _take_the_lock_away(url: str) -> None:
     holder = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND {here}"  # noqa: S608 - no input
     with engine.connect() as connection:
         (process,) = connection.exec_driver_sql(holder).scalars()
-        connection.exec_driver_sql(f"SELECT pg_terminate_backend({process})")
+        assert connection.exec_driver_sql(f"SELECT pg_terminate_backend({process}, 10000)").scalar_one()
     engine.dispose()
 
 
+@pytest.mark.long
 def test_a_second_driver_is_refused_or_waits(open_library: Callable[..., Library]) -> None:
     first, second, third = open_library(), open_library(wait=0.0), open_library(wait=_SOON)
     busy: list[BusyError] = []

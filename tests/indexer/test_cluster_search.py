@@ -124,6 +124,7 @@ def _ids(collection: Collection, queries: NDArray[np.float32], **how: Any) -> li
     return [[hit.id for hit in hits] for hits in collection.search(queries, 10, mode="dense", **how)]
 
 
+@pytest.mark.long
 def test_workers_build_an_index_by_groups_that_keeps_the_contract(folder: Path) -> None:
     with Library.open(folder) as library:
         made = library.collection("made")
@@ -144,6 +145,7 @@ def test_workers_build_an_index_by_groups_that_keeps_the_contract(folder: Path) 
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
+@pytest.mark.long
 def test_the_same_workers_write_the_same_index_again(folder: Path, nodes: Any) -> None:
     with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
         before = [row.sha256 for row in _segments(library) if row.kind is SegmentKind.INDEX]
@@ -265,6 +267,7 @@ def test_what_comes_later_shares_the_centres_of_the_groups(
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path, nodes: Any) -> None:
     killed: list[int] = []
 
@@ -372,6 +375,7 @@ def test_workers_whose_disk_is_full_leave_the_index_that_was_there(
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
+@pytest.mark.long
 def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> None:
     queries = _near(400, seed=23)
     with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
@@ -411,6 +415,7 @@ def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[...,
         library.release("made")
 
 
+@pytest.mark.long
 def test_workers_build_the_index_that_optimize_makes(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -428,6 +433,7 @@ def test_workers_build_the_index_that_optimize_makes(
         assert len(index.parts) > 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("listed", [20_000, 0])
 def test_shards_find_what_one_process_finds(
     served: Any, monkeypatch: pytest.MonkeyPatch, listed: int
@@ -445,6 +451,7 @@ def test_shards_find_what_one_process_finds(
             assert hits.notes == alone.notes
 
 
+@pytest.mark.long
 def test_shards_see_what_was_added_and_removed(served: Any) -> None:
     made, by_shards = served
     sharded, query = by_shards(), _near(1, seed=11)
@@ -458,6 +465,7 @@ def test_shards_see_what_was_added_and_removed(served: Any) -> None:
         made.remove(["new"], missing="ignore")
 
 
+@pytest.mark.long
 def test_a_shard_that_was_killed_is_started_again(served: Any, nodes: Any) -> None:
     made, by_shards = served
     sharded, query = by_shards(), _near(1, seed=13)
@@ -502,6 +510,7 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
     nodes.remove_node(machines.pop())
 
 
+@pytest.mark.long
 def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:
     made, by_shards = served
     query = _near(1, seed=17)[0]
@@ -515,6 +524,7 @@ def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) 
     assert {hit.id for hit in hits} < {hit.id for hit in made.search(query, _COUNT, mode="dense")}
 
 
+@pytest.mark.long
 def test_a_replica_answers_for_another(folder: Path, nodes: Any) -> None:
     query = _near(1, seed=19)
     with (
@@ -558,6 +568,7 @@ def test_parts_are_cut_where_no_file_reaches_across() -> None:
     assert parted([], 4) == [Part(1, None)]
 
 
+@pytest.mark.long
 def test_the_collection_that_a_shard_serves_is_found_by_number_and_name(folder: Path) -> None:
     from nearsay.indexer import UnknownCollectionError
     from nearsay.indexer.cluster.serving import Shard, _Moment

@@ -116,6 +116,7 @@ def test_another_process_finds_the_same_before_and_after(
     assert len(_answer(reader)) == 18
 
 
+@pytest.mark.long
 def test_searches_during_compactions_always_find_everything(
     pets: Collection, open_library: Callable[[], Library]
 ) -> None:
@@ -228,6 +229,7 @@ def test_generations_that_share_a_file_do_not_lose_it(pets: Collection, words: W
     _assert_sound(pets.library)
 
 
+@pytest.mark.long
 def test_a_damaged_segment_stops_a_compaction_and_is_kept(pets: Collection) -> None:
     damaged = min(pets.library.store.segments(1).iterdir())
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\xff")
@@ -265,6 +267,7 @@ def _assert_sound(library: Library, *, proof: bool = True) -> None:
     assert [finding for finding in findings if not finding.sound] == []
 
 
+@pytest.mark.long
 def test_many_little_additions_do_not_leave_many_segments(library: Library) -> None:
     collection = library.collection("notes")
     for number in range(100):
@@ -330,6 +333,7 @@ def test_the_grace_period_is_an_hour_where_machines_may_share_the_files(
     assert old < _files(pets)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("each", [1, 7])
 def test_additions_merge_a_little_at_a_time(
     library: Library, monkeypatch: pytest.MonkeyPatch, each: int
@@ -485,6 +489,7 @@ def _catalogue_bytes(pets: Collection) -> int:
     )
 
 
+@pytest.mark.long
 def test_room_that_removed_rows_took_in_the_catalogue_is_given_back(shrunken: Collection) -> None:
     answer, before = _answer(shrunken), _catalogue_bytes(shrunken)
     report = shrunken.compact()
@@ -498,6 +503,7 @@ def test_room_that_removed_rows_took_in_the_catalogue_is_given_back(shrunken: Co
     _assert_sound(shrunken.library)
 
 
+@pytest.mark.long
 def test_a_reader_goes_on_while_the_catalogue_shrinks(
     shrunken: Collection, open_library: Callable[[], Library]
 ) -> None:

@@ -55,6 +55,7 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", [flip_a_byte, truncate, empty])
 def test_a_damaged_segment_is_refused_set_aside_and_mended(
     collection: Collection,

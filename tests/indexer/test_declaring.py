@@ -72,6 +72,7 @@ def test_a_value_is_kept_with_what_it_counts_as(papers: Collection) -> None:
     assert report.values == 15
 
 
+@pytest.mark.long
 def test_declared_values_follow_every_change_of_the_documents(papers: Collection) -> None:
     papers.declare_fields(NAMES)
     papers.add_rows(
@@ -125,6 +126,7 @@ def test_what_cannot_be_declared_or_taken_back_is_refused(papers: Collection) ->
     assert papers.declared_fields() == ("open",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "ids"),
     [

@@ -43,6 +43,7 @@ def recall(collection: Collection, where: Where, among: NDArray[np.bool_]) -> fl
     return float(np.mean(shares))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("declared", [(), ("third", "rare")])
 @pytest.mark.parametrize("listed", [20_000, 500, 0])

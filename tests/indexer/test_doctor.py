@@ -103,6 +103,7 @@ def test_a_proof_takes_a_sample_of_a_large_collection(collection: Collection, wo
     assert len(words.encoded) == 50
 
 
+@pytest.mark.long
 def test_an_empty_library_is_sound(library: Library) -> None:
     (finding,) = examine(library, prove=True)
     assert finding.subject == "catalogue"
@@ -154,6 +155,7 @@ def test_a_vector_of_no_passage_is_found(collection: Collection) -> None:
     assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 5, of_none=1)}. {MEND}")]
 
 
+@pytest.mark.long
 def test_what_lacks_a_vector_is_sound_after_its_remedy(collection: Collection) -> None:
     replace_vectors(collection, [1, 2, 4], collection.snapshot().vectors.segments[0].vectors[[0, 1, 3]])
     assert collection.rebuild().embedded == 1
@@ -180,6 +182,7 @@ def write_twice(collection: Collection) -> NDArray[np.float32]:
     return vectors
 
 
+@pytest.mark.long
 def test_vectors_that_two_writers_left_are_named_never_searched_and_mended(
     collection: Collection, words: WordsEncoder
 ) -> None:
@@ -210,6 +213,7 @@ def test_of_two_vectors_that_differ_neither_is_kept(collection: Collection, word
     assert unsound(examine(collection.library, prove=True)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ids", "rows"),
     [
@@ -378,6 +382,7 @@ def test_words_that_are_missing_are_found_and_entered_anew(either: Collection) -
     assert [hit.id for hit in either.search("a", mode="lexical")] == ["d2", "d1"]
 
 
+@pytest.mark.long
 def test_words_of_no_passage_are_found_and_gone_after_a_rebuild(either: Collection) -> None:
     with either.library.store.database.writing() as connection:
         insert_rows(connection, 1, [99], ["stray"])
@@ -466,6 +471,7 @@ def test_declared_fields_are_proved_on_demand(library: Library) -> None:
     )
 
 
+@pytest.mark.long
 def test_an_encoder_that_is_gone_or_changed_is_found_and_hides_no_other(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(bundled_folder(), mine)

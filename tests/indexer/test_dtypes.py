@@ -173,6 +173,7 @@ def _scores(collection: Collection, query: int) -> list[tuple[str, float]]:
     return [(hit.id, hit.score) for hit in collection.search(TABLE[query], 10, mode="dense")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", _NARROW)
 def test_a_narrow_collection_ranks_as_one_of_float32_does(
     dtype: VectorDtype, open_table: Callable[[], Collection], open_library: Callable[[], Library]

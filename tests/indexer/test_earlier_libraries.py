@@ -21,6 +21,7 @@ def test_every_schema_but_the_newest_has_its_library() -> None:
     assert kept >= {f"{number:04}" for number in range(1, int(tables.SCHEMA))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("written", _WRITTEN, ids=lambda path: path.name.partition(".")[0])
 def test_a_library_of_an_earlier_version_answers_and_grows(written: Path, tmp_path: Path) -> None:
     with tarfile.open(written) as packed:

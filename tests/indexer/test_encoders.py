@@ -117,6 +117,7 @@ def test_an_encoder_made_here_is_known_by_its_name_with_the_job_that_made_it(lib
     assert [each.name for each in library.encoders.list()] == [BUNDLED_NAME, "mine"]
 
 
+@pytest.mark.long
 def test_an_encoder_that_a_collection_uses_is_known_and_stays_so_when_its_folder_is_gone(library) -> None:
     library.collection("cats").add_rows(["a cat sat"])
     used = library.encoders.get("words")
@@ -195,6 +196,7 @@ def test_a_name_loads_what_it_names(tmp_path, trained) -> None:
     assert asked == [str(folder)]
 
 
+@pytest.mark.long
 def test_the_facts_are_read_from_the_folder(library, trained) -> None:
     from nearsay.training.sentence.encoder import Encoder
 

@@ -103,6 +103,7 @@ FIELDS = st.text(PLAIN, min_size=1, max_size=8).filter(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=15)
 @given(
     st.lists(

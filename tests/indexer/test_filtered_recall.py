@@ -161,6 +161,7 @@ relation, magnitude = st.sampled_from(RELATIONS), st.floats(-np.log10(COUNT), 0.
 topic, seed = st.integers(0, TOPICS - 1), st.integers(0, 99)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @settings(derandomize=True, max_examples=8)
 @given(relation=relation, magnitude=magnitude, topic=topic, seed=seed, listed=st.booleans())
@@ -181,6 +182,7 @@ def test_recall_is_kept_where_it_is_known_what_passes(
     assert kept >= (1.0 if "hnsw" in way else 0.95)  # a graph is not asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @settings(derandomize=True, max_examples=2)
 @given(relation=relation, magnitude=magnitude, topic=topic, seed=seed, columns=st.booleans())

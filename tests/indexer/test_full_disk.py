@@ -84,6 +84,7 @@ steps = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @steps
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_told_in_one_sentence_and_the_next_run_finishes(
@@ -163,6 +164,7 @@ def test_a_file_is_complete_and_synchronised_before_it_gets_its_name(
     assert seen == [(b"afterwards", False), (b"", True)]  # the file, then the folder
 
 
+@pytest.mark.long
 def test_a_real_limit_on_segment_files_is_survived(tmp_path: Path) -> None:
     wide = 65_536  # a vector of 256 kB: the segment of 40 is larger than the limit, the catalogue is not
     said = _add_limited(tmp_path, wide, limit=4_000_000)
@@ -172,6 +174,7 @@ def test_a_real_limit_on_segment_files_is_survived(tmp_path: Path) -> None:
     _assert_next_run_finishes(tmp_path, wide)
 
 
+@pytest.mark.long
 def test_a_real_limit_on_the_catalogue_is_survived(tmp_path: Path) -> None:
     said = _add_limited(tmp_path, 8, limit=10_000)
     assert "catalogue.sqlite could not be read or written (disk I/O error" in said[0]  # all that SQLite says

@@ -128,6 +128,7 @@ def test_what_is_added_after_a_rebuild_is_caught_up_at_the_promotion(
     _assert_sound(pets.library)
 
 
+@pytest.mark.long
 def test_a_rollback_makes_the_old_generation_live_again_with_all_that_came_since(
     pets: Collection, words: WordsEncoder
 ) -> None:

@@ -52,6 +52,7 @@ def judge(collection: Collection, count: int) -> None:
         collection.judgements.add(query, f"answer{(at * 7) % 20}", True)
 
 
+@pytest.mark.long
 def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistaken: Collection) -> None:
     judge(mistaken, 60)
     found = mistaken.improve()
@@ -83,6 +84,7 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
         mistaken.undo_improvement()
 
 
+@pytest.mark.long
 def test_another_reader_sees_it_at_its_next_search(
     mistaken: Collection, open_library: Callable[[], Library]
 ) -> None:
@@ -102,6 +104,7 @@ def test_with_nothing_to_gain_what_there_is_is_kept(mistaken: Collection) -> Non
     assert mistaken.snapshot().refinement is None
 
 
+@pytest.mark.long
 def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_are(
     mistaken: Collection,
 ) -> None:
@@ -142,6 +145,7 @@ def test_from_too_few_judgements_what_there_is_is_kept_with_the_reason(
     assert (found.live is None) is (count == 0)
 
 
+@pytest.mark.long
 def test_a_test_query_that_the_encoder_learned_from_measures_nothing(
     mistaken: Collection, tmp_path: Path
 ) -> None:
@@ -159,12 +163,14 @@ def test_a_test_query_that_the_encoder_learned_from_measures_nothing(
     assert "1 query of the test part left out that were learned from" in found.notes[0]
 
 
+@pytest.mark.long
 def test_a_whole_query_is_timed_as_it_is_and_each_other_way(mistaken: Collection) -> None:
     judge(mistaken, 60)
     spent = [one.milliseconds for one in mistaken.improve().candidates]
     assert all(each is not None and each > 0 for each in spent)
 
 
+@pytest.mark.long
 def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommended(
     mistaken: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +184,7 @@ def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommen
     assert found.recommended in (KEEP, "weight of words")
 
 
+@pytest.mark.long
 def test_a_general_set_is_searched_for_with_and_without_the_adapter(mistaken: Collection) -> None:
     judge(mistaken, 60)
     found = mistaken.improve()
@@ -187,6 +194,7 @@ def test_a_general_set_is_searched_for_with_and_without_the_adapter(mistaken: Co
     assert general.held
 
 
+@pytest.mark.long
 def test_a_refinement_is_of_its_generation_and_goes_with_it(mistaken: Collection) -> None:
     judge(mistaken, 60)
     mistaken.improve(apply=True)
@@ -268,6 +276,7 @@ def test_an_encoder_that_answers_better_waits_for_the_gate(
     assert mistaken.promote(margin=0.9) == 2
 
 
+@pytest.mark.long
 def test_an_encoder_that_answers_no_better_is_dropped(
     mistaken: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +291,7 @@ def test_an_encoder_that_answers_no_better_is_dropped(
     assert [row.number for row in mistaken.generations()] == [1]
 
 
+@pytest.mark.long
 def test_a_ready_generation_that_was_there_before_is_not_dropped(
     mistaken: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
     return indexed
 
 
+@pytest.mark.long
 def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table: OpenCollection) -> None:
     (before,) = segments(growing, SegmentKind.INDEX)
     growing.add_rows(rows(COUNT, COUNT + 400), index="now")
@@ -258,6 +259,7 @@ def test_a_new_index_that_is_not_what_was_written_takes_no_place(
     assert list(indexed.library.store.building.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_plan_of_given_queries_is_kept_when_the_collection_doubles(indexed: Collection) -> None:
     plan = indexed.tune(queries=[str(number) for number in range(200)])
     assert not plan.estimated
@@ -511,6 +513,7 @@ def test_an_index_may_stay_in_its_file(indexed: Collection, open_table: OpenColl
     assert indexed.search("1")[0].lineage.plan == "ivf"
 
 
+@pytest.mark.long
 def test_the_picture_of_the_choice_lies_in_the_library_and_goes_with_the_collection(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_library_that_is_not_there_is_not_made_where_that_is_not_wanted(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["what?", "a?b=c", "50%", "%41", "a#b", "x:y@z", "ü ü", "a'b\"c", "-", "a;b"]
 )
@@ -249,6 +250,7 @@ with Library.open(sys.argv[1]) as library, library.store.database.reading() as c
 """
 
 
+@pytest.mark.long
 def test_processes_that_open_one_new_folder_make_one_library(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     processes = [

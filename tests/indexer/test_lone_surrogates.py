@@ -20,6 +20,7 @@ def collection(library: Library) -> Collection:
     return collection
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "row",
     [

@@ -128,6 +128,7 @@ def test_the_spans_belong_to_their_documents() -> None:
     assert [len(spans) > 1 for spans in alone] == [False, True, False, True]
 
 
+@pytest.mark.long
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"])).filter(lambda text: bool(text.strip())),
     chunking=st.sampled_from(["none", "sentences", "tokens", "tokens:5:2"]),

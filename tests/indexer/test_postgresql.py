@@ -61,6 +61,7 @@ def unsound(library: Library) -> list[str]:
     return [finding.detail for finding in examine(library, prove=True) if not finding.sound]
 
 
+@pytest.mark.long
 def test_the_whole_journey_on_postgresql(open_it: Callable[..., Library], words: WordsEncoder) -> None:
     library = open_it()
     papers = library.collection("papers")
@@ -187,6 +188,7 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, postgresql_url: str
     database.close()
 
 
+@pytest.mark.long
 def test_reading_and_writing_beside_each_other_do_not_get_in_each_others_way(
     open_it: Callable[..., Library], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -322,6 +322,7 @@ ELSEWHERE = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
 ELSEWHERE /= np.linalg.norm(ELSEWHERE, axis=1, keepdims=True)
 
 
+@pytest.mark.long
 def test_vectors_may_be_made_elsewhere(open_library: Callable[[], Library]) -> None:
     made = VectorsOnly("text-embedding-9", 5)
     given = open_library().collection("given", encoder=made)

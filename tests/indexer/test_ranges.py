@@ -57,6 +57,7 @@ _RANGE = st.tuples(st.integers(1, _COUNT), st.integers(0, 12)).map(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(steps=st.lists(st.one_of(_RANGE, st.integers(1, _COUNT)), max_size=25), size=st.integers(1, 9))
 def test_ranges_say_what_a_set_of_passages_would(
@@ -121,6 +122,7 @@ def _findings(library: Library) -> list[str]:
     return [str(finding) for finding in examine(library, prove=True) if not finding.sound]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_a_collection_embedded_in_any_order_answers_from_what_it_has(
     open_library: Callable[[], Library], words: WordsEncoder, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +151,7 @@ def test_a_collection_embedded_in_any_order_answers_from_what_it_has(
     assert reader.snapshot().generation.embedded_through >= max(living)
 
 
+@pytest.mark.long
 def test_an_addition_embeds_what_waits_between_the_ranges(
     open_library: Callable[[], Library], words: WordsEncoder
 ) -> None:

@@ -110,6 +110,7 @@ def as_nobody(folder: Path) -> tuple[str, ...]:
     return ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun", [read_only, as_nobody, full])
 def test_what_may_only_be_read_is_searched(folder: Path, begun: Callable[[Path], tuple[str, ...]]) -> None:
     said = read(folder, *begun(folder))
@@ -122,6 +123,7 @@ def test_what_may_only_be_read_is_searched(folder: Path, begun: Callable[[Path],
     assert said["after"] == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun", [read_only, as_nobody])
 def test_what_a_writer_at_work_committed_is_seen_where_nothing_may_be_written(
     folder: Path, begun: Callable[[Path], tuple[str, ...]]
@@ -135,6 +137,7 @@ def test_what_a_writer_at_work_committed_is_seen_where_nothing_may_be_written(
     assert (said["documents"], said["after"]) == (5, 5)
 
 
+@pytest.mark.long
 def test_changes_that_a_killed_writer_left_in_the_log_are_not_passed_over(folder: Path) -> None:
     with opened(folder) as library:
         library.collection("pets").add_rows([{"id": "d5", "text": "a bb", "year": 5}])
@@ -145,6 +148,7 @@ def test_changes_that_a_killed_writer_left_in_the_log_are_not_passed_over(folder
     assert "catalogue.sqlite-wal" in str(said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hidden", ["library.json", "catalogue.sqlite", "segments", "segments/1", "."])
 def test_what_may_not_be_read_is_a_fault_and_names_the_file(folder: Path, hidden: str) -> None:
     arguments = as_nobody(folder)

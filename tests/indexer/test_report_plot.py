@@ -46,6 +46,7 @@ def test_the_picture_names_every_candidate_the_contract_and_the_choice() -> None
     assert (figure.get_suptitle(), axes.get_ylabel(), axes.get_xscale()) == ("papers", "recall at 10", "log")
 
 
+@pytest.mark.long
 def test_the_picture_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "plan.png"
     write_pareto_plot(PLAN, "papers", path)

@@ -39,6 +39,7 @@ def _any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **built)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", REPORTS)
 def test_a_report_comes_back_from_json_as_it_was(kind: str) -> None:
     reported = class_of(kind)

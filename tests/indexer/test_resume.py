@@ -104,6 +104,7 @@ def folder(prepared: Prepared, tmp_path: Path) -> Path:
     return Path(shutil.copytree(prepared.before, tmp_path / "library"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "count"),
     [
@@ -186,6 +187,7 @@ def gated(
         return Prepared(home / "before", files, _held(papers) | {"links": _links(papers)})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "count"),
     [
@@ -243,6 +245,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
         _assert_sound(library)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "count"),
     [
@@ -263,6 +266,7 @@ def test_the_first_add_of_all_can_be_killed_while_it_makes_the_library(
         _assert_sound(library)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "count"),
     [
@@ -296,6 +300,7 @@ def test_a_rebuild_killed_anywhere_goes_on_while_the_old_answers(
         _assert_sound(library)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("point", "count"),
     [

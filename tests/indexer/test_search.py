@@ -75,6 +75,7 @@ def test_passages_come_by_falling_cosine(compass: Collection) -> None:
     assert hits.qualifying == 4
 
 
+@pytest.mark.long
 def test_the_query_is_encoded_as_a_query(compass: Collection, words: WordsEncoder) -> None:
     before = list(words.encoded)
     compass.search("a zz")
@@ -226,6 +227,7 @@ def test_by_document_there_are_k_of_them_however_many_passages_one_has(library: 
         assert hits.notes == ()
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=15)
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),

@@ -127,6 +127,7 @@ def test_what_was_open_before_a_promotion_is_not_opened_again(pets: Collection) 
     assert all(after.opened[number] is before.opened[number] for number in before.opened)
 
 
+@pytest.mark.long
 def test_a_compaction_frees_the_files_of_a_generation_that_nobody_asks_for_again(pets: Collection) -> None:
     latest = LatestSnapshot(CollectionRecord(pets.library.store, "pets", None))
     opened = weakref.ref(latest.take(2).vectors)

@@ -120,6 +120,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=15)
 @given(STEPS)
 def test_a_snapshot_taken_from_the_last_one_equals_one_taken_afresh(
@@ -156,6 +157,7 @@ def test_a_snapshot_taken_from_the_last_one_equals_one_taken_afresh(
         assert {hit.id: hit.text for hit in hits} == {id_: text.strip() for id_, text in texts.items()}
 
 
+@pytest.mark.long
 def test_a_segment_that_a_compaction_replaced_while_it_was_opened_is_not_damaged(
     collection: Collection, open_library: OpenLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

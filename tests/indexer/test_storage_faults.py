@@ -100,6 +100,7 @@ def answer(collection: Collection) -> list[tuple[str, float]]:
 refusals = pytest.mark.parametrize("refuse", [refuse_to_open, refuse_to_map])
 
 
+@pytest.mark.long
 @refusals
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ def test_memory_that_is_short_is_not_damage(
     assert answer(other) == before
 
 
+@pytest.mark.long
 @refusals
 def test_the_doctor_names_a_file_that_is_refused_and_leaves_it(
     collection: Collection, open_library: OpenLibrary, refuse: Refuse
@@ -188,6 +190,7 @@ def test_a_folder_that_is_lost_for_good_is_embedded_again_once_it_was_made_anew(
     assert answer(other) == before
 
 
+@pytest.mark.long
 def test_few_descriptors_make_no_search_mark_a_segment(
     collection: Collection, open_library: OpenLibrary
 ) -> None:

@@ -242,6 +242,7 @@ def test_copies_of_one_vector_score_the_same_to_the_bit_wherever_they_stand(
     assert set(some.scores.tolist()) == set(found.scores.tolist())
 
 
+@pytest.mark.long
 @given(
     parts=st.lists(st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0]), max_size=30), max_size=4),
     k=st.integers(1, 40),

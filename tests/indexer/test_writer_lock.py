@@ -95,6 +95,7 @@ def test_the_lock_of_a_killed_process_is_free(pets: Collection, holder: subproce
     assert pets.add_rows(["a dog"]).added == 1
 
 
+@pytest.mark.long
 def test_the_lock_of_a_process_that_ended_is_free(pets: Collection, holder: subprocess.Popen[str]) -> None:
     holder.communicate("end\n")
     assert holder.wait() == 0
@@ -196,6 +197,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearsay.indexer.catalogue.collections.take_fence", take_twice)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "write",
     [
@@ -266,6 +268,7 @@ def _text(number: int) -> str:
     return " ".join("x" * (1 + (number * 7 + i * i) % 8) for i in range(1 + number % 9))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_of_two_writers_after_a_lost_lock_only_the_newer_one_writes(
     kind: str,

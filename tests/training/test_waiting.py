@@ -35,6 +35,7 @@ def said(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "entry",
     [
@@ -66,6 +67,7 @@ def test_what_the_user_set_stands(name: str, tmp_path: Path) -> None:
     assert said(script, tmp_path, also={name: value}).stdout.strip() == str({name: value})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' libraries bring another OpenMP")
 def test_torchs_and_faiss_own_copies_of_openmp_both_read_it(tmp_path: Path) -> None:
     script = "import nearsay.training, torch, faiss; torch.ones(2); faiss.IndexFlatL2(2)"

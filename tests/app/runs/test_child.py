@@ -75,6 +75,7 @@ def test_a_command_that_fails_says_why(
     assert capfd.readouterr().err.endswith(said)
 
 
+@pytest.mark.long
 def test_one_works_at_a_time_and_those_that_wait_can_be_cancelled(runs: Runs, new_pipe: NewPipe) -> None:
     pipe, other = new_pipe(), new_pipe()
     first = start(runs, "hold", pipe.name)
@@ -95,6 +96,7 @@ def test_one_works_at_a_time_and_those_that_wait_can_be_cancelled(runs: Runs, ne
     assert first.ended_at <= third.started_at
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows an environment")
 def test_the_process_of_a_run_inherits_no_secret_of_the_page(
     runs: Runs, new_pipe: NewPipe, monkeypatch: pytest.MonkeyPatch
@@ -111,6 +113,7 @@ def test_the_process_of_a_run_inherits_no_secret_of_the_page(
     runs.wait(run.number)
 
 
+@pytest.mark.long
 def test_asked_once_it_ends_its_step_and_asked_again_it_ends_at_once(runs: Runs, new_pipe: NewPipe) -> None:
     pipe = new_pipe()
     run = start(runs, "step", pipe.name)
@@ -122,6 +125,7 @@ def test_asked_once_it_ends_its_step_and_asked_again_it_ends_at_once(runs: Runs,
     assert runs.wait(run.number).state is RunState.CANCELLED
 
 
+@pytest.mark.long
 def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
     runs: Runs, new_pipe: NewPipe
 ) -> None:
@@ -153,6 +157,7 @@ def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: NewPipe) -> None:
     pipe = new_pipe()
     script = (
@@ -180,6 +185,7 @@ def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: N
     assert runs.wait(run.number).state is RunState.CANCELLED
 
 
+@pytest.mark.long
 def test_a_database_with_a_password_is_told_to_no_one_but_the_process(
     postgresql_url: str, tmp_path: Path, new_pipe: NewPipe
 ) -> None:

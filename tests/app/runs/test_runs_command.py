@@ -189,6 +189,7 @@ def test_waiting_ends_with_the_runs_exit_status(
     assert done.stderr == f"run 1 is {state}: so. See: nearsay jobs show 1\n"
 
 
+@pytest.mark.long
 def test_who_waits_no_more_leaves_the_run_going_on(
     nearsay: Nearsay, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

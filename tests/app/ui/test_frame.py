@@ -20,12 +20,14 @@ from nearsay.indexer.encoders import EncoderEntry, Encoders, Origin
 from nearsay.indexer.query.search_log import SearchLog
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
 def test_every_page_is_shown_over_a_collection(page, entry):
     app = page(entry.path)
     assert app.title[0].value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
 def test_every_page_is_shown_over_an_empty_library(page, entry, empty_settings):
     app = page(entry.path, settings=empty_settings, state={"collection": None})
@@ -41,6 +43,7 @@ def test_every_page_but_those_that_start_something_is_shown_to_who_may_only_read
     assert app.title[0].value
 
 
+@pytest.mark.long
 def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_page, settings, monkeypatch):
     listed = []
     usual = st.navigation
@@ -56,6 +59,7 @@ def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_pa
     assert set(everything) - set(reading) == {"judge", "runs", "training"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "query"),
     [
@@ -193,6 +197,7 @@ def test_a_start_of_the_page_keeps_no_search_that_nobody_made(settings):
         assert log.queries() == [("a question that somebody asked", 1)]
 
 
+@pytest.mark.long
 def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page, settings):
     with Library.open(settings.library, device="cpu") as library:
         library.collection("zoo").add_rows(["the keeper feeds the seals", "the cage is mended"])
@@ -218,6 +223,7 @@ def test_no_page_reads_html_or_markdown_of_others():
         assert "unsafe_allow" not in path.read_text("utf-8"), path
 
 
+@pytest.mark.long
 def test_the_page_asks_no_address_but_its_own(visitor):
     for entry in PAGES:
         visitor.goes_to(entry.path)

@@ -70,6 +70,7 @@ class TestFirstStart:
         visitor.sees_element("[data-testid=stBidiComponentIsolated]")
 
 
+@pytest.mark.long
 def test_a_training_is_watched_and_what_it_made_answers_in_the_end(visitor: Any, settings: Settings) -> None:
     visitor.goes_to("training?collection=samples&train=Sentence+encoder")
     visitor.presses("Samples")
@@ -101,6 +102,7 @@ def test_a_training_is_watched_and_what_it_made_answers_in_the_end(visitor: Any,
     visitor.sees_element(".ns-card mark")
 
 
+@pytest.mark.long
 def test_two_people_search_at_once_and_see_what_the_other_judged(visitors: Callable[..., Any]) -> None:
     people = [visitors() for _ in range(2)]
     queries = ("frost+on+a+cold+night", "how+to+bake+bread")
@@ -131,6 +133,7 @@ class TestPassword:
         monkeypatch.setenv("NEARSAY_UI_PASSWORD", "a quiet harbour")
         return settings
 
+    @pytest.mark.long
     def test_it_is_asked_once_in_a_browser_until_somebody_signs_out(
         self, visitors: Callable[..., Any], settings: Settings
     ) -> None:

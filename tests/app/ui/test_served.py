@@ -86,6 +86,7 @@ def with_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARSAY_UI_PASSWORD", PASSWORD)
 
 
+@pytest.mark.long
 def test_the_printed_address_opens_the_page_and_no_other_does(serve: Serve) -> None:
     caller = Caller(serve())
     assert caller.asks("/")[0] == 401
@@ -99,6 +100,7 @@ def test_the_printed_address_opens_the_page_and_no_other_does(serve: Serve) -> N
         assert caller.session(socket_)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux shows what a process has open")
 def test_the_library_is_open_before_anybody_asks_for_a_page(serve: Serve, settings: Settings) -> None:
     server, catalogue = serve(), str(Path(settings.library, "catalogue.sqlite").resolve())
@@ -107,6 +109,7 @@ def test_the_library_is_open_before_anybody_asks_for_a_page(serve: Serve, settin
         assert time.monotonic() < until, open_files
 
 
+@pytest.mark.long
 def test_nothing_is_taken_from_who_did_not_sign_in(serve: Serve, with_password: None) -> None:
     stranger, guest = (Caller(server) for server in [serve()] * 2)
     guest.signs_in()
@@ -118,6 +121,7 @@ def test_nothing_is_taken_from_who_did_not_sign_in(serve: Serve, with_password: 
         assert guest.uploads(session, "a", 100) == 204
 
 
+@pytest.mark.long
 def test_a_page_that_only_reads_takes_no_files(serve: Serve) -> None:
     caller = Caller(serve(read_only=True))
     caller.asks(f"/?token={caller.server.token}")
@@ -125,6 +129,7 @@ def test_a_page_that_only_reads_takes_no_files(serve: Serve) -> None:
         assert caller.uploads(caller.session(socket_), "a", 100) == 403
 
 
+@pytest.mark.long
 def test_uploads_together_take_no_more_of_the_memory_than_is_allowed(serve: Serve) -> None:
     caller = Caller(serve("--max-upload", "1"))
     caller.asks(f"/?token={caller.server.token}")
@@ -137,6 +142,7 @@ def test_uploads_together_take_no_more_of_the_memory_than_is_allowed(serve: Serv
         assert caller.uploads(session, "another", size) == 204
 
 
+@pytest.mark.long
 def test_no_process_shows_the_password_or_the_token(serve: Serve, with_password: None) -> None:
     server = serve()
     for name in ("environ", "cmdline"):
@@ -147,6 +153,7 @@ def test_no_process_shows_the_password_or_the_token(serve: Serve, with_password:
         assert b"PASSWORD" not in shown.read_bytes()
 
 
+@pytest.mark.long
 def test_behind_a_proxy_no_file_of_the_machine_can_be_named(
     settings: Settings, page: Any, with_password: None, serve: Serve
 ) -> None:
@@ -187,6 +194,7 @@ _record("begun")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://docs.example.org"])
 def test_no_name_is_looked_up_at_the_start_at_a_look_or_for_another_sites_websocket(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_password: None, origin: str

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ def test_a_sentence_longer_than_a_row_is_cut_and_its_rest_has_company(shard_of: 
     assert pieces_of(packed) == [[(0, 5)], [(5, 10)], [(10, 14)]]
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=5),

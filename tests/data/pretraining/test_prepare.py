@@ -84,6 +84,7 @@ def test_one_document_has_no_other_and_no_breaks(prepare: Callable[..., Prepared
     assert [text.shard_with_other_documents(number) for number in range(3)] == [0, 1, 2]
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=6),
@@ -471,6 +472,7 @@ def test_a_killed_preparation_does_not_open_and_is_made_anew(
     assert prepare_text([source], tokenizer, folder).tokens == 7 * 6_000
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_text(
     tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_fifteen_in_a_hundred_are_chosen_and_replaced_eighty_ten_ten(
     # the rest is random
 
 
+@pytest.mark.long
 def test_half_of_the_second_segments_are_from_another_document_and_the_others_follow(
     batches: Callable[..., Iterator[PretrainingBatch]],
 ) -> None:
@@ -99,6 +100,7 @@ def test_half_of_the_second_segments_are_from_another_document_and_the_others_fo
     assert abs(at_random / rows - 0.5) < 0.012  # deviation .0035
 
 
+@pytest.mark.long
 def test_one_row_in_ten_aims_at_a_shorter_length(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
@@ -156,6 +158,7 @@ def test_spans_are_replaced_as_a_whole_between_tokens_that_are_seen(
     assert 2.9 < words / spans < 3.8
 
 
+@pytest.mark.long
 def test_full_sentences_are_masked_in_the_same_share(
     batches: Callable[..., Iterator[PretrainingBatch]],
 ) -> None:

@@ -24,6 +24,7 @@ def test_lengths_are_geometric_up_to_the_longest() -> None:
     assert span_length_shares(0.5, 2).tolist() == pytest.approx([2 / 3, 1 / 3])
 
 
+@pytest.mark.long
 def test_what_is_placed_in_long_rows_has_the_lengths_of_the_distribution() -> None:
     token_ids = np.full((250, 2002), 5, np.int32)
     token_ids[:, 0], token_ids[:, -1] = 2, 3
@@ -61,6 +62,7 @@ def rows(draw: st.DrawFn) -> np.ndarray:
     return token_ids
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(rows(), st.integers(1, 20), st.integers(0, 2**32))
 def test_spans_are_whole_words_apart_from_each_other(token_ids: np.ndarray, most: int, seed: int) -> None:

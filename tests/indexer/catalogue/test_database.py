@@ -154,6 +154,7 @@ def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
         twice()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("said", "kind", "remedy"),
     [

@@ -65,6 +65,7 @@ def copied(whole: Path, tmp_path: Path) -> Iterator[Callable[[], Path]]:
     shutil.rmtree(tmp_path / "library", ignore_errors=True)
 
 
+@pytest.mark.long
 def test_of_each_flipped_bit_the_answers_an_error_or_the_doctor_says(
     whole: Path, copied: Callable[[], Path]
 ) -> None:
@@ -103,6 +104,7 @@ def _outcome(copied: Callable[[], Path], flipped: bytes, expected: dict[str, obj
         return "named"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

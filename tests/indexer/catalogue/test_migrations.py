@@ -131,6 +131,7 @@ Database(sys.argv[1]).migrate(create=True)
 """
 
 
+@pytest.mark.long
 def test_processes_that_make_a_catalogue_at_once_make_one(
     catalogue_url: str, open_database: Callable[[], Database]
 ) -> None:

@@ -150,6 +150,7 @@ def test_new_metadata_changes_the_row_and_nothing_else(catalogue: Database, pape
         assert documents.fields_seen(connection, papers.id) == ["größe", "year"]
 
 
+@pytest.mark.long
 def test_a_removal_by_condition_notes_the_passages_that_went(
     catalogue: Database, papers: CollectionRow
 ) -> None:
@@ -181,6 +182,7 @@ def test_the_documents_that_a_source_did_not_name_are_known(
         assert list(documents.of_source(connection, papers.id, "/f")) == ["/f#1"]
 
 
+@pytest.mark.long
 def test_deleting_a_collection_leaves_the_others_whole(catalogue: Database, papers: CollectionRow) -> None:
     with catalogue.writing() as connection:
         other = collections.create(connection, "other", "none", "now")

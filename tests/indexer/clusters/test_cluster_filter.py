@@ -50,6 +50,7 @@ ASKED: list[tuple[Where, set[str]]] = [
 ]
 
 
+@pytest.mark.long
 @ON_BOTH
 def test_clusters_are_asked_for_as_fields_are(clustered: Collection) -> None:
     clustered.explore.rename_cluster(BEASTS, "elephant")
@@ -73,6 +74,7 @@ def asked_everywhere(clustered: Collection, where: Where, expected: set[str]) ->
     }
 
 
+@pytest.mark.long
 @ON_BOTH
 def test_removing_by_cluster(clustered: Collection) -> None:
     assert clustered.remove(where="cluster = 2") == 4

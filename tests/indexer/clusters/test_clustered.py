@@ -302,6 +302,7 @@ def test_a_name_that_cannot_be_shown_is_refused(zoo: Collection) -> None:
         zoo.explore.rename_cluster(9, "nine")
 
 
+@pytest.mark.long
 def test_every_passage_is_written_with_its_cluster(zoo: Collection, tmp_path: Path) -> None:
     zoo.add_rows([{"id": "sum", "text": "=cat dog pig"}])
     found = three(zoo)

@@ -150,6 +150,7 @@ def test_what_cannot_be_meant_is_refused(wanted: dict[str, int], said: str) -> N
         closest_pairs(points_of(clustered(9)), **wanted)
 
 
+@pytest.mark.long
 def test_they_are_the_pairs_of_sentence_transformers() -> None:
     import torch
 
@@ -170,6 +171,7 @@ def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
     assert {(a, b): c for a, b, c in listed(first)} == moved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("apart", [None, np.arange(900) // 4])
 def test_lists_find_the_best_pairs_and_score_them_exactly(apart: NDArray[np.int64] | None) -> None:
     vectors = with_copies(900)

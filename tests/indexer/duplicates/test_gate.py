@@ -76,6 +76,7 @@ def test_without_a_gate_nothing_is_looked_for(notes: Collection) -> None:
     assert notes.overview().gate is None
 
 
+@pytest.mark.long
 def test_the_gate_is_remembered_until_it_is_taken_away(notes: Collection) -> None:
     notes.add_rows(_rows(a="a cat"), near_duplicates="skip", near_duplicate_threshold=0.9)
     report = notes.add_rows(_rows(b="a cat")).near_duplicates
@@ -370,6 +371,7 @@ _WORDS = st.lists(st.sampled_from(["ox", "tiger", "a", "cat", "mouse deer"]), mi
 _TEXTS = st.lists(_WORDS.map(" ".join), min_size=1, max_size=14)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked_up_to", [0, 10_000], ids=["multiplied", "asked"])
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=_TEXTS, threshold=st.sampled_from([0.8, 0.9, 0.95, 1.0]), split=st.integers(0, 14))

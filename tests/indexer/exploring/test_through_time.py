@@ -29,6 +29,7 @@ def collection(library: Library, save_clusters) -> Collection:
     return collection
 
 
+@pytest.mark.long
 def test_documents_are_counted_by_cluster_and_year_without_gaps(
     either_library: Library, save_clusters
 ) -> None:

@@ -127,6 +127,7 @@ def by_python(rows: Mapping[int, dict[str, JsonValue]], expression: Expression) 
     return [2 * number + ordinal for number in passed for ordinal in (0, 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [0, 50_000])
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, changed=METADATA, asked=st.tuples(EXPRESSIONS, EXPRESSIONS), data=st.data())

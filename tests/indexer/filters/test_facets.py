@@ -68,6 +68,7 @@ def test_what_is_beyond_the_limit_is_added_up(papers: Collection) -> None:
         papers.facets("tags", limit=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "expected", "missing"),
     [

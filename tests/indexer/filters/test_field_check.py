@@ -36,6 +36,7 @@ def check(collection: Collection, *damage: sa.Executable) -> str | None:
         return check_fields(connection, collection.snapshot().collection.id)
 
 
+@pytest.mark.long
 def test_values_that_follow_the_documents_are_sound(papers: Collection) -> None:
     assert check(papers) is None
     papers.add_rows([{"id": "1", "text": "a cat sat", "year": 0.1, "tags": ["b"]}])
@@ -43,6 +44,7 @@ def test_values_that_follow_the_documents_are_sound(papers: Collection) -> None:
     assert check(papers) is None
 
 
+@pytest.mark.long
 def test_a_changed_a_lost_and_a_stray_value_are_found(papers: Collection) -> None:
     of_first = field_values.c.document == 1
     lost = field_values.delete().where(of_first, field_values.c.text == "ä")

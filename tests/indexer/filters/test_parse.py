@@ -232,6 +232,7 @@ def nested_list(depth: int) -> list[object]:
     return inner
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "where",
     [
@@ -334,6 +335,7 @@ VALUES = st.recursive(
 KEYS = st.text() | st.sampled_from(["and", "or", "not", "a", "a.b", "."]) | st.integers()
 
 
+@pytest.mark.long
 @given(st.dictionaries(KEYS, VALUES | st.dictionaries(st.sampled_from(["<", "in", "!=", "missing"]), VALUES)))
 def test_whatever_mapping_is_given_makes_an_expression_or_a_bad_filter_error(
     where: dict[object, object],

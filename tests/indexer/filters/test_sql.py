@@ -134,6 +134,7 @@ PAPERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("where", "ids"),
     [
@@ -228,6 +229,7 @@ INJECTIONS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", INJECTIONS, ids=ascii)
 def test_a_value_or_a_name_is_never_taken_for_sql(database: Database, name: str) -> None:
     rows = [
@@ -253,6 +255,7 @@ def test_a_name_with_a_quote_is_refused_whoever_made_the_expression() -> None:
         condition(Compare(('a"', "b"), Operator.EQUAL, 1), "sqlite")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "where",
     [
@@ -283,6 +286,7 @@ def test_long_and_deep_filters_fit_every_database(database: Database, where: Whe
     assert chosen == {row.id for row in rows if passes(row, expression)}
 
 
+@pytest.mark.long
 def test_text_is_ordered_by_code_point_everywhere(database: Database) -> None:
     texts = ["", "10", "9", "A", "B", "Z", "_", "a", "aB", "aa", "b", "z", "ß", "à", "ä", "\uffff", "𝔘"]
     assert texts == sorted(texts)
@@ -353,6 +357,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, expressions(PATHS))
 def test_sqlite_lets_through_what_the_algebra_says(
@@ -361,6 +366,7 @@ def test_sqlite_lets_through_what_the_algebra_says(
     assert answers(sqlite, rows, expression) == [passes(row, expression) for row in rows]
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, expressions(PATHS))
 def test_postgresql_lets_through_what_the_algebra_says(
@@ -369,6 +375,7 @@ def test_postgresql_lets_through_what_the_algebra_says(
     assert answers(postgresql, rows, expression) == [passes(row, expression) for row in rows]
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(CHARACTERS, max_size=5).map(lambda name: name.replace('"', "")), JSON_SCALARS))
 def test_every_name_that_metadata_can_have_is_found(sqlite: Database, metadata: dict[str, JsonValue]) -> None:

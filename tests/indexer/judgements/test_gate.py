@@ -48,6 +48,7 @@ def judge(collection: Collection, count: int) -> None:
         collection.judgements.remove(query, "cat")
 
 
+@pytest.mark.long
 def test_a_generation_that_answers_alike_passes_once_there_are_enough_queries(zoo: Collection) -> None:
     judge(zoo, 12)
     zoo.rebuild(WordsEncoder(name="wide", dimension=12))
@@ -68,6 +69,7 @@ def test_a_generation_that_answers_alike_passes_once_there_are_enough_queries(zo
     assert zoo.search("a cat")[0].lineage.made_by == ("made for tests", promoted)
 
 
+@pytest.mark.long
 def test_a_judged_query_that_trained_an_encoder_measures_nothing(zoo: Collection, tmp_path: Path) -> None:
     judge(zoo, 12)
     every = list(judged_test_queries(zoo.judgements.list()))
@@ -86,6 +88,7 @@ def test_a_judged_query_that_trained_an_encoder_measures_nothing(zoo: Collection
     )
 
 
+@pytest.mark.long
 def test_a_refusal_names_the_figures_and_force_is_told_by_every_hit(zoo: Collection) -> None:
     judge(zoo, 10)
     zoo.rebuild(WordsEncoder(name="wide", dimension=12))
@@ -115,6 +118,7 @@ def test_a_generation_that_forgot_what_general_sets_ask_is_refused_with_the_figu
     assert zoo.promote(margin=0.9, force=True) == 2
 
 
+@pytest.mark.long
 def test_a_generation_of_the_same_encoder_and_vectors_passes_whatever_was_judged(zoo: Collection) -> None:
     zoo.rebuild(WordsEncoder())
     report = zoo.gate()
@@ -140,6 +144,7 @@ def test_the_same_encoder_with_other_vectors_or_a_refined_live_search_is_measure
     assert report.replay == ()  # one encoder: nothing can be forgotten
 
 
+@pytest.mark.long
 def test_a_refusal_says_how_many_judged_queries_a_decision_needs(zoo: Collection) -> None:
     judge(zoo, 10)
     zoo.rebuild(WordsEncoder(name="wide", dimension=12))
@@ -210,6 +215,7 @@ def test_of_two_generations_that_answer_alike_seventy_six_queries_show_it() -> N
     assert lows[0] < -MARGIN <= lows[1]
 
 
+@pytest.mark.long
 def test_queries_that_each_lose_all_or_nothing_are_covered_as_often_as_is_promised() -> None:
     """Most answer alike and a few lose everything, which is what the lower end is hardest to hold against."""
     missed, draws, level = 0, 400, 0.95
@@ -220,6 +226,7 @@ def test_queries_that_each_lose_all_or_nothing_are_covered_as_often_as_is_promis
     assert missed <= 28  # 5 % of 400 are 20, and two standard deviations of chance are 9
 
 
+@pytest.mark.long
 def test_of_five_candidates_that_lose_more_than_the_margin_few_pass_however_often_one_looks() -> None:
     """Each loses .08 a query on average; looked at after every query from the tenth on."""
     passed, draws, margin = 0, 120, 0.05

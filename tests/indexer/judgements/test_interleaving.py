@@ -60,6 +60,7 @@ def test_a_preference_is_decided_when_its_interval_leaves_one_half() -> None:
     assert preference([FIRST, SECOND] * 20).verdict is Verdict.OPEN
 
 
+@pytest.mark.long
 def test_between_rankings_alike_it_is_seldom_decided_however_often_one_looks() -> None:
     wrong = naive = 0
     for draw in range(150):

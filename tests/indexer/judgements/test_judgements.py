@@ -170,6 +170,7 @@ def test_a_hit_is_judged_as_it_was_shown_even_if_it_was_changed_since(zoo: Colle
     assert zoo.judgements.list()[0].state is JudgementState.CHANGED
 
 
+@pytest.mark.long
 def test_deleting_a_collection_deletes_its_judgements_and_no_others(
     pets: Collection, either_library: Library
 ) -> None:

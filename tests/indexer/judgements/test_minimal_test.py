@@ -70,6 +70,7 @@ def test_the_next_is_the_first_that_nobody_judged_and_the_order_stays() -> None:
     assert MinimalTest(first, second, seed="another").pairs != test.pairs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shift", [0.0, 1.5])
 def test_the_interval_covers_what_all_judgements_say_at_every_look(shift: float) -> None:
     missed, draws = 0, 150

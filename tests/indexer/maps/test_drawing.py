@@ -98,6 +98,7 @@ def test_of_too_many_some_are_drawn(drawn: Drawn) -> None:
     assert "2 passages of 4 are drawn, taken at random." in found.notes
 
 
+@pytest.mark.long
 def test_texts_are_kept_as_long_as_they_are_needed(drawn: Drawn) -> None:
     assert [row.text for row in drawn(longest=7).rows] == ["a cat s", "the dog", "parrots", "it swim"]
     assert [row.text for row in drawn(longest=0).rows] == [""] * 4

@@ -389,6 +389,7 @@ def test_a_single_query_is_searched_for_on_one_thread(vectors: VectorStore, kind
         faiss.omp_set_num_threads(before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", LISTS)
 def test_a_query_alone_is_proposed_what_it_is_proposed_among_others(
     built: Mapping[PlanKind, CandidateIndex], queries: Vectors, alive: Alive, kind: PlanKind

@@ -49,6 +49,7 @@ def test_no_hits_have_no_explanations(trees) -> None:
     assert trees.explain("oak", []) == []
 
 
+@pytest.mark.long
 def test_a_search_with_explanations_imports_no_torch(tmp_path: Path) -> None:
     rows = [
         {"id": "oak", "title": "Oak", "text": "An oak is tall. It drops acorns in autumn."},

@@ -43,6 +43,7 @@ def found(connection: sa.Connection, query: str, count: int | None = None, **res
     return lexical_candidates(connection, 7, query, count, **rest).ids.tolist()
 
 
+@pytest.mark.long
 def test_passages_with_the_words_are_found_best_first(connection: sa.Connection) -> None:
     assert found(connection, "dog") == [1, 2]  # the shorter passage first
     assert found(connection, "milk dog cat")[0] == 2
@@ -163,6 +164,7 @@ def test_a_dot_or_an_accent_of_its_own_splits_no_word(catalogue: Database, query
         ]
 
 
+@pytest.mark.long
 def test_a_table_that_is_gone_is_told(catalogue: Database) -> None:
     with pytest.raises(UnreadableWordsError), catalogue.reading() as open_connection:
         lexical_candidates(open_connection, 99, "dog")
@@ -268,6 +270,7 @@ def test_pieces_of_the_words_are_merged_by_eights(connection: sa.Connection) -> 
     assert kept == 8
 
 
+@pytest.mark.long
 def test_thousands_of_scored_passages_do_not_set_the_collector_going(connection: sa.Connection) -> None:
     lexical_rows.insert_rows(connection, 7, range(100, 8_100), ["a dog and a cat"] * 8_000)
     assert len(found(connection, "dog cat")) == 8_002  # what is compiled once is compiled now

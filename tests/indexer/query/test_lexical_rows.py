@@ -192,6 +192,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
         yield library
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(steps=steps)
 def test_after_any_changes_the_words_are_those_of_the_text(notes: Library, steps: list[Step]) -> None:

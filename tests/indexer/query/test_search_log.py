@@ -65,6 +65,7 @@ def test_a_removed_collection_leaves_no_searches(pets: Collection, tmp_path: Pat
     assert list((tmp_path / "library" / "searches").iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(main, [*arguments, "--library", str(tmp_path / "library")])

@@ -78,6 +78,7 @@ def test_a_layers_context_is_its_attention_times_its_values(kind: str, make_fold
     np.testing.assert_allclose(found.contexts[0], wanted, atol=1e-5)
 
 
+@pytest.mark.long
 def test_the_bundled_encoder_is_read_as_transformers_runs_it() -> None:
     reader = AttentionReader.load(device="cpu")
     folder = reader._bert.path

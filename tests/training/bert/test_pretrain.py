@@ -40,6 +40,7 @@ def numbers(out: Path) -> list[dict[str, object]]:
     ]
 
 
+@pytest.mark.long
 def test_a_run_makes_a_folder_that_transformers_and_sentence_encoders_load(
     pretraining: Make, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_run_makes_a_folder_that_transformers_and_sentence_encoders_load(
     ]
 
 
+@pytest.mark.long
 def test_the_loss_falls_and_the_last_part_has_long_rows(pretraining: Make, tmp_path: Path) -> None:
     made = pretraining(30, batch=16, optimisation={"learning_rate": 1e-2})
     pretrain(made, tmp_path / "out", device="cpu")
@@ -74,6 +76,7 @@ def test_the_loss_falls_and_the_last_part_has_long_rows(pretraining: Make, tmp_p
     assert min(steps) > 0.5 * max(steps)  # fewer long rows, about as many tokens
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [1, 3, 4, 5])
 def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
     pretraining: Make, tmp_path: Path, step: int
@@ -125,6 +128,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_losses_to_the_last_digit(
     assert (log.parent / "config.json").read_text() == settings
 
 
+@pytest.mark.long
 def test_a_full_disk_at_a_checkpoint_leaves_the_last_good_one(
     pretraining: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_last_good_one(
     assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_a_model_that_was_made_can_be_trained_further(pretraining: Make, tmp_path: Path) -> None:
     pretrain(pretraining(), tmp_path / "first", device="cpu")
     further = pretraining(3, vocabulary=None, size=None, start=str(tmp_path / "first"))
@@ -155,6 +160,7 @@ def test_a_model_that_was_made_can_be_trained_further(pretraining: Make, tmp_pat
     assert weights(tmp_path / "first") != weights(tmp_path / "second")
 
 
+@pytest.mark.long
 def test_a_sentence_encoder_can_be_trained_further(
     pretraining: Make, tmp_path: Path, make_folder: Callable[..., Path], vocabulary: str
 ) -> None:
@@ -177,6 +183,7 @@ def test_spans_with_their_boundary_objective_are_learned(pretraining: Make, tmp_
     assert BertForMaskedLM.from_pretrained(tmp_path / "out").config.vocab_size == 600
 
 
+@pytest.mark.long
 def test_a_head_that_was_not_trained_is_not_saved(pretraining: Make, tmp_path: Path, corpus: str) -> None:
     pretrain(pretraining(), tmp_path / "pairs", device="cpu")
     rows = ExampleConfig(length=32, packing=Packing.FULL_SENTENCES)
@@ -192,6 +199,7 @@ def test_a_head_that_was_not_trained_is_not_saved(pretraining: Make, tmp_path: P
     assert Filler.load(str(tmp_path / "words")).fill("a [MASK]", k=1)
 
 
+@pytest.mark.long
 def test_held_out_text_is_measured_while_it_goes_on(pretraining: Make, tmp_path: Path, corpus: str) -> None:
     made = pretraining(dev=(corpus,), dev_rows=64, evaluate_every=3)
     result = pretrain(made, tmp_path / "out", device="cpu")
@@ -201,6 +209,7 @@ def test_held_out_text_is_measured_while_it_goes_on(pretraining: Make, tmp_path:
     assert set(result.evaluation) == {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"}
 
 
+@pytest.mark.long
 def test_a_time_budget_ends_the_run(pretraining: Make, tmp_path: Path) -> None:
     made = pretraining(None, optimisation={"minutes": 0.01})
     result = pretrain(made, tmp_path / "out", device="cpu")
@@ -255,6 +264,7 @@ def test_rows_longer_than_the_positions_are_refused(pretraining: Make, tmp_path:
     refused(pretraining(long_length=128), tmp_path / "out", "128 tokens do not fit a BERT of 64 positions")
 
 
+@pytest.mark.long
 def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
@@ -267,6 +277,7 @@ def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Pat
     assert pretrain(pretraining(texts=(str(moved),), prepared=None), tmp_path / "out", device="cpu").finished
 
 
+@pytest.mark.long
 def test_a_run_that_never_came_to_a_checkpoint_is_replaced(pretraining: Make, tmp_path: Path) -> None:
     text = tmp_path / "one.txt"
     text.write_text("A boat came late. The net was empty.\nThe crew went home.\n")
@@ -279,6 +290,7 @@ def test_a_run_that_never_came_to_a_checkpoint_is_replaced(pretraining: Make, tm
     assert pretrain(pretraining(prepared=None), tmp_path / "later", device="cpu").finished
 
 
+@pytest.mark.long
 def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: Path) -> None:
     pretrain(pretraining(), tmp_path / "out", device="cpu", stop=lambda: True)
     refused(pretraining(batch=16), tmp_path / "out", "batch: 8 there, 16 now")
@@ -331,6 +343,7 @@ def parrot(tmp_path_factory: pytest.TempPathFactory, vocabulary: str) -> str:
     return str(folder / "out")
 
 
+@pytest.mark.long
 def test_a_masked_word_that_was_learned_is_filled_in(parrot: str) -> None:
     filler = Filler.load(parrot, device="cpu")
     whole = filler._bert.tokenizer

@@ -109,6 +109,7 @@ save_vocabulary(train_vocabulary(texts, VocabularyConfig(size=3000)), sys.argv[1
 """
 
 
+@pytest.mark.long
 def test_other_hash_seeds_and_threads_give_the_same_bytes(tmp_path: Path) -> None:
     settings = [
         {"PYTHONHASHSEED": "1", "TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": "4"},

@@ -117,6 +117,7 @@ def sample_words() -> dict[str, int]:
     return dict(Counter(word for word, _ in cut))
 
 
+@pytest.mark.long
 def test_the_pieces_are_those_of_tokenizers_until_pairs_tie(sample_words: dict[str, int]) -> None:
     first = sorted(set("".join(sample_words))) + [
         piece for piece in characters_of(sample_words) if piece.startswith("##")

@@ -28,6 +28,7 @@ def test_calling_nothing_positive_may_be_the_most_accurate() -> None:
     assert found.threshold > 3
 
 
+@pytest.mark.long
 @given(ITEMS)
 def test_no_threshold_does_better_and_this_one_does_as_well(items: list[tuple[bool, int]]) -> None:
     positive, scores = (np.array(side) for side in zip(*items, strict=True))

@@ -77,6 +77,7 @@ def test_every_layer_and_combination_is_scored_under_each_pooling(bert: BertFold
     assert report.seconds > 0
 
 
+@pytest.mark.long
 def test_each_score_is_what_the_choice_alone_reaches_on_pairs(bert: BertFolder) -> None:
     for score in run(bert, PAIRS).scores:
         found = StsSet("pets", tuple(PAIRS)).measure(alone(bert, score)).metrics
@@ -84,6 +85,7 @@ def test_each_score_is_what_the_choice_alone_reaches_on_pairs(bert: BertFolder) 
         assert score.figures == pytest.approx(wanted, abs=1e-3), (score.layers, score.pooling)
 
 
+@pytest.mark.long
 def test_each_score_is_what_the_choice_alone_reaches_in_retrieval(bert: BertFolder) -> None:
     report = run(bert, JUDGED)
     assert report.measure == "nDCG@10"

@@ -239,6 +239,7 @@ def test_a_listener_hears_of_every_text() -> None:
     assert heard == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_the_bundled_tokenizer_is_measured_uncut_and_without_padding() -> None:
     fit = encoder_fit("all-MiniLM-L6-v2", ["the cat " * 400, "Embeddings!"], lengths=(256, 1000), new=False)
     assert (fit.encoder, fit.vocabulary_size, fit.words, fit.tokens) == ("all-MiniLM-L6-v2", 30522, 801, 805)

@@ -76,6 +76,7 @@ def test_a_run_of_few_lines_is_drawn_too(tmp_path: Path, lines: list[dict[str, o
     assert image.imread(tmp_path / "plot.png").shape[:2] == (480, 1200)
 
 
+@pytest.mark.long
 def test_a_title_is_text_and_no_formula(tmp_path: Path) -> None:
     plot_run(LINES, tmp_path / "plot.png", title="Pretraining $x^{2$")
     assert (tmp_path / "plot.png").is_file()

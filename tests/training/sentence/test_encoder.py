@@ -201,6 +201,7 @@ def test_many_threads_get_the_vectors_of_one(tiny: Encoder) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.long
 def test_the_bundled_encoder_gives_sentence_transformers_vectors(bundled: Encoder) -> None:
     from nearsay.training.sentence.bundled import bundled_folder
 
@@ -224,6 +225,7 @@ def test_the_bundled_encoder_finds_the_paraphrase(bundled: Encoder) -> None:
     assert query @ near > query @ far + 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
 def test_company_changes_bundled_vectors_by_less_than_a_thousandth(precision: Precision) -> None:
     encoder = Encoder.load(device="cpu", precision=precision)

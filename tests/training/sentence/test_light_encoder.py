@@ -239,6 +239,7 @@ def test_vectors_that_are_cut_short_are_cut_here_too(make_folder) -> None:
     assert not light.normalised
 
 
+@pytest.mark.long
 def test_the_bundled_encoder_gives_the_vectors_of_the_runtime_by_torch(bundled: Encoder) -> None:
     light = open_encoder(BUNDLED_NAME, device="cpu")
     assert isinstance(light, LightEncoder)
@@ -362,6 +363,7 @@ def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_fo
     assert light._loaded is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["bundled", "mpnet"])
 def test_many_passages_import_torch_but_neither_transformers_nor_sentence_transformers(
     name: str, folder_of

@@ -282,6 +282,7 @@ def test_a_folder_that_names_code_is_run_by_transformers_own_where_that_reads_it
     np.testing.assert_array_equal(load(tmp_path / "saved").encode(TEXTS), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["modernbert", "nomic_bert"])
 def test_a_cross_encoder_made_of_a_folder_that_names_code_names_none(
     kind: str, build: Build, tmp_path: Path

@@ -238,6 +238,7 @@ def push(folder: Path, *options: str, **environment: str) -> "subprocess.Complet
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--public",)])
 def test_an_encoder_is_pushed_without_its_run(
     make_folder: MakeFolder, hub: Hub, options: tuple[str, ...]

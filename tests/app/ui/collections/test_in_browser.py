@@ -17,6 +17,7 @@ _IN_VIEW = """(() => {
 })()"""
 
 
+@pytest.mark.long
 def test_a_collection_is_shown_as_soon_as_it_is_made(
     settings: Settings, visitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,6 +45,7 @@ def book(settings: Settings) -> str:
     return lines[5_000]
 
 
+@pytest.mark.long
 def test_a_book_opens_at_the_passage_and_is_read_on_from_there(
     book: str, request: pytest.FixtureRequest
 ) -> None:
@@ -67,6 +69,7 @@ def test_a_book_opens_at_the_passage_and_is_read_on_from_there(
     visitor.finds("!document.querySelector('.ns-document .ns-passage')")
 
 
+@pytest.mark.long
 def test_the_documents_of_a_collection_are_read_to_their_end(
     book: str, request: pytest.FixtureRequest
 ) -> None:

@@ -51,6 +51,7 @@ def _library(settings: Settings) -> Library:
     return Library.open(settings.library, create=False)
 
 
+@pytest.mark.long
 def test_a_card_tells_what_a_collection_holds(page: Page) -> None:
     said = _said(page("collections"))
     assert "**160 documents**, 160 passages" in said
@@ -147,6 +148,7 @@ def test_generations_are_shown_with_their_plan(page: Page) -> None:
     assert "Every vector is compared" in _said(app)
 
 
+@pytest.mark.long
 def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) -> None:
     _press(page("collections", see="Generations"), "Index")
     _press(page("collections", see="Generations"), "Compact")
@@ -236,6 +238,7 @@ def test_rows_that_cannot_be_used_are_told_or_counted_by_file(page: Page, tmp_pa
     assert app.warning[-1].value.replace("\\", "") == last
 
 
+@pytest.mark.long
 def test_files_in_another_encoding_are_added_as_what_is_chosen(
     page: Page, started: list[list[str]], tmp_path: Path
 ) -> None:
@@ -255,6 +258,7 @@ def test_files_in_another_encoding_are_added_as_what_is_chosen(
     assert started[0][:6] == ["documents", "add", "--text", "text", "--encoding", "cp1252"]
 
 
+@pytest.mark.long
 def test_who_comes_while_it_is_at_work_sees_how_it_ended(
     page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +273,7 @@ def test_who_comes_while_it_is_at_work_sees_how_it_ended(
     assert "Done in" in _said(app)
 
 
+@pytest.mark.long
 def test_a_run_that_ends_while_the_page_looks_is_shown_to_its_end(
     page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,6 +303,7 @@ def test_uploads_are_checked_by_content_and_kept(page: Page, settings: Settings)
     assert kept.read_bytes() == b"One line.\nTwo."
 
 
+@pytest.mark.long
 def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Settings) -> None:
     with _library(settings) as library:
         uploads = Uploads(library.store.folder)
@@ -316,6 +322,7 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
         assert next(library.collection("mine").documents()).source == "a.txt"
 
 
+@pytest.mark.long
 def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settings: Settings) -> None:
     reading = replace(settings, read_only=True)
     for part in ("Overview", "Documents", "Generations"):
@@ -331,6 +338,7 @@ def test_a_run_that_is_not_there_is_passed_over(page: Page, number: str) -> None
     assert "**160 documents**" in _said(page("collections", run=number))
 
 
+@pytest.mark.long
 def test_another_collection_is_shown_from_its_first_document(page: Page, settings: Settings) -> None:
     with _library(settings) as library:
         library.collection("few").add_rows([{"id": "one", "text": "The only document of its collection."}])
@@ -353,6 +361,7 @@ def test_an_open_document_is_left_with_its_collection(page: Page, settings: Sett
     assert "1 document." in _said(app)
 
 
+@pytest.mark.long
 def test_what_was_written_of_a_document_that_changed_meanwhile_is_kept_and_not_saved(
     page: Page, settings: Settings
 ) -> None:

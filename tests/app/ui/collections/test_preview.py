@@ -84,6 +84,7 @@ def test_a_header_in_another_encoding_is_read_by_what_its_bytes_say(tmp_path: Pa
     assert [document.text for document in seen.documents] == ["Der Käse"]
 
 
+@pytest.mark.long
 def test_files_that_take_too_long_or_too_much_are_named_and_the_others_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

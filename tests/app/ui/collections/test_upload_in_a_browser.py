@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from nearsay.app.runs import Runs, RunState
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
 
+@pytest.mark.long
 def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor: Any, tmp_path: Path, settings: Settings
 ) -> None:

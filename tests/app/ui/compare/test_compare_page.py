@@ -48,6 +48,7 @@ def test_one_generation_is_told_how_another_is_made(page: Page) -> None:
     assert app.selectbox(key="right-mode").value == "dense"
 
 
+@pytest.mark.long
 def test_a_filter_holds_on_both_sides(page: Page, library: Library) -> None:
     app = page("compare", q=_QUERY, filter='{"level":["beginner"]}')
     samples = library.collection("samples")
@@ -72,6 +73,7 @@ def test_who_may_only_read_is_offered_no_judging(page: Page, settings: Settings)
     assert not [button for button in app.button if "elevant" in button.label]
 
 
+@pytest.mark.long
 def test_of_a_question_that_the_encoder_cuts_is_told_once_how_much_was_compared(page: Page) -> None:
     asked = {"q": "frost " * 400, "left-mode": "lexical"}
     for right, times in (("hybrid", 1), ("lexical", 0)):
@@ -87,6 +89,7 @@ def test_a_question_that_is_too_long_is_told(page: Page) -> None:
     assert not [element for element in app.html if "ns-versus" in element.body]
 
 
+@pytest.mark.long
 def test_a_filter_by_hand_that_cannot_be_read_is_told_below_its_field(page: Page) -> None:
     app = page("compare", q=_QUERY, where="level = ")
     assert "cannot be read at its end" in app.sidebar.error[0].value

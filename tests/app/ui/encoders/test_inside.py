@@ -127,6 +127,7 @@ def test_nothing_of_a_document_is_read_as_html() -> None:
 # The page
 
 
+@pytest.mark.long
 def test_a_text_is_looked_into_and_masks_are_told_of(page: Callable[..., AppTest], made_bert: Path) -> None:
     app = _open(page("encoders", part="Inside"))
     assert "Hover over a token" in _words(app)
@@ -150,6 +151,7 @@ def test_too_long_a_text_is_not_read(page: Callable[..., AppTest], monkeypatch: 
     assert "20,000 are the most" in _open(app).error[0].value.replace("\\", "")
 
 
+@pytest.mark.long
 def test_heads_are_compared_over_the_collection(page: Callable[..., AppTest], made_bert: Path) -> None:
     app = page("encoders", part="Inside", state={"in_source": str(made_bert)})
     other = made_bert.parent / "other"
@@ -164,6 +166,7 @@ def test_heads_are_compared_over_the_collection(page: Callable[..., AppTest], ma
     assert any("ns-heads" in each.proto.body and "0.000" in each.proto.body for each in app.get("html"))
 
 
+@pytest.mark.long
 def test_a_layer_is_scored_by_a_run(page: Callable[..., AppTest], settings, monkeypatch) -> None:
     monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
     app = _open(page("encoders", part="Inside"))
@@ -173,6 +176,7 @@ def test_a_layer_is_scored_by_a_run(page: Callable[..., AppTest], settings, monk
     assert run.arguments[:2] == ("evaluate", "layers")
 
 
+@pytest.mark.long
 def test_a_sample_keeps_the_tags_of_a_tagger_that_is_named(
     page: Callable[..., AppTest], settings, monkeypatch
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_sample_keeps_the_tags_of_a_tagger_that_is_named(
     assert (given["--tagger"], given["--layer"]) == ("my-tagger", str(LAYER + 1))
 
 
+@pytest.mark.long
 def test_where_the_page_only_reads_nothing_can_be_started(page: Callable[..., AppTest], settings) -> None:
     app = _open(page("encoders", settings=replace(settings, read_only=True), part="Inside"))
     assert [each.label for each in app.button] == [OPEN]
@@ -240,6 +245,7 @@ def sampled(library_folder: Path) -> Path:
     return library_folder
 
 
+@pytest.mark.long
 def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, inside: Inside) -> None:
     inside.opens()
     assert inside.run("return board.dataset.columns") == "12"
@@ -268,6 +274,7 @@ def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, insid
     inside.visitor.sees("Click a token above")
 
 
+@pytest.mark.long
 def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
     library_folder: Path, made_bert: Path, inside: Inside
 ) -> None:
@@ -291,6 +298,7 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
     inside.soon("return !root.getElementById('words').innerText")
 
 
+@pytest.mark.long
 def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
     library_folder: Path, made_bert: Path, inside: Inside
 ) -> None:
@@ -311,6 +319,7 @@ def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
     assert inside.soon(words) == inside.soon(words, view=1)
 
 
+@pytest.mark.long
 def test_thirty_tokens_are_drawn_whichever_text_is_asked_about(inside: Inside) -> None:
     inside.opens()
     texts = [
@@ -326,6 +335,7 @@ def test_thirty_tokens_are_drawn_whichever_text_is_asked_about(inside: Inside) -
         assert inside.run("return root.getElementById('from').children.length") == 30
 
 
+@pytest.mark.long
 def test_nothing_comes_from_elsewhere_and_markup_stays_text(inside: Inside) -> None:
     inside.opens()
     _type_text(inside, NASTY)

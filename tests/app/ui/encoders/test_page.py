@@ -123,6 +123,7 @@ def test_a_bert_fills_in_words_and_says_what_follows(page, made_bert):
     assert 0.0 <= float(app.metric[0].value) <= 1.0
 
 
+@pytest.mark.long
 def test_a_text_without_a_mask_is_told(page, made_bert):
     app = page("encoders", part="Try a BERT")
     app.text_input(key="enc_masked").input("the cat")

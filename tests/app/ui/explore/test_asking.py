@@ -50,6 +50,7 @@ def test_yes_removes_what_was_named(explored):
     assert list(documents(explored)) == ["kettle", "the-kettle", "chopping-board"]
 
 
+@pytest.mark.long
 def test_yes_merges_what_was_shown(explored):
     app = asked(_merging, explored)
     app.button(key="merge_yes").click().run()

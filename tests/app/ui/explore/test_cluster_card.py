@@ -2,11 +2,14 @@
 
 import csv
 
+import pytest
+
 from nearsay.app.ui.explore.clusters_view import member_rows, members_file
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library
 
 
+@pytest.mark.long
 def test_a_cluster_is_taken_away_with_all_its_passages(explored):
     with Library.open(explored.library, device="cpu") as library:
         visit = Visit(explored, library, "samples")

@@ -14,6 +14,7 @@ def settings(explored: Settings) -> Settings:
     return explored
 
 
+@pytest.mark.long
 def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings, tmp_path):
     visitor.browser.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}

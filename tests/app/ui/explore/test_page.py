@@ -61,6 +61,7 @@ def ids(settings, name):
         return [document.id for document in library.collection(name).documents()]
 
 
+@pytest.mark.long
 def test_every_view_stands_without_an_error(page, explored):
     app = page("explore", settings=explored)
     for view in [*VIEWS, "map"]:
@@ -79,6 +80,7 @@ def test_a_page_that_only_reads_offers_no_change(page, read_only):
         assert labels(app) == []
 
 
+@pytest.mark.long
 def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
     for label, yes in (
         ("Keep this one", "Remove them"),
@@ -106,6 +108,7 @@ def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explore
     assert "Hidden" not in said(app)
 
 
+@pytest.mark.long
 def test_what_takes_long_is_a_run_that_is_read_back(page, explored, monkeypatch):
     monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
@@ -212,12 +215,14 @@ def test_what_is_chosen_on_the_map_stays_until_somebody_has_said_yes(page, explo
     assert ids(explored, "samples") == before
 
 
+@pytest.mark.long
 def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
     app = page("explore", settings=explored, map_q="a cat that does not eat")
     assert "50 nearest" in said(app)
     assert len(chosen["highlight"]) == 50
 
 
+@pytest.mark.long
 def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen, monkeypatch):
     with Library.open(explored.library, device="cpu") as library:
         runs = Runs(library)
@@ -249,6 +254,7 @@ def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
     assert "Place them" in labels(app)
 
 
+@pytest.mark.long
 def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown(page, explored):
     with Library.open(explored.library, device="cpu") as library:
         library.collection("notes").explore.cluster("kmeans", clusters=2)
@@ -259,6 +265,7 @@ def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown
     assert {each.value for each in app.text_input if each.label == "New name"} == names
 
 
+@pytest.mark.long
 def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(page, explored, monkeypatch):
     monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
@@ -294,6 +301,7 @@ def test_months_without_anything_have_their_place_in_the_chart(page, explored):
     assert "8 of the 11 periods hold nothing" in said(app)
 
 
+@pytest.mark.long
 def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(page, explored):
     rows = [
         {"text": f"{what} {number} {what}."} for what in ("Frost", "Bread", "Chess") for number in range(4)

@@ -43,6 +43,7 @@ def _card(hit: Hit) -> str:
     return passage_html(title=hit.title, text=hit.text, whole=True)
 
 
+@pytest.mark.long
 def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library) -> None:
     app = asked(page)
     judged = library.collection("samples").judgements
@@ -61,6 +62,7 @@ def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library
     assert judged.unsure() == ()
 
 
+@pytest.mark.long
 def test_questions_come_from_a_file_and_from_documents_too(page: Page, library: Library) -> None:
     ways = {"judge-first": "generation 1, dense", "judge-second": "generation 1, lexical"}
     app = page("judge", **ways)
@@ -98,6 +100,7 @@ def test_nothing_shows_which_way_found_a_passage(page: Page) -> None:
     assert "ns-score" not in cards[0]
 
 
+@pytest.mark.long
 def test_every_key_is_on_its_button(page: Page) -> None:
     app = asked(page)
     keys = {button.key: button.proto.shortcut for button in app.button if button.proto.shortcut}
@@ -117,6 +120,7 @@ def test_a_passage_is_shown_as_it_is() -> None:
     assert "&lt;b&gt;" in shown
 
 
+@pytest.mark.long
 def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
@@ -136,6 +140,7 @@ def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPat
     assert begun == [["index", "improve", "--apply", "--", "samples"]]
 
 
+@pytest.mark.long
 def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library: Library) -> None:
     app = page("compare", q=_QUERY, blind="true", **{"left-mode": "dense", "right-mode": "lexical"})
     samples = library.collection("samples")
@@ -163,6 +168,7 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
     assert "generation 1, dense 1, generation 1, lexical 0" in said
 
 
+@pytest.mark.long
 def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
     page: Page, library: Library, settings: Settings
 ) -> None:
@@ -174,6 +180,7 @@ def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
     assert library.collection("samples").judgements.list() == ()
 
 
+@pytest.mark.long
 def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Library) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
@@ -199,6 +206,7 @@ def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Li
     visitor.until(lambda _: not judged.unsure(), "it was not taken back")
 
 
+@pytest.mark.long
 def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
@@ -219,6 +227,7 @@ class TestFromNothing:
     def settings(self, tmp_path: Path) -> Settings:
         return Settings(library=str(tmp_path / "mine"), device="cpu")
 
+    @pytest.mark.long
     def test_judgements_improve_the_live_search(self, visitor, settings: Settings, tmp_path: Path) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
 
@@ -270,6 +279,7 @@ class TestFromNothing:
             assert "queries refined" in after.lineage.made_by[-1]
 
 
+@pytest.mark.long
 def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library: Library) -> None:
     samples = library.collection("samples")
     first, second = (hit.id for hit in samples.search(_QUERY, 2))

@@ -168,6 +168,7 @@ def differing(one: Image.Image, other: Image.Image) -> float:
     return float((gap.max(axis=2) > 40).mean())
 
 
+@pytest.mark.long
 def test_what_is_drawn_around_or_clicked_comes_back_to_python(on_page: Callable[..., OnPage]) -> None:
     page = on_page()
     page.press("l")
@@ -189,6 +190,7 @@ def test_what_is_drawn_around_or_clicked_comes_back_to_python(on_page: Callable[
     page.hears()
 
 
+@pytest.mark.long
 def test_points_travel_once(on_page: Callable[..., OnPage]) -> None:
     page = on_page(MANY)
     before = received(page)
@@ -214,6 +216,7 @@ def received(page: OnPage) -> list[bytes]:
     return [base64.b64decode(each["response"]["payloadData"]) for each in frames]
 
 
+@pytest.mark.long
 def test_the_keyboard_moves_the_map_and_streamlit_hears_no_letter_of_it(
     on_page: Callable[..., OnPage],
 ) -> None:
@@ -233,6 +236,7 @@ def test_the_keyboard_moves_the_map_and_streamlit_hears_no_letter_of_it(
     soon(lambda: len(page.part("results").find_elements("css selector", "li")) == 20)
 
 
+@pytest.mark.long
 def test_the_map_follows_light_and_dark_and_fits_a_phone(on_page: Callable[..., OnPage]) -> None:
     page = on_page(dark=True)
     assert max(colours(page)[0]) < 64
@@ -247,6 +251,7 @@ def test_the_map_follows_light_and_dark_and_fits_a_phone(on_page: Callable[..., 
     soon(lambda: any(colour[2] - colour[0] > 60 for colour in colours(page)))  # another heap is blue
 
 
+@pytest.mark.long
 def test_another_map_takes_the_place_of_one_and_a_map_that_was_left_stands_as_it_stood(
     on_page: Callable[..., OnPage],
 ) -> None:

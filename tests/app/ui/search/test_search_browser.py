@@ -12,6 +12,7 @@ _EVIL = (
 )
 
 
+@pytest.mark.long
 def test_a_query_is_searched_by_enter_and_stands_in_the_address(visitor: Any) -> None:
     visitor.goes_to("")
     visitor.types("Search", "frost on a cold night")
@@ -24,6 +25,7 @@ def test_a_query_is_searched_by_enter_and_stands_in_the_address(visitor: Any) ->
     visitor.finds("!document.querySelector('.st-key-ns_hidden')?.offsetHeight")
 
 
+@pytest.mark.long
 def test_back_and_forward_lead_from_search_to_search(visitor: Any) -> None:
     visitor.goes_to("?collection=samples&k=3&why=false")
     visitor.types("Search", "frost on a cold night")
@@ -49,6 +51,7 @@ def test_back_and_forward_lead_from_search_to_search(visitor: Any) -> None:
     assert visitor.titles(3) == first
 
 
+@pytest.mark.long
 def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None:
     visitor.goes_to("?collection=samples&k=3&why=false&q=frost+on+a+cold+night")
     visitor.titles(3)
@@ -59,6 +62,7 @@ def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None
     visitor.sees_element(".ns-item")
 
 
+@pytest.mark.long
 def test_nothing_of_a_document_is_run_or_loaded(settings: Settings, request: pytest.FixtureRequest) -> None:
     with Library.open(settings.library, device="cpu") as library:
         row = {"id": f"evil {_EVIL}", "title": _EVIL, "text": f"the zebra {_EVIL}", "venue": _EVIL}
@@ -75,6 +79,7 @@ def test_nothing_of_a_document_is_run_or_loaded(settings: Settings, request: pyt
     assert 'nowhere.example/b.png"' not in asked.replace("\\", "")
 
 
+@pytest.mark.long
 def test_the_lines_between_two_rankings_are_drawn(visitor: Any) -> None:
     visitor.goes_to("compare?q=frost+on+a+cold+night&right-mode=dense")
     assert visitor.finds("document.querySelector('img.ns-lines').naturalWidth") > 0

@@ -44,6 +44,7 @@ def library(library_folder) -> Library:
         yield library
 
 
+@pytest.mark.long
 def test_without_a_query_it_says_what_there_is_and_offers_examples(page: Page) -> None:
     app = page("search")
     assert any("holds 160 documents" in each.value for each in app.markdown)
@@ -55,6 +56,7 @@ def test_without_a_query_it_says_what_there_is_and_offers_examples(page: Page) -
     assert len(_cards(app)) == 10
 
 
+@pytest.mark.long
 def test_a_query_in_the_address_shows_what_the_library_finds(page: Page, library: Library) -> None:
     app = page("search", q=_QUERY, k="12")
     hits = library.collection("samples").search(_QUERY, 12)
@@ -77,6 +79,7 @@ def test_modes_and_each_document_once_are_asked_of_the_library(page: Page, libra
     assert "<mark" not in _cards(app)[0]
 
 
+@pytest.mark.long
 def test_a_filter_stands_in_the_address_and_can_be_taken_back(page: Page, library: Library) -> None:
     app = page("search", **_ASK)
     widget = app.button_group(key="filter level")
@@ -93,6 +96,7 @@ def test_a_filter_stands_in_the_address_and_can_be_taken_back(page: Page, librar
     assert _titles(shared) == [hit.title for hit in library.collection("samples").search(_QUERY)]
 
 
+@pytest.mark.long
 def test_dates_have_bounds_to_choose_by(page: Page, library: Library) -> None:
     app = page("search", **_ASK)
     app.date_input(key="filter low date").set_value(dt.date(2022, 1, 1))
@@ -102,6 +106,7 @@ def test_dates_have_bounds_to_choose_by(page: Page, library: Library) -> None:
     assert app.query_params["filter"] == '{"date":{"low":"2022-01-01"}}'
 
 
+@pytest.mark.long
 def test_numbers_have_a_range_with_the_bounds_of_all_documents(page: Page, library: Library) -> None:
     rows = [{"id": f"n{year}", "text": f"frost {year}", "year": year} for year in (2019, 2021)]
     library.collection("samples").add_rows(rows)
@@ -115,6 +120,7 @@ def test_numbers_have_a_range_with_the_bounds_of_all_documents(page: Page, libra
     assert "frost 2021" in html.unescape(re.sub(r"<[^>]*>", "", _cards(app)[0]))
 
 
+@pytest.mark.long
 def test_a_number_that_is_refused_is_told_below_its_field_and_once_in_place_of_the_results(
     page: Page, library: Library
 ) -> None:
@@ -128,6 +134,7 @@ def test_a_number_that_is_refused_is_told_below_its_field_and_once_in_place_of_t
     assert len(_cards(app)) == 1
 
 
+@pytest.mark.long
 def test_a_field_is_filtered_in_one_place_with_the_counts_under_the_other_filters(
     page: Page, library: Library
 ) -> None:
@@ -146,6 +153,7 @@ def test_a_field_is_filtered_in_one_place_with_the_counts_under_the_other_filter
     ]
 
 
+@pytest.mark.long
 def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, library: Library) -> None:
     app = page("search", **_ASK, where="level = 'beginner'")
     hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
@@ -162,12 +170,14 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     assert _titles(wrong) == [hit.title for hit in hits]
 
 
+@pytest.mark.long
 def test_an_address_that_makes_no_sense_is_told_and_the_rest_is_shown(page: Page) -> None:
     app = page("search", **_ASK, filter="nonsense", at="x", like="")
     assert app.warning[0].value.startswith("The filter in the address cannot be read")
     assert len(_cards(app)) == 10
 
 
+@pytest.mark.long
 def test_of_a_question_that_the_encoder_cuts_is_told_how_much_was_compared(page: Page) -> None:
     said = "Only the first 254 tokens of your question were compared by meaning: all-MiniLM-L6-v2 takes"
     for mode, is_told in (("hybrid", True), ("dense", True), ("lexical", False)):
@@ -179,6 +189,7 @@ def test_of_a_question_that_the_encoder_cuts_is_told_how_much_was_compared(page:
     assert not any("Only the first" in each.value for each in app.caption)
 
 
+@pytest.mark.long
 def test_a_question_that_is_too_long_is_told_and_stays_to_be_shortened(page: Page) -> None:
     question = "frost" * 4160
     app = page("search", why="false")
@@ -194,6 +205,7 @@ def test_a_question_that_is_too_long_is_told_and_stays_to_be_shortened(page: Pag
     assert len(_cards(app)) == 10
 
 
+@pytest.mark.long
 def test_a_filter_that_is_too_long_is_told_before_it_is_read(page: Page) -> None:
     app = page("search", **_ASK, where="year = 1 or " * 2_000)
     assert "24,000 characters, and 20,000 are the most" in app.error[0].value.replace("\\", "")
@@ -203,6 +215,7 @@ def test_a_filter_that_is_too_long_is_told_before_it_is_read(page: Page) -> None
     assert "5,999 characters, and 5,000 are the most" in app.error[0].value.replace("\\", "")
 
 
+@pytest.mark.long
 def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     app = page("search", q="zzzzqqq", mode="lexical", why="false")
     assert "Choose the mode dense (--mode dense)" in app.info[0].value.replace("\\", "")
@@ -214,6 +227,7 @@ def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     assert len(_cards(app)) == 10
 
 
+@pytest.mark.long
 def test_a_judgement_is_kept_shown_and_taken_back(page: Page, library: Library) -> None:
     judgements = library.collection("samples").judgements
     app = _pressed(page("search", **_ASK), "Relevant")
@@ -240,6 +254,7 @@ def test_a_page_that_only_reads_has_no_judging(page: Page, settings: Settings) -
     assert not [button for button in app.button if "elevant" in button.label]
 
 
+@pytest.mark.long
 def test_more_like_this_has_an_address_of_its_own(page: Page, library: Library) -> None:
     samples = library.collection("samples")
     first, second = samples.search(_QUERY)[:2]
@@ -258,6 +273,7 @@ def test_more_like_this_has_an_address_of_its_own(page: Page, library: Library) 
     assert _titles(app)[0] == first.title
 
 
+@pytest.mark.long
 def test_what_is_looked_for_by_likeness_is_shown_and_called_by_its_text_where_it_has_no_title(
     page: Page, library: Library
 ) -> None:
@@ -278,6 +294,7 @@ def test_like_a_document_that_is_not_there_is_a_sentence(page: Page) -> None:
     assert "has no document 'nobody'" in page("search", like="nobody").error[0].value.replace("\\", "")
 
 
+@pytest.mark.long
 def test_a_document_is_shown_whole(page: Page, library: Library) -> None:
     app = _pressed(page("search", **_ASK), "Document")
     first = library.collection("samples").search(_QUERY)[0]
@@ -285,6 +302,7 @@ def test_a_document_is_shown_whole(page: Page, library: Library) -> None:
     assert any(first.id in caption.value.replace("\\", "") for caption in app.caption)
 
 
+@pytest.mark.long
 def test_of_two_clusters_with_one_name_the_one_that_is_chosen_is_searched(
     page: Page, settings: Settings
 ) -> None:

@@ -1,6 +1,9 @@
 """A training from its form to its end, in a browser."""
 
+import pytest
 
+
+@pytest.mark.long
 def test_a_vocabulary_is_made_watched_and_found_again(visitor, library_folder):
     visitor.goes_to("training?train=Vocabulary")
     visitor.presses("Samples")

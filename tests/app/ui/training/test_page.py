@@ -170,6 +170,7 @@ def test_a_path_that_is_not_there_is_told(page):
     assert "is no whole path" in app.error[0].value.replace("\\", "")
 
 
+@pytest.mark.long
 def test_judgements_are_offered_once_there_are_some_and_become_a_file(page, settings, started):
     with Library.open(settings.library) as library:
         collection = library.collection("samples")

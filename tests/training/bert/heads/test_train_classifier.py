@@ -73,6 +73,7 @@ def loaded(folder: Path) -> TextClassifier:
     return TextClassifier.load(folder, device="cpu", precision=Precision.FLOAT32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [SINGLE, PAIRS], ids=["texts", "pairs"])
 def test_it_learns_its_rows_by_heart_and_loads_in_transformers(
     rows: list[tuple[str, ...]], write_rows: Callable[..., Path], learner_folder: Path, tmp_path: Path
@@ -85,7 +86,7 @@ def test_it_learns_its_rows_by_heart_and_loads_in_transformers(
     classifier = loaded(out)
     report = evaluate_classifier(classifier, texts)
     assert (report.accuracy, report.macro_f1, report.matthews) == pytest.approx((1.0, 1.0, 1.0))
-    assert report.confusions == []
+    assert report.confusions == ()
 
     model = AutoModelForSequenceClassification.from_pretrained(out)
     tokenizer = AutoTokenizer.from_pretrained(out)
@@ -127,6 +128,7 @@ def test_the_folder_tells_how_it_was_made(
     assert ClassifierSettings.read(EncoderFolder(out)) == ClassifierSettings(length=16)
 
 
+@pytest.mark.long
 def test_the_epoch_that_is_best_on_dev_is_kept(
     single: LabelledTexts, write_rows: Callable[..., Path], learner_folder: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ def test_the_epoch_that_is_best_on_dev_is_kept(
     assert evaluate_classifier(loaded(out), dev).accuracy == max(reached)
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
     assert weights[0] == weights[1]
 
 
+@pytest.mark.long
 def test_a_linear_start_knows_the_labels_before_the_first_step(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_a_pair_is_its_vectors_their_difference_and_their_product(table_encoder:
     assert probe_vectors(encoder, ["u", "v"], None).vectors.tolist() == [[1, 2], [3, -1]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layers", ["last", "1"])
 def test_a_classifier_on_features_learns_and_is_loaded_again(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path, layers: str

@@ -62,6 +62,7 @@ def loaded(folder: Path) -> Reader:
     return Reader.load(folder, device="cpu", precision=Precision.FLOAT32)
 
 
+@pytest.mark.long
 def test_it_learns_its_answers_by_heart_and_loads_in_transformers(
     questions: AnsweredQuestions, by_heart: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_an_answer_far_into_a_long_context_is_found(by_heart: Path) -> None:
     assert (answer.text, answer.start) == ("cat", context.index("cat"))
 
 
+@pytest.mark.long
 def test_a_reader_of_unanswered_questions_says_that_there_is_no_answer(
     write_questions: Callable[..., Path], learner_folder: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_reader_of_unanswered_questions_says_that_there_is_no_answer(
     assert (saved.length, saved.step, saved.question, saved.answer) == (24, 4, 4, 5)
 
 
+@pytest.mark.long
 def test_without_dev_the_threshold_is_nought_and_without_unanswered_questions_there_is_none(
     questions: AnsweredQuestions,
     write_questions: Callable[..., Path],
@@ -132,6 +135,7 @@ def test_without_dev_the_threshold_is_nought_and_without_unanswered_questions_th
         assert loaded(tmp_path / name).settings.threshold == threshold
 
 
+@pytest.mark.long
 def test_the_epoch_with_the_highest_f1_is_kept(
     questions: AnsweredQuestions, learner_folder: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def loaded(folder: Path) -> Tagger:
     return Tagger.load(folder, device="cpu", precision=Precision.FLOAT32)
 
 
+@pytest.mark.long
 def test_it_learns_its_sentences_by_heart_and_loads_in_transformers(
     sentences: TaggedSentences, by_heart: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_pipeline_of_transformers_finds_the_same_entities(by_heart: Path) -> N
     assert found == [("animal", 2, 9)]
 
 
+@pytest.mark.long
 def test_the_epoch_with_the_highest_entity_f1_is_kept(
     sentences: TaggedSentences, learner_folder: Path, tmp_path: Path
 ) -> None:

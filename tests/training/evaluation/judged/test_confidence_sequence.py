@@ -40,6 +40,7 @@ def test_the_interval_is_wider_than_that_of_one_look_and_narrows_around_the_mean
     assert widths[-1] < 0.2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unchanged", [0.0, 0.8])
 def test_the_interval_is_right_however_often_one_looks(unchanged: float) -> None:
     """After each of 150 figures: as often wrong as is allowed, unlike an interval for a single look."""

@@ -56,6 +56,7 @@ def talks(kind: ExampleKind = ExampleKind.PAIRS) -> SentenceExamples:
     return SentenceExamples("talks", kind, ("english", "other"), rows, labels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("translations", [True, False])
 def test_a_translation_learns_the_teacher_s_vector_of_the_text_it_translates(
     translations: bool, make_folder: Callable[..., Path], tmp_path: Path

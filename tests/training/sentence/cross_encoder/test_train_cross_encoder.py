@@ -54,6 +54,7 @@ def scores(folder: Path, pairs: Sequence[tuple[str, str]] = UNSEEN) -> NDArray[n
     return CrossEncoderJudge.load(folder, device="cpu").scores(pairs)
 
 
+@pytest.mark.long
 def test_it_learns_to_rank_measures_itself_and_plain_sentence_transformers_loads_it(
     triplets: SentenceExamples, dev_file: Path, bert: Path, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def ahead(found: NDArray[np.float32]) -> float:
     return float(min(found[::2]) - max(found[1::2]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "loss"),
     [
@@ -187,6 +189,7 @@ def test_a_pair_s_negatives_are_other_rows_of_the_batch_drawn_anew_each_step() -
     np.testing.assert_array_equal(rows.targets(), [[1, 0, 0, 0]] * 8)
 
 
+@pytest.mark.long
 def test_pairs_alone_and_nli_are_learned_from(bert: Path, tmp_path: Path) -> None:
     words, said = "abcdefghijklmnop", []
     pairs = tuple((f"the {word} sat", f"x {word} y") for word in words)
@@ -205,6 +208,7 @@ def test_pairs_alone_and_nli_are_learned_from(bert: Path, tmp_path: Path) -> Non
     assert "nli: 16 tuples, loss ranking" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", [None, CrossLoss.MSE])
 def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
     loss: CrossLoss | None, bert: Path, tmp_path: Path
@@ -228,6 +232,7 @@ def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
     np.testing.assert_allclose(by_guide, by_data, atol=1e-3)
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     triplets: SentenceExamples,
     dev_file: Path,
@@ -249,6 +254,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     np.testing.assert_array_equal(scores(tmp_path / "whole"), scores(tmp_path / "parts"))
 
 
+@pytest.mark.long
 def test_a_cross_encoder_is_trained_further_and_keeps_its_weights_when_no_step_helps(
     triplets: SentenceExamples, dev_file: Path, bert: Path, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def trained(
     return train_sentence_encoder(sets, out, base=base, options=chosen, device="cpu", watch=watch).finished
 
 
+@pytest.mark.long
 def test_the_base_stays_as_it_is_until_the_merge_and_the_folder_gives_the_trained_vectors(
     scored: SentenceExamples, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_merged_weights_give_the_vectors_of_weights_with_adapters(tiny_folder: P
     assert [name for name, one in encoder.named_parameters() if one.requires_grad] == names
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been_and_the_folder_says_what_was_done(
     scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
 ) -> None:

@@ -164,6 +164,7 @@ def recipe(folder: Path, base: Path, **changes: object) -> Recipe:
     return Recipe(**(values | changes))  # type: ignore[arg-type]  # the values are of the fields' types
 
 
+@pytest.mark.long
 def test_several_seeds_are_several_encoders_with_a_mean_and_a_deviation(
     tmp_path: Path, tiny_folder: Path
 ) -> None:
@@ -188,6 +189,7 @@ def triplets_file(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_seeds_that_are_there_are_not_trained_again(tmp_path: Path, tiny_folder: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -205,6 +207,7 @@ def test_seeds_that_are_there_are_not_trained_again(tmp_path: Path, tiny_folder:
         run_recipe(recipe(data, tiny_folder), tmp_path / "out", device="cpu")
 
 
+@pytest.mark.long
 def test_a_seed_that_was_killed_while_its_files_were_moved_is_finished(
     tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +228,7 @@ def test_a_seed_that_was_killed_while_its_files_were_moved_is_finished(
     assert (out / "seed-0" / "config.json").is_file()
 
 
+@pytest.mark.long
 def test_seeds_that_never_came_to_a_checkpoint_hold_nobody_to_their_settings(
     tmp_path: Path, tiny_folder: Path
 ) -> None:
@@ -244,6 +248,7 @@ def test_seeds_that_never_came_to_a_checkpoint_hold_nobody_to_their_settings(
         run_recipe(wanted, tmp_path / "out", device="cpu")
 
 
+@pytest.mark.long
 def test_seeds_of_another_base_under_the_same_name_are_refused(
     tmp_path: Path, make_folder: Callable[..., Path]
 ) -> None:

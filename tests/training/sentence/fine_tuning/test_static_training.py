@@ -75,6 +75,7 @@ def test_a_step_has_the_loss_and_gradient_of_sentence_transformers(table: Path) 
     )
 
 
+@pytest.mark.long
 def test_it_learns_is_stopped_resumed_exactly_and_loads_in_both_libraries(
     scored: SentenceExamples, dev_file: Path, table: Path, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_texts_that_may_not_belong_together_keep_vectors_of_their_own(
     assert len(one.examples) == 4 * len(names)
 
 
+@pytest.mark.long
 def test_a_student_gives_a_translation_the_vector_of_its_source(
     make_folder: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def test_a_length_beyond_the_positions_is_refused(tiny_folder: Path) -> None:
         built(tiny_folder, EncoderStructure(length=65))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "xlm-roberta", "camembert", "luke"])
 def test_the_positions_that_a_roberta_keeps_for_padding_hold_no_tokens(
     kind: str, make_folder_of: Callable[..., Path]

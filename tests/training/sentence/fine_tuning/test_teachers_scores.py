@@ -73,6 +73,7 @@ def agreement(found: np.ndarray, scores: np.ndarray) -> float:
     return float(np.corrcoef(np.concatenate(gaps[:half]), np.concatenate(gaps[half:]))[0, 1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cross_encoder_s_scores_are_learned(
     kind: ObjectiveKind, cross_encoder: Path, tiny_folder: Path, tmp_path: Path
@@ -90,6 +91,7 @@ def test_a_cross_encoder_s_scores_are_learned(
     assert config["sets"][0]["guide_sha256"]
 
 
+@pytest.mark.long
 def test_scores_that_stand_in_the_data_are_learned_as_if_a_guide_gave_them(
     tiny_folder: Path, make_folder: Callable[..., Path], tmp_path: Path
 ) -> None:

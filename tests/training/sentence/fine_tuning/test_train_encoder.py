@@ -48,6 +48,7 @@ def losses(out: Path) -> list[float]:
     return [float(line["loss"]) for line in read_metrics(out / "run" / "metrics.jsonl") if "loss" in line]
 
 
+@pytest.mark.long
 def test_it_learns_and_both_libraries_load_it(
     scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_it_learns_and_both_libraries_load_it(
     assert not (out / "run" / "checkpoints").exists()
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     scored: SentenceExamples,
     dev_file: Path,
@@ -156,6 +158,7 @@ def judged_rows(file: Path, rows: Sequence[tuple[str, str]]) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_only_sets_with_leaks_are_named_each_with_its_count_and_an_example(
     scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -180,6 +183,7 @@ def test_only_sets_with_leaks_are_named_each_with_its_count_and_an_example(
     assert "clean" not in note
 
 
+@pytest.mark.long
 def test_a_set_that_leaks_whole_is_left_out_and_the_others_are_trained_on(
     scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -214,6 +218,7 @@ def test_few_rows_are_learned_from_several_times(rows: int, epochs: int) -> None
     assert usual_epochs(rows) == epochs
 
 
+@pytest.mark.long
 def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -264,6 +269,7 @@ PAIR_ROWS = [("the cat", "a cat"), ("dog", "a dog"), ("mat", "the mat"), ("x y",
 TUPLE_ROWS = [(a, b, "z z") for a, b in PAIR_ROWS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", list(ObjectiveKind))
 def test_every_objective_trains_from_data_that_it_learns_from(
     objective: ObjectiveKind,
@@ -301,6 +307,7 @@ def test_every_objective_trains_from_data_that_it_learns_from(
     assert Encoder.load(out, device="cpu").dimension == 32  # nothing of the objective is left in it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
@@ -326,6 +333,7 @@ def test_an_encoder_on_another_transformer_than_a_bert_trains_as_it_runs(
     assert losses(out) == [pytest.approx(float(expected.detach()), rel=1e-5)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "settings", "remedy"),
     [
@@ -353,6 +361,7 @@ def test_simcse_on_an_encoder_without_dropout_is_refused(
     assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
 
 
+@pytest.mark.long
 def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_trained_folder(
     examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -384,6 +393,7 @@ def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_traine
     np.testing.assert_allclose(theirs.encode_document(["the cat"]), prompted.encode(["the cat"]), atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_family_that_wants_prompts_and_has_none_is_named_unless_they_are_given(
     scored: SentenceExamples, make_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -419,6 +429,7 @@ def test_several_sets_take_turns_each_with_its_objective(
     assert any("pairs rows_loss" in line for line in lines)
 
 
+@pytest.mark.long
 def test_matryoshka_trains_the_first_dimensions_to_stand_alone(
     scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
@@ -510,6 +521,7 @@ def test_labels_that_are_all_the_same_teach_nothing(
         train_sentence_encoder([cosent(same)], tmp_path / "out", base=tiny_folder, device="cpu")
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_before_its_first_checkpoint_leaves_nothing_to_the_next_one(
     scored: SentenceExamples,
     dev_file: Path,
