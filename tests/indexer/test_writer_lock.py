@@ -353,7 +353,7 @@ def _break_lock(library: Library, url: str | None) -> None:
     holder = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND {here}"  # noqa: S608 - no input
     with engine.connect() as connection:
         (process,) = connection.exec_driver_sql(holder).scalars()
-        connection.exec_driver_sql(f"SELECT pg_terminate_backend({process})")
+        assert connection.exec_driver_sql(f"SELECT pg_terminate_backend({process}, 10000)").scalar_one()
     engine.dispose()
 
 
