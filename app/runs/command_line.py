@@ -93,7 +93,7 @@ def _of_file(context: click.Context) -> list[str]:
     arguments: list[str] = []
     for one in context.command.params:
         given = context.get_parameter_source(str(one.name)) is ParameterSource.DEFAULT_MAP
-        if not given or not isinstance(one, click.Option) or one.name in _PLACE:
+        if not given or not isinstance(one, click.Option) or one.name in _PLACE or one.hidden:
             continue
         option = max(one.opts, key=len)
         value: Any = context.lookup_default(str(one.name))

@@ -156,12 +156,15 @@ def _ranked(
 
 
 def _rarest(words: Sequence[QueryWord], enough: int) -> Sequence[QueryWord]:
-    """The first of the words, which come by rising number of passages, that together have enough of them."""
+    """The first of the words, which come by rising number of passages, that together have enough of them.
+
+    What ties with the last of them is taken, too: the order of a query's words decides nothing.
+    """
     spent = 0
-    for number, word in enumerate(words, 1):
+    for word in words:
         spent += word.passages
         if spent >= enough:
-            return words[:number]
+            return [each for each in words if each.passages <= word.passages]
     return words
 
 

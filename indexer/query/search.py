@@ -325,9 +325,11 @@ class _Query:
         """The best passages, and what has to be said."""
         lexical, request = None, self.request
         if request.mode is not SearchMode.DENSE:
-            lexical = self._by_words(self.selection.numbers, narrowed=self.selection.expression is None)
+            lexical = self._by_words(
+                self.selection.numbers, narrowed=self.selection.expression is None and not request.by_document
+            )
         best, ranking = self._fetched(lexical)
-        if lexical is not None and lexical.narrowed and len(best) < request.last:
+        if lexical is not None and lexical.narrowed and len(best) < self._enough:
             lexical = self._by_words(self.selection.numbers)
             best, ranking = self._fetched(lexical)
         unlisted = self.selection.expression is not None and self.selection.numbers is None
@@ -349,17 +351,21 @@ class _Query:
 
     def _by_words(self, allowed: NDArray[np.int64] | None, *, narrowed: bool = False) -> LexicalCandidates:
         """Without passages that have no vector in the snapshot: no way of searching finds those."""
-        enough = max(_ENOUGH, 10 * self.request.last)
         besides = np.zeros(0, dtype=np.int64) if self.near is None else self.near.ids
         lexical = lexical_candidates(
             self.connection,
             self.snapshot.collection.id,
             self.text,
             allowed=allowed,
-            narrowing=Narrowing(enough, besides) if narrowed else None,
+            narrowing=Narrowing(_ENOUGH, besides) if narrowed else None,
         )
         there = self.snapshot.finds(lexical.ids)
         return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
+
+    @property
+    def _enough(self) -> int:
+        """How many rows are wanted: more than are shown where they are judged once more."""
+        return self.request.last if self.request.judge is None else max(self.request.last, RERANKED)
 
     def _nearest(self, count: int) -> Candidates:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
@@ -376,8 +382,7 @@ class _Query:
 
         More candidates are drawn until enough are there or no more can come.
         """
-        request, snapshot = self.request, self.snapshot
-        enough = request.last if request.judge is None else max(request.last, RERANKED)
+        request, snapshot, enough = self.request, self.snapshot, self._enough
         drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
         while True:
             ranking = candidates(

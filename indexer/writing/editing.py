@@ -33,6 +33,7 @@ def there_of(
         raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
     if missing not in ("error", "ignore"):
         raise BadInputError(f"missing is '{missing}'. Give 'error' or 'ignore'")
+    ids = list(ids)
     for id_ in ids:
         if not isinstance(id_, str):
             raise BadInputError(f"{id_!r} is no id of a document. Give texts, such as '{id_}'")

@@ -52,6 +52,7 @@ def test_what_is_no_text_is_no_id(cats: Collection) -> None:
     with pytest.raises(BadInputError, match="5 is no id of a document"):
         cats.remove(["d1", 5])  # type: ignore[list-item]
     assert cats.overview().documents == 6
+    assert [document.id for document in cats.get(name for name in ("d2", "d1"))] == ["d2", "d1"]
 
 
 def test_naming_an_id_twice_removes_it_once(cats: Collection) -> None:

@@ -283,6 +283,8 @@ def test_passages_with_commoner_words_alone_come_where_the_others_are_too_few(
     everything = yard.search("cow hen", 520, mode="lexical")
     assert [name[0] for name in ids(everything)] == ["b"] * 20 + ["h"] * 500
     assert everything.notes == ()
+    each = yard.search("cow hen", 520, mode="lexical", by_document=True)
+    assert ids(each) == ids(everything)
     assert len(yard.search("cow hen", 100, mode="lexical", where="kind = '1'")) == 100
 
 

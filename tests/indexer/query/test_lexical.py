@@ -84,7 +84,7 @@ def test_the_order_is_that_of_another_bm25(connection: sa.Connection) -> None:
 
 
 def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.Connection) -> None:
-    query = "sunrise dog the milk"  # in 1, 2, 5 and 2 passages: dog and milk tie, and dog came first
+    query = "sunrise dog the milk"  # in 1, 2, 5 and 2 passages
     every = lexical_candidates(connection, 7, query)
     assert (set(every.ids.tolist()), every.narrowed) == ({1, 2, 3, 4, 6, 7}, False)
     score = dict(zip(every.ids.tolist(), every.scores.tolist(), strict=True))
@@ -104,6 +104,9 @@ def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.C
             assert found_score == pytest.approx(score[number], rel=1e-6)
         assert some.ids.tolist() == [number for number in every.ids.tolist() if number in left]
     nothing = np.zeros(0, dtype=np.int64)
+    for either in ("dog milk the", "milk dog the"):  # what ties is taken, whichever comes first
+        some = lexical_candidates(connection, 7, either, narrowing=Narrowing(1, nothing))
+        assert (set(some.ids.tolist()), some.narrowed) == ({1, 2, 3}, True)
     whole = lexical_candidates(connection, 7, query, narrowing=Narrowing(6, nothing))
     assert (whole.ids.tolist(), whole.narrowed) == (every.ids.tolist(), False)
     named = lexical_candidates(
