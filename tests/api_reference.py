@@ -23,7 +23,7 @@ _CLASSES = (
     *("Browser", "Explorer", "Judgements"),
 )
 _CODE = re.compile(r"(from|for|await) |    print|[\w, ]+ = |[\w.]+\(.*\)$")
-_FIELD = re.compile(r"^    (\w+): [^#]*#\s*(.+)$", re.MULTILINE)
+_FIELD = re.compile(r"^    (\w+): [^#\n]*#\s*(.+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\w+(?:, \w+)*): +(.*)$")
 
 

@@ -64,7 +64,8 @@ def options(path: tuple[str, ...], command: click.Command) -> list[tuple[str, st
 
 def described(path: tuple[str, ...], command: click.Command, shared: set[tuple[str, str]]) -> Iterator[str]:
     """The usage, the help and a table of the options of one command."""
-    usage = " ".join((*path, *command.collect_usage_pieces(click.Context(command))))
+    pieces = filter(None, command.collect_usage_pieces(click.Context(command)))
+    usage = " ".join((*path, *pieces))
     yield f"```text\n{usage}\n```\n"
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):  # click's mark for lines that stay as they are

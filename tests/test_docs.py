@@ -78,6 +78,13 @@ def test_the_generated_references_are_what_the_code_says(script: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_field_s_comment_stands_at_its_own_field() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    hits = page[page.index("## Hits\n") : page.index("## Hit\n")]
+    assert re.search(r"^- `hits`, tuple\[Hit, ...\]$", hits, re.MULTILINE)
+    assert "- `asked`, int: how many were asked for\n" in hits
+
+
 def test_every_command_is_in_the_documentation_beside_the_reference() -> None:
     pages = (page for page in (ROOT / "docs").glob("*.md") if page.name != "commands.md")
     told = "\n".join(page.read_text("utf-8") for page in (ROOT / "README.md", *pages))

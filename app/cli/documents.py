@@ -320,8 +320,20 @@ def _print_document(document: "StoredDocument") -> None:
     click.echo(f"\n{visible(document.text)}")
 
 
-@documents.command(context_settings={"allow_extra_args": True})  # which are answered with --id and --where
+def _refused(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> None:
+    if not names:
+        return
+    of_file = "source contains '{}'".format(names[0].replace("'", "''"))
+    where = shlex.quote(of_file) if set(of_file) & set('"$`\\!') else f'"{of_file}"'
+    raise click.UsageError(
+        f"say what {names[0]!r} is: --id {shlex.quote(names[0])} removes the document of that id, and "
+        f"--where {where} those of a file"
+    )
+
+
+@documents.command()
 @collection_argument
+@click.argument("names", nargs=-1, metavar="", expose_value=False, callback=_refused)
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Id of a document to remove. Can be repeated.")
 @where_option
 @removal_options
@@ -345,12 +357,6 @@ def remove(
         nearsay documents remove papers --where "year < 1990" --dry-run
         nearsay documents remove papers --where "year < 1990" --yes
     """
-    if others := click.get_current_context().args:
-        of_file = "source contains '{}'".format(others[0].replace("'", "''"))
-        raise click.UsageError(
-            f"say what {others[0]!r} is: --id {shlex.quote(others[0])} removes the document of that id, and "
-            f'--where "{of_file}" those of a file'
-        )
     if not (ids or where):
         raise click.UsageError("name what to remove: by --id, --where or both")
     with open_library(place) as library:

@@ -148,12 +148,12 @@ def log(
         nearsay judgements log notes --on
         nearsay judgements next notes --from-log 50
     """
-    said = click.get_current_context().get_parameter_source("yes") is ParameterSource.COMMANDLINE
-    if on is not False and (
-        dry_run or (yes and said)
-    ):  # a configuration file may have `yes` for all commands
-        option = "--dry-run" if dry_run else "--yes"
-        raise click.UsageError(f"{option} is for --off, which alone deletes: add --off")
+    source = click.get_current_context().get_parameter_source
+    for option in ("dry_run", "yes"):  # which a configuration file may have for all commands
+        if on is not False and source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{option.replace('_', '-')} is for --off, which alone deletes: add --off"
+            )
     with open_library(place) as library:
         target = library.collection(collection)
         searches = target.judgements.searches

@@ -196,20 +196,18 @@ def _classifiers(some: Sequence["ClassifierReport"], found: RunResults) -> None:
 def _taggers(some: Sequence["EntityReport"], found: RunResults) -> None:
     _plain_figures(some, found)
     for report in some:
-        found.tables.append(
-            [
-                {
-                    "type": name,
-                    "precision": f"{one.precision:.4f}",
-                    "recall": f"{one.recall:.4f}",
-                    "F1": f"{one.f1:.4f}",
-                    "entities": one.gold,
-                    "predicted": one.predicted,
-                    "right": one.right,
-                }
-                for name, one in {**report.types, "all": report.overall}.items()
-            ]
-        )
+        found.figures += [
+            {
+                "type": name,
+                "precision": f"{one.precision:.4f}",
+                "recall": f"{one.recall:.4f}",
+                "F1": f"{one.f1:.4f}",
+                "entities": one.gold,
+                "predicted": one.predicted,
+                "right": one.right,
+            }
+            for name, one in {**report.types, "all": report.overall}.items()
+        ]
 
 
 def _batches(differences: Sequence["BatchDifference"], found: RunResults) -> None:
@@ -261,11 +259,12 @@ def _decimals(figure: float | None, decimals: int) -> str:
 def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
     from nearsay.training.sentence.negatives.candidates import Filter
 
+    known = {*Filter}  # a report of another version may name others
     _plain_figures(some, found)
     for report in some:
         found.tables.append(
             [
-                {"left out as": Filter(name).reason, "candidates": count}
+                {"left out as": Filter(name).reason if name in known else name, "candidates": count}
                 for name, count in report.taken.items()
                 if count
             ]

@@ -327,6 +327,7 @@ def _phrase_encoder(
         for begin in range(0, len(phrases), _PHRASES):
             listener(Progress(begin, len(phrases), "encoding phrases for names", "phrases"))
             vectors.append(encoder.encode(phrases[begin : begin + _PHRASES], kind=TextKind.QUERY))
+        listener(Progress(len(phrases), len(phrases), "encoding phrases for names", "phrases"))
         return unit_length(np.concatenate(vectors))
 
     return encode, ()

@@ -229,9 +229,12 @@ def test_stopped_in_the_middle_the_old_clusters_stand(zoo: Collection) -> None:
 def test_progress_is_told_of_the_phrases_that_are_encoded_for_names(zoo: Collection) -> None:
     heard: list[Progress] = []
     three(zoo, progress=heard.append)
-    assert {(each.done, each.unit) for each in heard if each.doing == "encoding phrases for names"} == {
-        (0, "phrases")
-    }
+    phrases = [each for each in heard if each.doing == "encoding phrases for names"]
+    assert {each.unit for each in phrases} == {"phrases"}
+    total = phrases[0].total
+    assert total is not None
+    assert total > 0
+    assert [(each.done, each.total) for each in phrases] == [(0, total), (total, total)]
 
 
 def test_clusters_of_a_generation_that_is_no_longer_live_are_not_kept(zoo: Collection) -> None:

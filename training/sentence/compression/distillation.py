@@ -154,5 +154,6 @@ def _require_translations(texts: Sequence[SentenceExamples]) -> None:
         if one.kind not in {ExampleKind.PAIRS, ExampleKind.TUPLES} or any(map(is_negative_name, one.columns)):
             raise BadInputError(
                 f"{one.name} holds {one.kind} in {', '.join(one.columns)}, and translations are two texts or "
-                "more of one meaning. Name their fields, the teacher's language first: --text english,german"
+                "more of one meaning. Name their fields, the teacher's language first: "
+                "--columns english,german"
             )
