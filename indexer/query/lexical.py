@@ -36,8 +36,8 @@ _Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
 class Narrowing:
     """Which passages are scored: those with one of the query's rarest words, of which some are enough.
 
-    With 1,000 pairs the ten best are 99.6 to 100 % those by all words, in six tenths of the time among 8,000 to
-    12,000 passages (tests/benchmarks/narrowing.py).
+    With 1,000 pairs the ten best are 99.6 to 100 % those by all words, in six tenths of the time among ten
+    thousand passages (tests/benchmarks/narrowing.py).
     """
 
     enough: int  # (word, passage) pairs that the rarest words together have
