@@ -75,7 +75,7 @@ class Budget:
 
 SIZES: Mapping[str, Budget] = {
     "small": Budget(
-        PretrainingBudget(4, 128, 4_096, None, 64, 128, 16, 6_000, 2e-3, 8, 2),
+        PretrainingBudget(4, 128, 4_096, None, 64, 128, 16, 3_000, 2e-3, 4, 2),
         head_epochs=3,
         head_rate=3e-4,
         nli_steps=600,
