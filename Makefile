@@ -8,8 +8,7 @@ CONSTRAINTS ?= constraints.txt
 # is asked as well, if it answers; `make TORCH_CPU_INDEX= …` never asks it.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types torture figures pictures bench \
-	reproduce clean
+.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types torture figures pictures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
@@ -64,13 +63,6 @@ pictures: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
-
-# make reproduce DATA=FOLDER: what the papers report beside what nearsay reaches with the data of FOLDER, which
-# tests/benchmarks/reproduce.py describes. SIZE=base is for a GPU.
-SIZE ?= small
-reproduce: $(VENV)/.installed-dev
-	@test -n "$(DATA)" || { echo "Name a folder with the data, as tests/benchmarks/reproduce.py has it: make reproduce DATA=FOLDER"; exit 1; }
-	$(BIN)/python tests/benchmarks/reproduce.py --data "$(DATA)" --size $(SIZE)
 
 clean:
 	rm -rf $(VENV) .venv-newest demo-library build *.egg-info

@@ -36,7 +36,7 @@ from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
-from nearsay.indexer.writing.compaction import merge_for_index, merge_small
+from nearsay.indexer.writing.compaction import keep_merged, merge_small, merged_for_index
 from nearsay.indexer.writing.gathering import FewRows, add_few, few_rows, gathering
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
 from nearsay.indexer.writing.index_upkeep import (
@@ -190,8 +190,7 @@ class CollectionWriting:
         elif queries is not None:
             encoder = self._encoder.of(generation)
             asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
-        with self.locked(row, "tune", wait) as store:
-            merge_for_index(store, row, generation)
+        self._merge_for_index(row, generation, wait)
         return self._replaced_index(row, generation, wait, progress, contract, asked)
 
     def rebuild(
@@ -259,10 +258,15 @@ class CollectionWriting:
 
         The lock is held only before and after the work: others add meanwhile.
         """
-        with self.held("optimize", wait) as (store, row):
-            generation = self._record.live()
-            merge_small(store, row, generation)
+        row, generation = self._record.row(), self._record.live()
+        self._merge_for_index(row, generation, wait)
         return self._replaced_index(row, generation, wait, progress)
+
+    def _merge_for_index(self, row: CollectionRow, generation: GenerationRow, wait: float | None) -> None:
+        """Merge small segments while others write; what is merged takes its place under the lock."""
+        for merged in merged_for_index(self._record.store, row, generation):
+            with self.locked(row, "merge", wait) as store:
+                keep_merged(store, row, generation, merged)
 
     def _replaced_index(
         self,

@@ -277,7 +277,5 @@ def readme_tables() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     tables = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:  # it imports the scripts beside it
-        patch.syspath_prepend(str(script.parent))
-        spec.loader.exec_module(tables)
+    spec.loader.exec_module(tables)
     return tables

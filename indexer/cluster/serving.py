@@ -26,7 +26,8 @@ from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
-from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, StaleSnapshotError, parted, take
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take
 from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, merge
 

@@ -152,6 +152,25 @@ _WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
 
 
+class _Members:
+    """Which passages a FAISS index holds."""
+
+    def __init__(self, engine: Engine, index: Any) -> None:  # noqa: ANN401 - FAISS has no types
+        self._engine, self._index = engine, index
+
+    @cached_property
+    def bits(self) -> NDArray[np.uint8]:
+        """A bit for each passage number, the lowest first; a tenth of a second for ten million, once."""
+        ids = self._engine.ids(self._index)
+        held = np.zeros(int(ids.max(initial=0)) + 1, dtype=np.bool_)
+        held[ids] = True
+        return np.packbits(held, bitorder="little")
+
+    def are_among(self, bits: NDArray[np.uint8]) -> bool:
+        """Whether all of them are set in the bits of others."""
+        return self.bits.size <= bits.size and not np.any(self.bits & ~bits[: self.bits.size])
+
+
 class _Living(NamedTuple):
     """What was worked out of one read-only array of the living."""
 
@@ -170,14 +189,16 @@ class CandidateIndex:
         sha256: str = "",
         parameters: Mapping[str, int] | None = None,
         mapped: NDArray[np.uint8] | None = None,
+        *,
         alone: LoneQuery | None = None,
+        members: _Members | None = None,
     ) -> None:
         """`index`: FAISS's, its ids are passage numbers; `sha256`: of its segment, once written.
 
         parameters: how far a search looks (`probes`, `ef`) and how many candidates it scores again
         (`factor`, as a multiple of k); what is left out is the engine's default. mapped: the serialisation
-        that the index reads its codes from, kept for as long as it. alone: what asks the same FAISS index
-        for one query; None = made here.
+        that the index reads its codes from, kept for as long as it. alone, members: what asks the same FAISS
+        index for one query, and knows what is in it; None = made here.
         """
         self.engine = engine
         self.through = through
@@ -188,6 +209,7 @@ class CandidateIndex:
         if alone is None and engine.has_centres and index is not None:
             alone = LoneQuery(index)
         self._alone = alone
+        self._members = members or _Members(engine, index)
         self._living: _Living | None = None
         self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
         self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters; each keeps its own bits
@@ -205,7 +227,14 @@ class CandidateIndex:
     def looking(self, parameters: Mapping[str, int]) -> Self:
         """The same index, searched with other parameters; shares everything and is free to make."""
         return type(self)(
-            self.engine, self._index, self.through, self.sha256, parameters, self._mapped, self._alone
+            self.engine,
+            self._index,
+            self.through,
+            self.sha256,
+            parameters,
+            self._mapped,
+            alone=self._alone,
+            members=self._members,
         )
 
     @property
@@ -241,6 +270,7 @@ class CandidateIndex:
         """Take in passages (rising numbers) that it lacks, on one thread; not while searched, nor mapped."""
         with one_thread():
             self._index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
+        self._members = _Members(self.engine, self._index)
 
     def serialise(self) -> NDArray[np.uint8]:
         """FAISS's own serialisation."""
@@ -350,16 +380,12 @@ class CandidateIndex:
         known = self._living  # one read: another thread may replace it
         if known is not None and known.alive is alive:
             return known.bits
-        bits = None if self._all_in(alive) else np.packbits(alive, bitorder="little")
-        if not alive.flags.writeable:
-            self._living = _Living(alive, bits)
-        return bits
-
-    def _all_in(self, alive: NDArray[np.bool_]) -> bool:
-        if alive.flags.writeable:  # seldom worth the look: it is asked anew for each search
-            return False
-        ids = self.engine.ids(self._index)
-        return bool(ids.max(initial=0) < alive.size and alive[ids].all())
+        bits = np.packbits(alive, bitorder="little")
+        if alive.flags.writeable:  # it is asked anew for each search: seldom worth the look
+            return bits
+        known = _Living(alive, None if self._members.are_among(bits) else bits)
+        self._living = known
+        return known.bits
 
 
 def _shortlist(

@@ -44,7 +44,8 @@ from nearsay.indexer.query.ranking import (
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
-from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.known_languages import UNNAMED, unknown_language

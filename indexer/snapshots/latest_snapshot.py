@@ -20,7 +20,8 @@ from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownGenerationError
 
 __all__ = ["LatestSnapshot"]

@@ -20,10 +20,23 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = ["OVERLAPPING", "is_current", "open_all", "quarantine", "quarantine_damaged", "remedy", "restore"]
+__all__ = [
+    "OVERLAPPING",
+    "StaleSnapshotError",
+    "is_current",
+    "open_all",
+    "quarantine",
+    "quarantine_damaged",
+    "remedy",
+    "restore",
+]
 
 
 OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
+
+
+class StaleSnapshotError(Exception):
+    """A merge replaced files while they were being opened: look into the catalogue again."""
 
 
 def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
@@ -87,16 +100,27 @@ def remedy(collection: str, generation: GenerationRow) -> str:
 
 
 def open_all(
-    store: Store, collection: CollectionRow, generation: GenerationRow, rows: Iterable[SegmentRow]
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: Iterable[SegmentRow],
+    *,
+    seen: bool = False,
 ) -> VectorStore:
-    """The vectors in a generation's segments; a damaged one is quarantined, then DamagedSegmentError."""
+    """The vectors in a generation's segments; a damaged one is quarantined, then DamagedSegmentError.
+
+    seen: a file that this machine has hashed before, and that is unchanged since, is not read through again
+
+    StaleSnapshotError if a segment was replaced meanwhile, which nobody does who is kept out by a lock.
+    """
     opened = []
     for row in rows:
         path = store.segment(collection.id, row.sha256)
         try:
-            opened.append(open_vectors(path, row.sha256, row.header(generation.encoder)))
+            opened.append(open_vectors(path, row.sha256, row.header(generation.encoder), seen=seen))
         except DamagedSegmentError as error:
-            quarantine(store, collection, row)
+            if not quarantine(store, collection, row):
+                raise StaleSnapshotError from error
             raise DamagedSegmentError(
                 f"collection '{collection.name}', generation {generation.number}: {error}. "
                 f"{remedy(collection.name, generation)}"

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError, StorageError
 from nearsay.indexer.catalogue import generations, ranges, refinements
+from nearsay.indexer.catalogue.bulk import number_lists
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.refinements import Refinement
@@ -24,12 +25,18 @@ from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.plans.plan import Plan, PlanKind
-from nearsay.indexer.snapshots.quarantine import OVERLAPPING, is_current, quarantine, remedy
+from nearsay.indexer.snapshots.quarantine import (
+    OVERLAPPING,
+    StaleSnapshotError,
+    is_current,
+    quarantine,
+    remedy,
+)
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
 
-__all__ = ["Part", "Passages", "Snapshot", "StaleSnapshotError", "parted", "take"]
+__all__ = ["Part", "Passages", "Snapshot", "parted", "take"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +106,13 @@ _SAMPLED = 256  # passages whose mean cosine stands for all
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 
-class StaleSnapshotError(Exception):
-    """A compaction replaced the files while they were being opened: take the snapshot again."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Removals:
+    """The removals of passages that a snapshot knows."""
+
+    last: int = 0  # the number of the last of them
+    # (n,) passages that had no vector when it was taken: some may be on their way
+    early: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ class Snapshot:
     alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
     searchable: int  # passages that a search can find: how many are alive
     waiting: int  # passages without a vector yet
-    last_removal: int  # how far the removals are known
+    removals: Removals
     notes: tuple[str, ...]
     gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
     refinement: Refinement | None = None  # what queries go through before they are searched for
@@ -128,11 +140,12 @@ class Snapshot:
         For some encoders about 0, for others .7; 0 where there are no two. Segments and removed passages
         play no part in it, so that a compaction changes no score.
         """
-        living = np.flatnonzero(self.alive)
-        count = min(living.size, _SAMPLED)
+        count = min(self.searchable, _SAMPLED)
         if count < 2:
             return 0.0
-        sample = living[np.linspace(0, living.size - 1, count).astype(np.int64)]
+        places = np.linspace(0, self.searchable - 1, count).astype(np.int64)
+        every = self.searchable == len(self.vectors)
+        sample = self.vectors.numbers(places) if every else np.flatnonzero(self.alive)[places]
         centre = self.vectors.rows(self.vectors.positions(sample)).mean(axis=0, dtype=np.float64)
         return float((count * (centre @ centre) - 1) / (count - 1))
 
@@ -269,7 +282,7 @@ class Snapshot:
     ) -> list[Candidates]:
         """The k nearest living passages of each query that are newer than the index; of all without one."""
         through = 0 if self.index is None else self.index.through
-        if not len(self.vectors) or self.vectors.ids[-1] <= through:
+        if self.vectors.last <= through:
             return [NOTHING] * len(queries)
         return self.vectors.nearest_many(queries, k, self.alive if alive is None else alive, through)
 
@@ -346,22 +359,26 @@ def take(
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # their hashes are most of the work
         found = pool.map(lambda row: _open(store, collection, generation, row, unread=elsewhere), fresh)
         opened |= dict(zip((row.id for row in fresh), found, strict=True))
-    vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
-    if vector_store.overlaps:
-        raise DamagedSegmentError(
-            f"collection '{collection.name}': {OVERLAPPING}, and nothing is answered. "
-            f"{remedy(collection.name, generation)}"
-        )
-    alive, last_removal = _alive(connection, collection, generation, vector_store, before)
-    alive.flags.writeable = False  # an index packs it once and remembers it
-    plan = Plan.from_json(generation.plan)
-    indexes = [] if elsewhere else [row for row in rows if row.kind is SegmentKind.INDEX]
-    stored, notes = _index(store, collection, generation, indexes, plan, vector_store, before)
     same = (
         before is not None
         and before.generation.number == generation.number
         and before.collection.compactions == collection.compactions
     )
+    vector_store = VectorStore(
+        list(opened.values()),
+        generation.encoder.dimension,
+        before=before.vectors if before is not None and same else None,
+    )
+    if vector_store.overlaps:
+        raise DamagedSegmentError(
+            f"collection '{collection.name}': {OVERLAPPING}, and nothing is answered. "
+            f"{remedy(collection.name, generation)}"
+        )
+    alive, removals = _alive(connection, generation, vector_store, before if same else None)
+    alive.flags.writeable = False  # an index packs it once and remembers it
+    plan = Plan.from_json(generation.plan)
+    indexes = [] if elsewhere else [row for row in rows if row.kind is SegmentKind.INDEX]
+    stored, notes = _index(store, collection, generation, indexes, plan, vector_store, before)
     index, said = answering(
         store.device,
         vector_store,
@@ -386,7 +403,7 @@ def take(
         alive=alive,
         searchable=int(np.count_nonzero(alive)),
         waiting=ranges.unembedded(connection, generation),
-        last_removal=last_removal,
+        removals=removals,
         notes=notes,
         gpu_notes=said,
         refinement=refinements.live_of(
@@ -480,46 +497,33 @@ def _opened_index(
 
 
 def _alive(
-    connection: sa.Connection,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    vectors: VectorStore,
-    before: Snapshot | None,
-) -> tuple[NDArray[np.bool_], int]:
-    """Which passages have a vector and are still there, from the removals noted since `before`."""
-    size = int(vectors.ids[-1]) + 1 if len(vectors) else 1
-    alive = np.zeros(size, dtype=np.bool_)
-    alive[vectors.ids] = True
-    statement = sa.select(removed_passages.c.sequence, removed_passages.c.passage).where(
-        removed_passages.c.collection_id == collection.id
+    connection: sa.Connection, generation: GenerationRow, vectors: VectorStore, before: Snapshot | None
+) -> tuple[NDArray[np.bool_], Removals]:
+    """Which passages have a vector and are still there, by number, and the removals that are known.
+
+    before: an earlier snapshot of the generation since its last compaction: what was dead in it stays dead,
+    and only what is new is looked at
+    """
+    alive = np.zeros(vectors.last + 1, dtype=np.bool_)
+    opened = set() if before is None else {id(segment) for segment in before.opened.values()}
+    fresh = [segment.ids for segment in vectors.segments if id(segment) not in opened]
+    if before is not None:
+        fresh = [ids[before.vectors.places(ids) < 0] for ids in fresh]
+        if len(before.vectors) + sum(ids.size for ids in fresh) != len(vectors):
+            return _alive(connection, generation, vectors, None)  # something has no vector any more
+        alive[: before.alive.size] = before.alive
+    known = Removals() if before is None else before.removals
+    for ids in fresh:
+        alive[ids] = True
+    since = sa.select(removed_passages.c.passage, removed_passages.c.sequence).where(
+        removed_passages.c.collection_id == generation.collection_id,
+        removed_passages.c.sequence > known.last,
     )
-    last = 0
-    known = before is not None and before.collection.compactions == collection.compactions
-    if before is not None and known and before.generation.number == generation.number:
-        # What was dead stays dead; what is new since then was not there to be removed.
-        last = before.last_removal
-        shared = min(size, before.alive.size)
-        lacked = ~_had_vector(before, shared)
-        between = np.flatnonzero(alive[:shared] & lacked)  # embedded since, below others
-        alive[:shared] &= before.alive[:shared] | lacked
-        # Of passages that had no vector then, earlier removals count too.
-        first = int(between[0]) if between.size else before.alive.size
-        news = removed_passages.c.sequence > last
-        if size > first:
-            news |= removed_passages.c.passage >= first
-        statement = statement.where(news)
-    removals = connection.execute(statement.order_by(removed_passages.c.sequence)).all()
-    if removals:
-        last = max(last, removals[-1][0])
-        passages = np.array([row[1] for row in removals], dtype=np.int64)
-        alive[passages[passages < size]] = False
-    return alive, last
-
-
-def _had_vector(snapshot: Snapshot, size: int) -> NDArray[np.bool_]:
-    had = np.zeros(size, dtype=np.bool_)
-    had[snapshot.vectors.ids[snapshot.vectors.ids < size]] = True
-    return had
+    news, sequences = number_lists(connection, since)
+    for removed in (known.early, news):
+        alive[removed[removed < alive.size]] = False
+    early = np.concatenate([known.early, news[vectors.places(news) < 0]])
+    return alive, Removals(int(sequences.max(initial=known.last)), early)
 
 
 def _refusal(collection: str, reason: str, passages: int) -> str:

@@ -7,9 +7,11 @@ product is scored again, so a score is the same whichever way a passage was foun
 
 import ctypes
 import mmap
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import pairwise, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -76,28 +78,37 @@ class VectorStore:
     """All vectors segments of a generation, by rising passage number; immutable."""
 
     def __init__(
-        self, segments: Sequence[VectorSegment], dimension: int, *, gives_back: bool = False
+        self,
+        segments: Sequence[VectorSegment],
+        dimension: int,
+        *,
+        gives_back: bool = False,
+        before: "VectorStore | None" = None,
     ) -> None:
         """`segments` in any order; their ranges of numbers do not overlap.
 
         gives_back: pages of the mapped files leave this process after every large read. They stay in the
         system's cache, but the next read takes them in again: for work that goes through everything once.
+        before: a store of which some segments are here too; their numbers need not be gathered again
         """
         self.segments = tuple(sorted(segments, key=lambda segment: int(segment.ids[0])))
         self.dimension = dimension
         self.gives_back = gives_back
-        self.ids = (
-            np.concatenate([segment.ids for segment in self.segments])
-            if self.segments
-            else np.zeros(0, dtype=np.int64)
-        )
         self.starts = np.cumsum([0] + [segment.ids.size for segment in self.segments])
+        self.first = int(self.segments[0].ids[0]) if self.segments else 0  # passage number; 0 without any
+        self.last = int(self.segments[-1].ids[-1]) if self.segments else 0
         # Plain arrays over the same memory: numpy runs Python code for each view of a memmap.
         self._arrays = tuple(np.asarray(segment.stored) for segment in self.segments)
-        self._without_gaps = bool(self.ids.size) and int(self.ids[-1] - self.ids[0]) + 1 == self.ids.size
+        self._without_gaps = bool(self.segments) and self.last - self.first + 1 == len(self)
+        self.numbering: _Numbering = _Numbering() if before is None else before.numbering
 
     def __len__(self) -> int:
-        return int(self.ids.size)
+        return int(self.starts[-1])
+
+    @cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """The numbers (n,) of all passages that have a vector, rising; 8 bytes of memory each."""
+        return self.numbering.of(self.segments)
 
     @property
     def is_float32(self) -> bool:
@@ -117,8 +128,8 @@ class VectorStore:
     def places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where each id stands in `self.ids`, -1 for one without a vector; any shape."""
         if self._without_gaps:
-            place: NDArray[np.int64] = ids - self.ids[0]
-            place[(place < 0) | (place >= self.ids.size)] = -1
+            place: NDArray[np.int64] = ids - self.first
+            place[(place < 0) | (place >= len(self))] = -1
             return place
         at = np.searchsorted(self.ids, ids)
         inside = np.minimum(at, self.ids.size - 1)
@@ -126,12 +137,16 @@ class VectorStore:
             return np.full(ids.shape, -1, dtype=np.int64)
         return np.where(self.ids[inside] == ids, at, -1)
 
+    def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`self.ids` at some positions, without gathering them all where no number is left out."""
+        return positions + self.first if self._without_gaps else self.ids[positions]
+
     def part(self, ids: NDArray[np.int64]) -> "VectorStore":
         """A store of just these passages (rising numbers), copied into memory; those without a vector not."""
         positions = self.positions(ids)
         rows, cuts = self.rows(positions), np.searchsorted(positions, self.starts).tolist()
         segments = [
-            VectorSegment(segment.sha256, self.ids[positions[begin:end]], rows[begin:end])
+            VectorSegment(segment.sha256, self.numbers(positions[begin:end]), rows[begin:end])
             for segment, (begin, end) in zip(self.segments, pairwise(cuts), strict=True)
             if end > begin
         ]
@@ -225,7 +240,7 @@ class VectorStore:
     ) -> list[Candidates]:
         """The k best of the pairs (query number, position)."""
         if len(queries) == 1:
-            return [self._decided_alone(queries[0], self.ids[positions], k)]
+            return [self._decided_alone(queries[0], self.numbers(positions), k)]
         order = np.argsort(positions, kind="stable")  # rows are read in the order of the file
         numbers, positions = numbers[order], positions[order]
         scores = np.empty(positions.size, dtype=np.float32)
@@ -236,7 +251,7 @@ class VectorStore:
         best = np.argsort(-scores, kind="stable")
         best = best[np.argsort(numbers[best], kind="stable")]
         bounds = np.searchsorted(numbers[best], np.arange(len(queries) + 1))
-        ids, scores = self.ids[positions[best]], scores[best]
+        ids, scores = self.numbers(positions[best]), scores[best]
         return [
             Candidates(ids[begin : min(begin + k, end)], scores[begin : min(begin + k, end)])
             for begin, end in pairwise(bounds.tolist())
@@ -244,8 +259,8 @@ class VectorStore:
 
     def _decided_alone(self, query: NDArray[np.float32], ids: NDArray[np.int64], k: int) -> Candidates:
         ids = np.sort(ids)
-        if ids.size and self._without_gaps and ids[0] >= self.ids[0] and ids[-1] <= self.ids[-1]:
-            positions = ids - self.ids[0]  # what `places` gives, in half the time
+        if ids.size and self._without_gaps and ids[0] >= self.first and ids[-1] <= self.last:
+            positions = ids - self.first  # what `places` gives, in half the time
         else:
             positions = self.positions(ids)
         if positions.size <= _GATHER:
@@ -258,7 +273,46 @@ class VectorStore:
                 ]
             )
         best = (-scores).argsort(kind="stable")[:k]
-        return Candidates(self.ids[positions[best]], scores[best])
+        return Candidates(self.numbers(positions[best]), scores[best])
+
+
+class _Numbering:
+    """The passage numbers of stores that follow each other, in one array that grows at its end.
+
+    What an earlier store sees of it does not change, so that a later one writes only what was added since.
+    Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[str] = []  # the hashes of the segments whose numbers are in the array
+        self._sizes: list[int] = []
+        self._array = np.zeros(0, dtype=np.int64)
+        self._lock = threading.Lock()
+
+    def of(self, segments: Sequence[VectorSegment]) -> NDArray[np.int64]:
+        """The numbers in all the segments, by rising number, as a view that cannot be written to."""
+        files = [segment.sha256 for segment in segments]
+        sizes = [segment.ids.size for segment in segments]
+        with self._lock:
+            pairs = zip(files, self._files, strict=False)
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            begin, used, end = sum(sizes[:shared]), sum(self._sizes), sum(sizes)
+            rest = np.concatenate([self._array[:0], *(segment.ids for segment in segments[shared:])])
+            known = min(used, end) - begin  # segments that were merged have the same numbers again
+            if not np.array_equal(rest[:known], self._array[begin : begin + known]):
+                numbers = np.concatenate([self._array[:begin], rest])
+                numbers.flags.writeable = False
+                return numbers
+            if end > self._array.size:
+                grown = np.empty(end + end // 8, dtype=np.int64)
+                grown[:used] = self._array[:used]
+                self._array = grown
+            if end >= used:
+                self._array[used:end] = rest[known:]
+                self._files, self._sizes = files, sizes
+            numbers = self._array[:end]
+            numbers.flags.writeable = False
+            return numbers
 
 
 class _Proposed:

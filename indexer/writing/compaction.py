@@ -13,7 +13,7 @@ import shutil
 import time
 import uuid
 from bisect import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,8 +22,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import TEMPORARY_PREFIX
+from nearsay.data.durable import TEMPORARY_PREFIX, make_folder, synchronise
 from nearsay.data.errors import BadInputError, StorageError
+from nearsay.data.known_hashes import remember_sha256
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import clusterings, collections, generations, passages, ranges, token_samples
@@ -31,13 +32,23 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import changed_documents, removed_passages
-from nearsay.indexer.snapshots.quarantine import open_all, remedy
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.report_plot import report_plot
 
-__all__ = ["CompactReport", "compact", "delete_collection", "merge_for_index", "merge_small", "superseding"]
+__all__ = [
+    "CompactReport",
+    "compact",
+    "delete_collection",
+    "keep_merged",
+    "merge_for_index",
+    "merge_small",
+    "merged_for_index",
+    "moved",
+    "superseding",
+]
 
 GRACE = {
     "sqlite": 0.0,
@@ -48,7 +59,7 @@ _ROWS = 131_072  # passages in a merged segment
 _SMALL = 16_384  # passages: what one addition writes at once
 _TOGETHER = 8  # small segments that are merged at once, at least
 _MERGED_AT_ONCE = 4096  # passages that any addition may merge, 6 MB at 384 dimensions
-_MERGED_A_PASSAGE = 20  # and for each passage of its last segment: about twice what it takes to enter one
+_MERGED_A_PASSAGE = 8  # and for each passage of its last segment: about what it takes to enter one
 _MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, that an index is built over
 
 
@@ -286,15 +297,30 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     if not small:
         return
     vectors = open_all(store, collection, generation, small)
-    _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))
-    _remove_orphans(store, collection)
+    keep_merged(store, collection, generation, _merged(store, generation, small, vectors))
 
 
 def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
-    """Merge the segments that one large addition leaves behind, before an index is built over them.
+    """What `merged_for_index` gives, each put into its place; the caller holds the writer lock."""
+    for merged in merged_for_index(store, collection, generation):
+        keep_merged(store, collection, generation, merged)
 
-    A million passages come in over sixty files, and each search gathers what the index proposes from all.
-    Large segments stay; each run of others beside each other is merged.
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Segments merged into new files, which are not in the catalogue yet."""
+
+    replaces: list[SegmentRow]
+    files: list[tuple[Path, int, tuple[int, int]]]  # with how many passages each, the first and the last
+
+
+def merged_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> Iterator[Merged]:
+    """Merge the segments that many additions leave behind, before an index is built over them.
+
+    A million passages come in over sixty files or more, and each search gathers what the index proposes from
+    all. Large segments stay; each run of others beside each other is merged, while others may write: without
+    the lock. `keep_merged` puts it into its place; what is not kept is removed. Nothing is merged where files
+    are few, or in quarantine, or where others replaced them meanwhile.
     """
     rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
@@ -310,10 +336,15 @@ def merge_for_index(store: Store, collection: CollectionRow, generation: Generat
             runs[-1].append(row)
     for run in runs:
         if len(run) > 1:
-            opened = open_all(store, collection, generation, run)
-            vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
-            _replace(store, collection, generation, run, vectors, np.arange(len(vectors)))
-    _remove_orphans(store, collection)
+            with contextlib.suppress(StaleSnapshotError):
+                opened = open_all(store, collection, generation, run)
+                vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
+                merged = _merged(store, generation, run, vectors)
+                try:
+                    yield merged
+                finally:
+                    for path, *_ in merged.files:
+                        path.unlink(missing_ok=True)
 
 
 def _merge(
@@ -331,7 +362,7 @@ def _merge(
         positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
         gone = len(vectors) - positions.size
         if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
-            _replace(store, collection, generation, rows, vectors, positions)
+            _keep(store, collection, generation, _merged(store, generation, rows, vectors, positions))
         dropped += gone
     return dropped
 
@@ -348,27 +379,54 @@ def _vector_rows(
     return [list(run) for _, run in runs] or [[]]
 
 
-def _replace(
+def _merged(
     store: Store,
-    collection: CollectionRow,
     generation: GenerationRow,
     rows: list[SegmentRow],
     vectors: VectorStore,
-    positions: NDArray[np.int64],
-) -> None:
-    """Put segments with the vectors at the positions in the place of the rows, in one transaction."""
-    written = []
+    positions: NDArray[np.int64] | None = None,
+) -> Merged:
+    """The vectors of the rows' files, or those at some positions, in as few files as they need."""
+    positions = np.arange(len(vectors)) if positions is None else positions
+    files = []
     for begin in range(0, positions.size, _ROWS):
         some = positions[begin : begin + _ROWS]
-        ids = vectors.ids[some]
-        made_by, folder = generation.encoder.fingerprint, store.segments(collection.id)
-        path = write_vectors(folder, ids, vectors.rows(some), made_by, generation.dtype)
-        written.append((path, ids))
+        ids, made_by = vectors.ids[some], generation.encoder.fingerprint
+        path = write_vectors(store.building, ids, vectors.rows(some), made_by, generation.dtype)
+        files.append((path, ids.size, (int(ids[0]), int(ids[-1]))))
+    return Merged(rows, files)
+
+
+def keep_merged(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
+    """Put merged files in the place of what they replace, and remove that; the caller holds the writer lock.
+
+    Nothing happens where others have replaced some of it.
+    """
+    _keep(store, collection, generation, merged)
+    _remove_orphans(store, collection)
+
+
+def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
+    """In one transaction; what was replaced stays on the disk."""
+    with store.database.reading() as connection:
+        there = {row.id for row in generations.segments_of(connection, collection.id, generation.number)}
+    if not there.issuperset(row.id for row in merged.replaces):
+        return
+    files = [(moved(store, collection, path), count, span) for path, count, span in merged.files]
     with store.database.writing() as connection:
-        superseding(store, rows, collection)
-        for row in rows:
+        superseding(store, merged.replaces, collection)
+        for row in merged.replaces:
             generations.remove_segment(connection, row)
-        for path, ids in written:
-            span = int(ids[0]), int(ids[-1])
-            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, ids.size, span)
+        for path, count, span in files:
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, count, span)
         collections.changed(connection, collection.id)
+
+
+def moved(store: Store, collection: CollectionRow, path: Path) -> Path:
+    """Move a new segment, written where nobody looks for orphans, to the collection's; its path there."""
+    kept = store.segment(collection.id, path.stem)
+    make_folder(kept.parent)
+    path.replace(kept)
+    synchronise(kept.parent)
+    remember_sha256(kept, kept.stem)
+    return kept

@@ -17,9 +17,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.durable import synchronise
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
-from nearsay.data.known_hashes import known_sha256, remember_sha256
+from nearsay.data.known_hashes import known_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
@@ -40,13 +39,13 @@ from nearsay.indexer.plans.plan import (
     RecallContract,
 )
 from nearsay.indexer.plans.tuning import Tuned, tune
-from nearsay.indexer.snapshots.quarantine import open_all, remedy
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
-from nearsay.indexer.writing.compaction import merge_for_index, superseding
+from nearsay.indexer.writing.compaction import merge_for_index, moved, superseding
 from nearsay.indexer.writing.report_plot import keep_report_plot
 
 __all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refresh_index", "unmeasured"]
@@ -54,6 +53,7 @@ __all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refr
 logger = logging.getLogger("nearsay")
 
 _DAY = 86_400  # seconds
+_TRIES = 5  # merges of others that may go by while files are being opened
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
 
@@ -228,8 +228,27 @@ def prepare_index(
     Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
     with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
     then keeps its kind and the share of its lists that is looked into. `keep_prepared` puts it into the
-    catalogue. MissingExtraError where one is due and FAISS is not installed.
+    catalogue. MissingExtraError where one is due and FAISS is not installed; BusyError where merges of others
+    replace the files again and again.
     """
+    for _ in range(_TRIES):
+        with contextlib.suppress(StaleSnapshotError):
+            return _prepare(store, collection, generation, contract, queries, exact_up_to, listener)
+    raise BusyError(
+        f"the files of collection '{collection.name}' are being replaced again and again. "
+        "Run the command again in a moment"
+    )
+
+
+def _prepare(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract | None,
+    queries: NDArray[np.float32] | None,
+    exact_up_to: int,
+    listener: ProgressListener,
+) -> Prepared | None:
     state = _state(store, collection, generation)
     plan, total = state.plan, _living(store, collection).size
     wanted = plan.kind is not PlanKind.EXACT
@@ -297,14 +316,8 @@ def keep_prepared(
                 f"the new index of collection '{collection.name}' ({part.path.name}) is not what was "
                 "written. The old one stays. Look after the disk or the share, then run the command again"
             )
-    parts = []
-    for part in prepared.parts:
-        kept = store.segment(collection.id, part.path.stem)
-        part.path.replace(kept)
-        synchronise(kept.parent)
-        remember_sha256(kept, kept.stem)
-        parts.append(replace(part, path=kept))
-    prepared = replace(prepared, parts=tuple(parts))
+    parts = tuple(replace(part, path=moved(store, collection, part.path)) for part in prepared.parts)
+    prepared = replace(prepared, parts=parts)
     _keep(store, collection, generation, prepared)
     trim()
     return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
@@ -496,7 +509,7 @@ def _opened(
     store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int = 0
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
     """The vectors, which of their passages (numbered above `after`) live, and the last of them."""
-    opened = open_all(store, collection, generation, state.vectors)
+    opened = open_all(store, collection, generation, state.vectors, seen=True)
     large = 4 * len(opened) * opened.dimension > _LARGE
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0

@@ -205,6 +205,35 @@ def searching(chosen: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def reopening(chosen: argparse.Namespace) -> dict[str, Any]:
+    """What one reader's next search costs after another's commit of one passage, and of its removal."""
+    queries = parts(chosen)[0][GIVEN:]
+    opened: dict[str, list[float]] = {"addition": [], "removal": []}
+    first: dict[str, list[float]] = {"addition": [], "removal": []}
+    with Library.open(chosen.folder) as writer, Library.open(chosen.folder) as reader:
+        writing = writer.collection(NAME, encoder=VectorsOnly(NAME, queries.shape[1]), dtype=chosen.dtype)
+        reading = reader.collection(NAME)
+        for round_ in range(11):
+            reading.search(queries[0], K, mode="dense")
+            row = {"id": f"reopening {round_}", "text": "one more"}
+            for change in ("addition", "removal"):
+                if change == "addition":
+                    writing.add_rows([row], vectors=queries[round_ : round_ + 1], index="later")
+                else:
+                    writing.remove([row["id"]])
+                began = time.perf_counter()
+                reading.snapshot()
+                opened[change].append(time.perf_counter() - began)
+                began = time.perf_counter()
+                found = reading.search(queries[round_], 1, mode="dense")
+                first[change].append(time.perf_counter() - began)
+                assert (found[0].id == row["id"]) == (change == "addition")
+    return {
+        "ms_opening": {change: _quantiles(seconds) for change, seconds in opened.items()},
+        "ms_first_search": {change: _quantiles(seconds) for change, seconds in first.items()},
+    }
+
+
 def _quantiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": 1e3 * statistics.median(seconds), "p99": 1e3 * float(np.quantile(seconds, 0.99))}
 
@@ -264,6 +293,7 @@ def main() -> None:
         }
         chosen.truth = losses["truth"]
         report["searching"] = alone(searching, chosen)
+        report["reopening"] = alone(reopening, chosen)
         files = [path for path in chosen.folder.rglob("*") if path.is_file()]
         report["gb_on_disk"] = {
             "segments": sum(path.stat().st_size for path in files if path.suffix == ".safetensors") / 1e9,

@@ -341,13 +341,13 @@ def test_additions_merge_a_little_at_a_time(
     monkeypatch.setattr(compaction, "_MERGED_AT_ONCE", 40)
     monkeypatch.setattr(compaction, "_SMALL", 60)
     rewritten: list[int] = []
-    replace = compaction._replace
+    keep = compaction.keep_merged
 
     def noted(*given: Any) -> None:
-        rewritten.append(given[-1].size)
-        replace(*given)
+        rewritten.append(sum(count for _, count, _ in given[-1].files))
+        keep(*given)
 
-    monkeypatch.setattr(compaction, "_replace", noted)
+    monkeypatch.setattr(compaction, "keep_merged", noted)
     collection, count = library.collection("grown", chunking="none"), 140
     for begin in range(0, count, each):
         collection.add_rows([{"id": str(n), "text": "a" * (n + 1)} for n in range(begin, begin + each)])

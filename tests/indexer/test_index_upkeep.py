@@ -1,8 +1,9 @@
 """A large collection with its index: built, searched, outgrown, dropped."""
 
+import contextlib
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -26,6 +27,7 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Collection, collection_writing
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans import engine
 from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
@@ -220,6 +222,69 @@ def test_others_add_while_an_index_is_made_one(growing: Collection, monkeypatch:
         assert found == nearest_by_force(query, 10, living)
     assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
     assert list(growing.library.store.building.iterdir()) == []
+
+
+@pytest.fixture
+def many(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
+    """With a tail in small segments, which the next addition merges."""
+    growing.add_rows(rows(COUNT, COUNT + 20), index="later")
+    growing.add_rows(rows(COUNT + 20, COUNT + 40), index="later")
+    monkeypatch.setattr(compaction, "_TOGETHER", 3)
+    return growing
+
+
+@pytest.mark.parametrize("merges", [1, 99])
+def test_an_index_is_made_though_additions_merge_what_it_was_to_be_made_of(
+    many: Collection, monkeypatch: pytest.MonkeyPatch, merges: int
+) -> None:
+    opened, ends = index_upkeep.open_all, iter(range(COUNT + 60, COUNT + 60 + 20 * merges, 20))
+
+    def meanwhile(*given: Any, **named: Any) -> VectorStore:
+        if (end := next(ends, None)) is not None:
+            many.add_rows(rows(end - 20, end), index="later")
+            if merges > 1:
+                many.compact()
+        return opened(*given, **named)
+
+    monkeypatch.setattr(index_upkeep, "open_all", meanwhile)
+    if merges > 1:
+        with pytest.raises(BusyError, match="are being replaced again and again"):
+            many.optimize()
+    else:
+        many.optimize()
+        (only,) = segments(many, SegmentKind.INDEX)
+        assert (only.count, only.last_passage) == (2760, COUNT + 60)
+    assert {row.state for row in segments(many, SegmentKind.VECTORS)} == {SegmentState.CURRENT}
+    living = np.append(LIVING, np.ones(60, dtype=np.bool_))
+    hits = many.search(str(COUNT + 10), 10, mode="dense")
+    assert hits.notes == ()
+    if merges == 1:
+        assert [hit.id for hit in hits] == nearest_by_force(COUNT + 10, 10, living)
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_optimizing_merges_small_segments_while_others_write(
+    many: Collection, monkeypatch: pytest.MonkeyPatch, *, compacts: bool
+) -> None:
+    monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
+    monkeypatch.setattr(compaction, "_ROWS", 4000)
+    before = [(hit.id, hit.score) for hit in many.search("1", 20)]
+    locked = many._writing.locked
+
+    @contextlib.contextmanager
+    def late(*given: Any) -> Iterator[Store]:
+        if compacts and given[1] == "merge":
+            many.compact()  # somebody else's, before the merged files take their place
+        with locked(*given) as store:
+            yield store
+
+    monkeypatch.setattr(many._writing, "locked", late)
+    many.optimize()
+    counts = [row.count for row in segments(many, SegmentKind.VECTORS)]
+    assert counts == ([2740] if compacts else [COUNT, 40])
+    assert [(hit.id, hit.score) for hit in many.search("1", 20)] == before
+    assert list(many.library.store.building.iterdir()) == []
+    assert [finding for finding in examine(many.library, prove=True) if not finding.sound] == []
 
 
 def test_an_index_that_was_made_for_nothing_takes_no_place(

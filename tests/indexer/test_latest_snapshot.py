@@ -14,6 +14,7 @@ from nearsay.data.errors import StorageError
 from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.query import search as query_search
 from nearsay.indexer.snapshots import latest_snapshot, snapshot
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors import segment
 
 _LONG = 60.0  # seconds after which a test says that nobody came
@@ -187,7 +188,7 @@ def test_a_search_whose_former_snapshot_is_stale_waits_for_the_newest(
 
     def searching(store: Any, taken: snapshot.Snapshot, *rest: Any) -> Any:
         if taken.collection.version < pets._record.row().version:  # as shards that hold a later commit
-            raise snapshot.StaleSnapshotError
+            raise StaleSnapshotError
         return search(store, taken, *rest)
 
     monkeypatch.setattr(pets._snapshot, "take", taking)

@@ -12,7 +12,8 @@ from words_encoder import WordsEncoder
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.snapshots import snapshot as snapshots
-from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 
 OpenLibrary = Callable[[], Library]

@@ -318,3 +318,48 @@ def test_one_query_over_numbers_without_gaps_leaves_out_those_that_are_not_there
     for asked in ([5, 1, 3], [5, 1, 3, -1 - first], [1, 3, 5, 6], [-1 - first, 3, 99, 5, 1]):
         found = gapless.nearest_among(query, 9, first + np.array(asked))
         assert found.ids.tolist() == [first + 1, first + 3, first + 5], asked
+
+
+@given(st.data())
+def test_the_numbers_of_stores_that_follow_each_other_are_their_segments(data: st.DataObject) -> None:
+    """Whatever is added, merged, dropped or branched off, and whichever are asked for their numbers."""
+    stores: list[tuple[list[VectorSegment], VectorStore]] = [([], VectorStore([], 1))]
+    seen: list[tuple[VectorStore, list[int]]] = []
+    for _ in range(data.draw(st.integers(1, 8))):
+        segments, before = data.draw(st.sampled_from(stores))
+        begin = int(segments[-1].ids[-1]) + 1 if segments else 1
+        change = data.draw(st.sampled_from(["add", "merge", "drop"]))
+        kept = data.draw(st.integers(0, len(segments)))
+        if change == "add":
+            gaps = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+            segments = [*segments, segment_of(begin - 1 + np.cumsum(gaps))]
+        elif change == "merge" and segments[kept:]:
+            segments = [*segments[:kept], segment_of(np.concatenate([one.ids for one in segments[kept:]]))]
+        else:
+            segments = segments[:kept] + segments[kept + 1 :]
+        store = VectorStore(segments, 1, before=before)
+        stores.append((segments, store))
+        if data.draw(st.booleans()):
+            seen.append((store, store.ids.tolist()))
+    for segments, store in stores:
+        assert store.ids.tolist() == [int(number) for one in segments for number in one.ids]
+        places = np.arange(len(store))
+        assert store.numbers(places).tolist() == store.ids.tolist()
+    assert [(store.ids.tolist()) for store, _ in seen] == [then for _, then in seen]
+
+
+def segment_of(ids: Ids) -> VectorSegment:
+    """A segment named by what is in it, as files are."""
+    return VectorSegment(str(ids.tolist()), ids, np.ones((ids.size, 1), dtype=np.float32))
+
+
+def test_numbers_that_were_gathered_are_not_gathered_again() -> None:
+    first = segment_of(np.array([1, 2, 4]))
+    before = VectorStore([first], 1)
+    base = before.ids.base
+    grown = VectorStore([first, *(segment_of(np.array([number])) for number in (6, 8))], 1, before=before)
+    assert grown.ids.tolist() == [1, 2, 4, 6, 8]
+    later = VectorStore([*grown.segments, segment_of(np.array([9]))], 1, before=grown)
+    assert later.ids.tolist() == [1, 2, 4, 6, 8, 9]
+    assert before.ids.base is base
+    assert not later.ids.flags.writeable
