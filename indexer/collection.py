@@ -252,14 +252,20 @@ class Collection:
         """
         return self._writing.tune(recall, memory, queries, progress, wait)
 
-    def optimize(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> Plan:
+    def optimize(
+        self, *, newer: bool = False, progress: ProgressListener = unheard, wait: float | None = None
+    ) -> Plan:
         """Make one index of everything; its plan.
 
         Additions make none unless asked to (`index="now"`). The first index of over 50,000 passages is chosen
         by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
         on meanwhile. On a cluster, its workers build an index by groups.
+
+        newer: once a fifth more has come, index only what is newer, together with indexes that hold no more
+            than that, by the plan that stands. Called again and again while a collection grows, this indexes
+            each passage only a few times; a search looks into a few indexes. Nothing happens before.
         """
-        return self._writing.optimize(progress, wait)
+        return self._writing.optimize(progress, wait, newer=newer)
 
     def rebuild(
         self,

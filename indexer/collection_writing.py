@@ -253,14 +253,16 @@ class CollectionWriting:
             before = last_retired(store, row)
             return self._go_live(store, row, before, progress)
 
-    def optimize(self, progress: ProgressListener, wait: float | None = None) -> Plan:
+    def optimize(self, progress: ProgressListener, wait: float | None = None, *, newer: bool = False) -> Plan:
         """Merge small segments, and make one index of several and of what is newer; the plan.
+
+        newer: only of what is newer, and of indexes that are no larger
 
         The lock is held only before and after the work: others add meanwhile.
         """
         row, generation = self._record.row(), self._record.live()
         self._merge_for_index(row, generation, wait)
-        return self._replaced_index(row, generation, wait, progress)
+        return self._replaced_index(row, generation, wait, progress, newer=newer)
 
     def _merge_for_index(self, row: CollectionRow, generation: GenerationRow, wait: float | None) -> None:
         """Merge small segments while others write; what is merged takes its place under the lock."""
@@ -276,10 +278,18 @@ class CollectionWriting:
         progress: ProgressListener,
         contract: RecallContract | None = None,
         queries: NDArray[np.float32] | None = None,
+        *,
+        newer: bool = False,
     ) -> Plan:
         """Build an index while others write, and let it take its place under the lock; the plan."""
         prepared = prepare_index(
-            self._record.store, row, generation, contract=contract, queries=queries, listener=progress
+            self._record.store,
+            row,
+            generation,
+            contract=contract,
+            queries=queries,
+            newer=newer,
+            listener=progress,
         )
         if prepared is None:
             return Plan.from_json(generation.plan)

@@ -24,6 +24,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
@@ -79,6 +80,36 @@ class _State:
         """One index covers everything."""
         newest = max((row.last_passage for row in self.vectors), default=0)
         return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
+
+    @property
+    def through(self) -> int:
+        """The last passage that an index covers."""
+        return max((row.last_passage for row in self.indexes), default=0)
+
+    def after(self, passage: int) -> list[SegmentRow]:
+        """The files that have vectors of later passages."""
+        return [row for row in self.vectors if row.last_passage > passage]
+
+    def enough(self, least: int) -> float:
+        """Of more passages than this that no index covers, they get one of their own."""
+        return max(least, TAIL_SHARE * sum(row.count for row in self.indexes))
+
+    @property
+    def newer(self) -> int:
+        """Vectors that no index covers, those of removed passages included."""
+        return sum(row.count for row in self.after(self.through))
+
+    @property
+    def outweighing(self) -> tuple[SegmentRow, ...]:
+        """The indexes that are each larger than all that came after them, by their passages.
+
+        When what came after is put together again and again, each passage is indexed but a few times.
+        """
+        newer, count = self.newer, len(self.indexes)
+        while count and self.indexes[count - 1].count <= newer:
+            count -= 1
+            newer += self.indexes[count].count
+        return tuple(self.indexes[:count])
 
     @property
     def whole(self) -> bool:
@@ -163,20 +194,21 @@ def left_for_later(
             + remedy(collection.name, generation)
         )
         return tuple(notes)
-    through = max((row.last_passage for row in state.indexes), default=0)
+    through = state.through
     gone = (removed_passages.c.collection_id == collection.id) & (removed_passages.c.passage > through)
     with store.database.reading() as connection:
         counted = sa.select(sa.func.count()).select_from(removed_passages).where(gone)
         removed = connection.execute(counted).scalar_one()
-    newer = sum(row.count for row in state.vectors if row.last_passage > through)
-    covered = sum(row.count for row in state.indexes)
-    enough = max(tail, TAIL_SHARE * covered) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
+    newer = state.newer
+    covered = bool(state.indexes)
+    enough = state.enough(tail) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
     if newer - removed > enough:
         one_by_one = "are newer than the index" if covered else "have no index"
         install = "" if faiss_is_installed() else "pip install 'nearsay[cpu]', then "
         notes.append(
             f"{newer - removed:,} passages {one_by_one}: each search compares with every one of them. From "
             f"{enough:,.0f} on it is quicker to index them: {install}nearsay index optimize {collection.name}"
+            + (" --newer" if covered else "")
             + (" --cluster ADDRESS" if store.cluster is not None else "")
         )
     return tuple(notes)
@@ -207,8 +239,9 @@ class Prepared:
 
     plan: Plan
     parts: tuple[IndexPart, ...]  # none: exact search was chosen
-    replaces: tuple[SegmentRow, ...]  # the indexes that there were
+    replaces: tuple[SegmentRow, ...]  # indexes that there were
     chosen: bool = False  # the plan was measured anew
+    beside: tuple[SegmentRow, ...] = ()  # the other indexes that there were, of earlier passages
 
 
 def prepare_index(
@@ -218,12 +251,15 @@ def prepare_index(
     *,
     contract: RecallContract | None = None,
     queries: NDArray[np.float32] | None = None,
+    newer: bool = False,
     exact_up_to: int = EXACT_UP_TO,
     listener: ProgressListener = unheard,
 ) -> Prepared | None:
     """Build one index of everything without holding the writer lock; None where none is due.
 
     contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = stored vectors
+    newer:    beside the indexes that are larger than what came after them, build one of the rest, once there
+              is enough of it
 
     Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
     with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
@@ -233,7 +269,9 @@ def prepare_index(
     """
     for _ in range(_TRIES):
         with contextlib.suppress(StaleSnapshotError):
-            return _prepare(store, collection, generation, contract, queries, exact_up_to, listener)
+            return _prepare(
+                store, collection, generation, contract, queries, exact_up_to, listener, newer=newer
+            )
     raise BusyError(
         f"the files of collection '{collection.name}' are being replaced again and again. "
         "Run the command again in a moment"
@@ -248,6 +286,8 @@ def _prepare(
     queries: NDArray[np.float32] | None,
     exact_up_to: int,
     listener: ProgressListener,
+    *,
+    newer: bool,
 ) -> Prepared | None:
     state = _state(store, collection, generation)
     plan, total = state.plan, _living(store, collection).size
@@ -256,6 +296,10 @@ def _prepare(
     if contract is None:
         if not state.whole or (not wanted and total <= exact_up_to):
             return None
+        if newer and state.indexed and state.newer <= state.enough(TAIL):
+            return None
+        if newer and state.indexed and (beside := state.outweighing):
+            return _prepared_beside(store, collection, generation, state, beside)
         doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
         choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
         if not choose and (not wanted or state.one_of_all):
@@ -297,6 +341,19 @@ def _prepare(
     return replace(prepared, chosen=choose)
 
 
+def _prepared_beside(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    state: _State,
+    beside: tuple[SegmentRow, ...],
+) -> Prepared:
+    """One index of all that is newer than some of the indexes."""
+    index, span = _further(store, collection, generation, state, beside[-1].last_passage)
+    part = IndexPart(written_index(store.building, generation.encoder, index), len(index), span)
+    return Prepared(state.plan, (part,), tuple(state.indexes[len(beside) :]), beside=beside)
+
+
 def keep_prepared(
     store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared
 ) -> Plan:
@@ -306,7 +363,7 @@ def keep_prepared(
     a cluster, workers on other machines wrote it. Nothing is committed then.
     """
     state = _state(store, collection, generation)
-    if [row.id for row in state.indexes] != [row.id for row in prepared.replaces]:
+    if [row.id for row in state.indexes] != [row.id for row in (*prepared.beside, *prepared.replaces)]:
         raise BusyError(
             f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
         )
@@ -335,18 +392,26 @@ def _index_tail(
     store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, least: int
 ) -> None:
     """Index the passages that are newer than the indexes where they have become many."""
-    through = max(row.last_passage for row in state.indexes)
-    enough = max(least, TAIL_SHARE * sum(row.count for row in state.indexes))
-    newer = [row for row in state.vectors if row.last_passage > through]
-    if sum(row.count for row in newer) <= enough or not faiss_is_installed() or not state.whole:
+    enough = state.enough(least)
+    if state.newer <= enough or not faiss_is_installed() or not state.whole:
         return
-    vectors, alive, last = _opened(store, collection, generation, replace(state, vectors=newer), through)
+    if _living(store, collection, state.through).size <= enough:
+        return
+    index, span = _further(store, collection, generation, state, state.through)
+    path = written_index(store.segments(collection.id), generation.encoder, index)
+    with store.database.writing() as connection:
+        generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
+        collections.changed(connection, collection.id)
+
+
+def _further(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int
+) -> tuple[CandidateIndex, tuple[int, int]]:
+    """An index of the passages after a number by the plan that stands, and what it covers."""
+    some = replace(state, vectors=state.after(after))
+    vectors, alive, last = _opened(store, collection, generation, some, after)
     ids = vectors.ids[alive[vectors.ids]]
-    if ids.size <= enough:
-        return
-    plan = state.plan
-    first = state.indexes[0]
-    index = None
+    plan, first, index = state.plan, state.indexes[0], None
     if store.cluster is not None:  # the centres that its groups have in common
         path = store.segment(collection.id, first.sha256)
         index = emptied(path, first, generation.encoder, plan)
@@ -355,12 +420,7 @@ def _index_tail(
     else:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
         index = build(plan.kind, vectors, ids, last, shape)
-    path = written_index(store.segments(collection.id), generation.encoder, index)
-    with store.database.writing() as connection:
-        generations.add_segment(
-            connection, generation, SegmentKind.INDEX, path, len(index), (through + 1, last)
-        )
-        collections.changed(connection, collection.id)
+    return index, (after + 1, last)
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
@@ -491,11 +551,15 @@ def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
     now = every[generation.number]
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    indexes.sort(key=lambda row: row.last_passage)
     return _State(
         plan=Plan.from_json(now.plan),
         # Above the watermark, passages are still to come between those that have a vector.
         vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
-        indexes=[row for row in rows if row.kind is SegmentKind.INDEX],
+        indexes=sorted(
+            (row for row in rows if row.kind is SegmentKind.INDEX), key=lambda row: row.last_passage
+        ),
     )
 
 

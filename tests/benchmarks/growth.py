@@ -7,8 +7,9 @@ Passages arrive in batches with vectors that they bring, grown from real ones (`
 
   now    every addition indexes what is due (`index="now"`), one batch right after the other
   later  additions leave it, as by default, and begin at least `pace` seconds after each other (1,000 in a
-         quarter of a second are more than two cores encode). Another thread chooses an index at 50,000
-         passages and calls `optimize` whenever a fifth more has come, as a page or a nightly job would
+         quarter of a second are more than two cores encode). Whenever an addition says that an index would
+         pay off, another process makes it, as `nearsay index tune` does the first time and `nearsay index
+         optimize --newer` from then on
 
 After every batch one search by vector, the snapshot being opened anew; every 50 batches the recall@10 of 100
 queries that are in no collection, against exact search, and 200 searches one by one for their median and 99th
@@ -18,12 +19,14 @@ apart from an addition is chosen with 300 other queries of the same kind.
 
 import argparse
 import json
+import multiprocessing
+import os
 import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +34,6 @@ from machine import commit, machine
 from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
 from stand_in_encoder import NumberedEncoder
 
-from nearsay.data.errors import NearsayError
 from nearsay.indexer import Collection, Library
 
 SEED = 3
@@ -59,6 +61,17 @@ def timed(collection: Collection, queries: np.ndarray, count: int) -> list[float
     return seconds
 
 
+def make_index(folder: Path, given: np.ndarray | None) -> float:
+    """Choose an index with the given queries, or put one beside those there are; the seconds it took."""
+    began = time.perf_counter()
+    with Library.open(folder) as library:
+        if given is None:
+            library.collection("made").optimize(newer=True, wait=600)
+        else:
+            library.collection("made").tune(queries=given, wait=600)
+    return time.perf_counter() - began
+
+
 def grow(
     folder: Path,
     vectors: np.ndarray,
@@ -69,62 +82,43 @@ def grow(
     pace: float = 0.0,
 ) -> dict[str, object]:
     library = Library.open(folder)
-    encoder = NumberedEncoder(np.concatenate([vectors, given]))
-    asked = [str(number) for number in range(len(vectors), len(vectors) + len(given))]
-    collection = library.collection("made", encoder=encoder, chunking="none")
+    collection = library.collection("made", encoder=NumberedEncoder(vectors), chunking="none")
     adds: list[float] = []
     first: list[float] = []  # the search right after an addition
     looks: list[dict[str, float]] = []
-    optimized: list[float] = []
-    failed: list[str] = []
-    wanted, done = threading.Event(), threading.Event()
-
-    def optimize() -> None:
-        while wanted.wait() and not done.is_set():
-            wanted.clear()
-            began = time.perf_counter()
-            try:
-                if optimized:
-                    collection.optimize(wait=600)
-                else:
-                    collection.tune(queries=asked, wait=600)
-            except NearsayError as error:  # the figures say so
-                failed.append(str(error))
-            optimized.append(time.perf_counter() - began)
-
-    beside = threading.Thread(target=optimize, daemon=True)
-    beside.start()
-    covered, began = 0, time.perf_counter()
+    indexed: list[float] = []
+    began = time.perf_counter()
     started = began - pace
-    for begin in range(0, len(vectors), batch):
-        end = min(begin + batch, len(vectors))
-        time.sleep(max(0.0, started + pace - time.perf_counter()))
-        started = time.perf_counter()
-        collection.add_rows(rows(begin, end), index=index, wait=600)
-        adds.append(time.perf_counter() - started)
-        first += timed(collection, queries, 1)
-        if index == "later" and end > 50_000 and end > 1.2 * covered:
-            covered = end
-            wanted.set()
-            if end == len(vectors):  # nothing comes after: what was asked for belongs to it
-                while not optimized:
-                    time.sleep(0.01)
-        if (begin // batch) % 50 == 49 or end == len(vectors):
-            several = timed(collection, queries, 200)
-            looks.append(
-                {
-                    "passages": end,
-                    "recall_at_10": recall(collection, queries),
-                    "milliseconds_median": 1e3 * statistics.median(several),
-                    "milliseconds_p99": 1e3 * float(np.quantile(several, 0.99)),
-                    "indexes": sum(row.kind == "index" for row in collection.overview().segments),
-                }
-            )
-            sys.stderr.write(f"{index}: {json.dumps(looks[-1])}\n")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), os.nice, (5,)) as pool:  # as a job's is
+        beside: Future[float] | None = None
+        for begin in range(0, len(vectors), batch):
+            end = min(begin + batch, len(vectors))
+            time.sleep(max(0.0, started + pace - time.perf_counter()))
+            started = time.perf_counter()
+            report = collection.add_rows(rows(begin, end), index=index, wait=600)
+            adds.append(time.perf_counter() - started)
+            first += timed(collection, queries, 1)
+            if beside is not None and (beside.done() or end == len(vectors)):
+                indexed.append(beside.result())
+                beside = None
+            if beside is None and any("nearsay index optimize" in note for note in report.notes):
+                beside = pool.submit(make_index, folder, None if indexed else given)
+                if end == len(vectors):
+                    indexed.append(beside.result())
+                    beside = None
+            if (begin // batch) % 50 == 49 or end == len(vectors):
+                several = timed(collection, queries, 200)
+                looks.append(
+                    {
+                        "passages": end,
+                        "recall_at_10": recall(collection, queries),
+                        "milliseconds_median": 1e3 * statistics.median(several),
+                        "milliseconds_p99": 1e3 * float(np.quantile(several, 0.99)),
+                        "indexes": sum(row.kind == "index" for row in collection.overview().segments),
+                    }
+                )
+                sys.stderr.write(f"{index}: {json.dumps(looks[-1])}\n")
     seconds = time.perf_counter() - began
-    done.set()
-    wanted.set()
-    beside.join()
     library.close()
     return {
         "seconds": seconds,
@@ -132,8 +126,7 @@ def grow(
         "add_seconds_together": sum(adds),
         "adds_over_three_medians": sum(one > 3 * statistics.median(adds) for one in adds),
         "first_search_seconds": quantiles(first),
-        "optimize_seconds": optimized,
-        "optimize_failed": failed,
+        "index_seconds": indexed,
         "looks": looks,
         "least_recall_at_10": min(look["recall_at_10"] for look in looks),
         "most_p99_over_median": max(look["milliseconds_p99"] / look["milliseconds_median"] for look in looks),
