@@ -198,6 +198,7 @@ def test_optimizing_what_is_newer_leaves_larger_indexes_alone(
 ) -> None:
     """Of 2,700; then 600 get their own, 700 one with those 600, and 850, fewer than these, their own."""
     monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setitem(index_upkeep.left_for_later.__kwdefaults__, "tail", 100)
     (first,) = segments(growing, SegmentKind.INDEX)
     end, counts = COUNT, list[list[int]]()
     for more in (100, 500, 700, 850):
