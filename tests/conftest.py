@@ -1,17 +1,24 @@
 """What every test may use."""
 
 import atexit
+import contextlib
+import functools
 import importlib.util
 import os
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import settings
 
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import migrations
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import SCHEMA
 
 settings.register_profile("nearsay", deadline=None)  # how long an example takes decides nothing
 settings.load_profile("nearsay")
@@ -46,6 +53,44 @@ def cache_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:  # of its own: a test may undo the changes of its fixture
         patch.setattr("nearsay.data.known_hashes._cache_file", lambda: file)
         yield file
+
+
+@pytest.fixture(autouse=True, scope="session")
+def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each new SQLite catalogue gets the schema that the migrations made for a first one.
+
+    Thousands of tests begin with one, and the migrations take a twentieth of a second. Those that are about
+    them take `migrations.upgrade.__wrapped__`.
+    """
+    file = tmp_path_factory.mktemp("schema") / "catalogue.sqlite"
+    first = Database(f"sqlite:///{file}")
+    first.migrate(create=True)
+    first.close()
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        made = "SELECT sql FROM sqlite_master WHERE sql NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+        statements = [row[0] for row in connection.execute(made)]
+    migrated = migrations.upgrade
+
+    @functools.wraps(migrated)
+    def copied(engine: sa.Engine, *, create: bool) -> None:
+        new = create and engine.dialect.name == "sqlite"
+        if new:
+            with engine.connect() as connection, connection.begin():
+                new = sa.inspect(connection).get_table_names() == []
+        if not new:
+            migrated(engine, create=create)
+            return
+        with engine.connect() as connection:
+            writer = connection.execution_options(nearsay_writing=True)
+            with writer.begin():
+                if sa.inspect(writer).get_table_names() == []:  # another thread may have been first
+                    for statement in statements:
+                        writer.exec_driver_sql(statement)
+                    writer.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (SCHEMA,))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrations, "upgrade", copied)
+        yield
 
 
 @pytest.fixture

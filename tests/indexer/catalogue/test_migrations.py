@@ -27,6 +27,12 @@ from nearsay.indexer.vectors.errors import CatalogueError
 from nearsay.indexer.vectors.segment import write_vectors
 
 
+@pytest.fixture(autouse=True)
+def by_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each catalogue is made by running them all."""
+    monkeypatch.setattr(migrations, "upgrade", migrations.upgrade.__wrapped__)
+
+
 def test_the_migrations_make_exactly_the_tables(catalogue: Database) -> None:
     with catalogue.reading() as connection:
         context = MigrationContext.configure(
