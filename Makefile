@@ -8,7 +8,8 @@ CONSTRAINTS ?= constraints.txt
 # is asked as well, if it answers; `make TORCH_CPU_INDEX= …` never asks it.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types torture figures pictures bench clean
+.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types torture figures pictures bench \
+	reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
@@ -63,6 +64,13 @@ pictures: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
+
+# make reproduce DATA=FOLDER: what the papers report beside what nearsay reaches with the data of FOLDER, which
+# tests/benchmarks/reproduce.py describes. SIZE=base is for a GPU.
+SIZE ?= small
+reproduce: $(VENV)/.installed-dev
+	@test -n "$(DATA)" || { echo "Name a folder with the data, as tests/benchmarks/reproduce.py has it: make reproduce DATA=FOLDER"; exit 1; }
+	$(BIN)/python tests/benchmarks/reproduce.py --data "$(DATA)" --size $(SIZE)
 
 clean:
 	rm -rf $(VENV) .venv-newest demo-library build *.egg-info

@@ -277,5 +277,7 @@ def readme_tables() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    with pytest.MonkeyPatch.context() as patch:  # it imports the scripts beside it
+        patch.syspath_prepend(str(script.parent))
+        spec.loader.exec_module(tables)
     return tables

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reproduce_table import paper_tables
+
 __all__ = ["TABLES", "filled"]
 
 ROOT = Path(__file__).parent.parent.parent
@@ -668,6 +670,14 @@ def improving() -> list[str]:
     )
 
 
+def reproduced() -> list[str]:
+    """The papers' figures beside ours."""
+    lines: list[str] = []
+    for above, head, rows in paper_tables(results("reproduce")):
+        lines += [above, "", *table(head, *rows), ""]
+    return lines[:-1]
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "behind": behind,
@@ -686,6 +696,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "page": page,
     "peers": peers,
     "quality": quality,
+    "reproduced": reproduced,
     "search": search,
     "starts": starts,
     "ten_million": ten_million,
