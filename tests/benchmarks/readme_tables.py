@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from growth_table import growth_rows
 from reproduce_table import paper_tables
 
 __all__ = ["TABLES", "filled"]
@@ -244,6 +245,11 @@ def ten_million() -> list[str]:
         row("vectors and index on disk, GB", lambda run: f"{run['gb_on_disk']['segments']:.1f}"),
         row("catalogue on disk, GB", lambda run: f"{run['gb_on_disk']['catalogue']:.1f}"),
     )
+
+
+def growth() -> list[str]:
+    """A collection while it grows, a column a way of indexing."""
+    return table(*growth_rows(results("growth")))
 
 
 def filters() -> list[str]:
@@ -688,6 +694,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "endtoend": endtoend,
     "exploring": exploring,
     "filters": filters,
+    "growth": growth,
     "improving": improving,
     "indexing": indexing,
     "cluster_model": cluster_model,
