@@ -1,5 +1,6 @@
 """Encoders for the tests: tiny ones built on the spot, and the bundled one."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel, BertTokenizer, T5EncoderModel
 
+from nearsay.training.run import loop
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.processes import Processes
+from nearsay.training.run.run_environment import RunEnvironment
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.task import TrainingTask
 from nearsay.training.sentence.encoder import EncodedWindow, Encoder, Precision, TextKind
 
 VOCABULARY = (
@@ -168,3 +175,30 @@ class TableEncoder:
 @pytest.fixture
 def table_encoder() -> type[TableEncoder]:
     return TableEncoder
+
+
+@pytest.fixture
+def without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let PyTorch's meta device be computed on, which knows shapes alone.
+
+    Reading a number from it raises; where a GPU computes, the same reading waits until the GPU is done.
+    """
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # it has none
+    monkeypatch.setattr(loop, "hardware_peak", lambda *_: 1e9)
+
+
+@pytest.fixture
+def step_without_numbers(without_numbers: None, tmp_path: Path) -> Callable[[TrainingTask], None]:
+    """Go through the loop's first two steps of a task on the meta device; the task's model stays there."""
+
+    def go(task: TrainingTask) -> None:
+        task.model.to("meta").train()
+        settings = Optimisation(steps=9, precision=Precision.FLOAT32)
+        folder = RunFolder(tmp_path / "meta")
+        folder.begin({}, RunEnvironment.here("cpu", Precision.FLOAT32))
+        with contextlib.ExitStack() as stack:
+            running = loop._Loop(task, folder, settings, Processes(device="meta"), None, stack)
+            for step in range(2):
+                running._one_step(task.step_data(step, 0.0))
+
+    return go

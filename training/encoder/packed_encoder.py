@@ -176,7 +176,7 @@ class PackedEncoder:
             with torch.inference_mode():
                 states = self._bert(batch)
                 vectors = pool(states, batch, self._pooling, prompt_length)
-                pooled[torch.from_numpy(batch.at)] = vectors
+                pooled[batch.place] = vectors
 
         tokens = int(window.lengths.sum())
         batches = list(window.batches(self._token_budget(tokens), by_blocks=self._by_blocks))

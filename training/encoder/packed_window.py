@@ -123,6 +123,12 @@ class PackedBatch:
         return sum(group.texts for group in self.groups)
 
     @property
+    def place(self) -> slice | torch.Tensor:
+        """`at` as an index; a slice where it can be one, as a GPU waits while an index is copied to it."""
+        first, last = int(self.at[0]), int(self.at[-1]) + 1
+        return slice(first, last) if last - first == len(self.at) else torch.from_numpy(self.at)
+
+    @property
     def longest(self) -> int:
         """The tokens of the longest text."""
         return self.groups[0].tokens

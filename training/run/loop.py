@@ -20,6 +20,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
+from nearsay.training.run.device_masks import masks_without_waiting
 from nearsay.training.run.metrics_clients import logged_to
 from nearsay.training.run.metrics_log import MetricsLog, MetricWindow
 from nearsay.training.run.optimisation import Optimisation
@@ -208,6 +209,8 @@ class _Loop:
         self.dropout: CpuDropout | None = None
         if self.kind == "cpu" and not optimisation.compile:
             self.dropout = stack.enter_context(cpu_dropout(task.model))
+        if self.kind != "cpu":
+            stack.enter_context(masks_without_waiting())
         self.optimiser = torch.optim.AdamW(
             parameter_groups(task.model, optimisation.weight_decay),
             lr=optimisation.learning_rate,

@@ -11,10 +11,14 @@ from nearsay.training.encoder.memory import inference_tokens
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["distinct", "inference_batches", "token_batches"]
+__all__ = ["distinct", "inference_batches", "padded_widths", "token_batches"]
 
 _BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
 _BATCH_TEXTS = 512
+# A GPU's matrix units take widths in eights, and few different widths reuse its memory and its plans.
+# https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
+_MULTIPLE = {"cpu": 1}
+_GPU_MULTIPLE = 8
 
 
 def token_batches(
@@ -40,6 +44,21 @@ def token_batches(
         batches.append(order[start : start + count])
         start += count
     return batches
+
+
+def padded_widths(
+    lengths: Sequence[int] | NDArray[np.int64], device: str, *, longest: int
+) -> NDArray[np.int64]:
+    """Say to how many tokens texts are padded when each is the longest of its batch.
+
+    lengths: (texts,) tokens of each text
+    device:  its kind: "cpu", "cuda", "mps"
+    longest: tokens that the model has positions for; a longer text stays as it is
+    returns: (texts,) at least the lengths
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    multiple = _MULTIPLE.get(device, _GPU_MULTIPLE)
+    return np.maximum(np.minimum(-(-sizes // multiple) * multiple, longest), sizes)
 
 
 def inference_batches(

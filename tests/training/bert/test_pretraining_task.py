@@ -17,7 +17,7 @@ from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.run.processes import Processes
-from nearsay.training.run.task import StepData
+from nearsay.training.run.task import StepData, TrainingTask
 
 MakeTask = Callable[..., PretrainingTask]
 
@@ -116,3 +116,22 @@ def test_long_rows_come_in_the_last_part_of_the_run(make_task: MakeTask) -> None
 def test_a_state_of_another_run_is_refused(make_task: MakeTask) -> None:
     with pytest.raises(NearsayError, match="other lengths"):
         make_task().restore({"cursors": []})
+
+
+def test_a_step_reads_no_number_that_a_gpu_would_be_waited_for(
+    text: PreparedText, step_without_numbers: Callable[[TrainingTask], None]
+) -> None:
+    bert = BertForPreTraining(BertSize(1, 32, heads=2, positions=128).config(600))
+    task = PretrainingTask(
+        PretrainingNetwork(bert, next_sentence=True),
+        text,
+        SpecialTokens.from_tokenizer(text.tokenizer),
+        ExampleConfig(length=128, short_share=0.5),
+        Processes(),
+        batch=24,
+        seed=1,
+        tokens_at_once=1024,
+    )
+    parts = task.step_data(0, 0.0).micro_batches
+    assert {"attention_mask" in part for part in parts} == {False, True}
+    step_without_numbers(task)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,17 @@ def test_batches_hold_every_token_once_and_keep_to_the_budget(
             seen[batch.at[text]] = batch.token_ids[tokens].tolist()
             assert batch.places[tokens].tolist() == list(range(len(seen[batch.at[text]])))
     assert [seen[place] for place in np.argsort(window.order)] == texts
+
+
+@given(TEXTS, st.integers(1, 60), st.booleans())
+def test_a_batchs_place_is_where_it_is_among_the_sorted_texts(
+    texts: list[list[int]], budget: int, by_blocks: bool
+) -> None:
+    window = pack(texts)
+    numbers = torch.arange(len(texts))
+    for batch in window.batches(budget, by_blocks=by_blocks):
+        assert numbers[batch.place].tolist() == batch.at.tolist()
+        assert by_blocks or isinstance(batch.place, slice)
 
 
 @given(TEXTS)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.training.sentence.batching import distinct, token_batches
+from nearsay.training.sentence.batching import distinct, padded_widths, token_batches
 from nearsay.training.sentence.forward import padded
 
 LENGTHS = st.lists(st.integers(0, 300), max_size=200)
@@ -34,6 +34,12 @@ def test_lengths_only_fall_from_batch_to_batch(lengths: list[int]) -> None:
 def test_batches_of_a_small_window_are_these() -> None:
     batches = token_batches([3, 10, 4, 2, 5], token_budget=10, max_texts=2)
     assert [batch.tolist() for batch in batches] == [[1], [4, 2], [0, 3]]
+
+
+def test_a_gpu_takes_widths_in_eights_but_none_that_the_model_has_no_positions_for() -> None:
+    lengths = [3, 8, 41, 57, 60, 70]
+    assert padded_widths(lengths, "cuda", longest=60).tolist() == [8, 8, 48, 60, 60, 70]
+    assert padded_widths(lengths, "cpu", longest=60).tolist() == lengths
 
 
 def test_a_budget_below_one_is_refused() -> None:

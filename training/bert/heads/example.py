@@ -156,15 +156,21 @@ class HeadExample:
         return len(self.token_ids)
 
 
-def batch_tensors(examples: Sequence[HeadExample], *, pad_id: int) -> dict[str, torch.Tensor]:
-    """Bring examples to the width of the longest one, as transformers' BERT takes them.
+def batch_tensors(
+    examples: Sequence[HeadExample], *, pad_id: int, width: int | None = None
+) -> dict[str, torch.Tensor]:
+    """Bring examples to one width, as transformers' BERT takes them.
 
+    width:   at least that of the longest example; None: that one's
     returns: input_ids, attention_mask (1 = a real token) and token_type_ids, each (examples, width) int64;
              targets: (examples, targets of one), those of a tagger filled with NO_TARGET to the width
     """
-    numbers, mask = padded([example.token_ids for example in examples], pad_id=pad_id)
+    numbers, mask = padded([example.token_ids for example in examples], pad_id=pad_id, width=width)
     segments = mask * (np.arange(mask.shape[1]) >= [[example.second_from] for example in examples])
-    targets, _ = padded([example.targets for example in examples], pad_id=NO_TARGET)
+    a_token = len(examples[0].targets) == len(examples[0])  # a tagger's
+    targets, _ = padded(
+        [example.targets for example in examples], pad_id=NO_TARGET, width=width if a_token else None
+    )
     return {
         "input_ids": torch.from_numpy(numbers),
         "attention_mask": torch.from_numpy(mask),

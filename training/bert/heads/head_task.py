@@ -13,7 +13,7 @@ from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.batching import padded_widths, token_batches
 
 __all__ = [
     "HeadTask",
@@ -86,6 +86,8 @@ class HeadTask:
         self._pad_id = pad_id
         self._order = ExampleOrder([len(example) for example in examples], batch=batch, seed=seed)
         self.budget = TokenBudget.of(None, network, str(network.transformer.bert.device), precision)
+        self._device = network.transformer.bert.device.type
+        self._longest = int(network.transformer.config.max_position_embeddings)
         self._flops_per_token = _flops_per_token(network)
 
     @property
@@ -98,12 +100,13 @@ class HeadTask:
         del progress
         rows = [self._examples[row] for row in self._order.rows(step)]
         targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)
-        parts = token_batches(
-            [len(row) for row in rows], token_budget=self.budget.tokens, max_texts=len(rows)
-        )
+        widths = padded_widths([len(row) for row in rows], self._device, longest=self._longest)
+        parts = token_batches(widths, token_budget=self.budget.tokens, max_texts=len(rows))
         return StepData(
             [
-                batch_tensors([rows[place] for place in part], pad_id=self._pad_id)
+                batch_tensors(
+                    [rows[place] for place in part], pad_id=self._pad_id, width=int(widths[part[0]])
+                )
                 | {
                     "targets_in_step": torch.tensor(targets, dtype=torch.float32),
                     "tokens": torch.tensor(sum(len(rows[place]) for place in part)),

@@ -17,8 +17,14 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.sentence.batching import padded_widths
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss, losses_of_rows
-from nearsay.training.sentence.fine_tuning.sentence_task import flops_per_token, group_cost, length_groups
+from nearsay.training.sentence.fine_tuning.sentence_task import (
+    flops_per_token,
+    group_cost,
+    length_groups,
+    runs_without_mask,
+)
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.negatives.cross_encoder import PairTokens
 
@@ -77,7 +83,8 @@ class PairNetwork(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Give the pairs' logits, (pairs,) float32.
 
-        batch: input_ids_0, attention_mask_0, perhaps token_type_ids_0, input_ids_1 … (pairs, tokens) int64;
+        batch: input_ids_0, attention_mask_0 where a pair is padded, perhaps token_type_ids_0, input_ids_1 …
+               (pairs, tokens) int64;
                order (pairs,) int64: where in the groups' pairs, one after another, each pair is
         """
         parts: list[Tensor] = []
@@ -118,11 +125,14 @@ class PairTask:
         self._targets = [one.targets() for one in sets]
         self._seed, self._joined = seed, joined
         device = network.model.device
+        self._device = device.type
         self._group_cost = group_cost(device.type)
         self.budget = TokenBudget.of(tokens_at_once, network, str(device), precision)
         tokenizer = network.model.tokenizer
         self._pad_id = int(tokenizer.pad_token_id or 0)
         self._pad_left = tokenizer.padding_side == "left"
+        self._longest = int(network.model.max_seq_length or np.iinfo(np.int64).max // 2)
+        self._maskless = runs_without_mask(network.model[0])
         self._segments = "token_type_ids" in tokenizer.model_input_names
         self._flops_per_token = flops_per_token(network)
 
@@ -176,15 +186,22 @@ class PairTask:
     def _grouped(self, encodings: Sequence[Encoding]) -> Batch:
         """The pairs in groups of like length, and where each one stands among them."""
         lengths = np.array([len(one) for one in encodings], dtype=np.int64)
-        groups = length_groups(lengths, group_cost=self._group_cost, budget=self.budget.tokens)
+        widths = padded_widths(lengths, self._device, longest=self._longest)
+        groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
         for number, group in enumerate(groups):
             members = [encodings[at] for at in group]
-            ids, mask = padded([one.ids for one in members], pad_id=self._pad_id, left=self._pad_left)
+            width = int(widths[group[0]])
+            ids, mask = padded(
+                [one.ids for one in members], pad_id=self._pad_id, left=self._pad_left, width=width
+            )
             batch[f"input_ids_{number}"] = torch.from_numpy(ids)
-            batch[f"attention_mask_{number}"] = torch.from_numpy(mask)
+            if not (self._maskless and lengths[group].min() == width):
+                batch[f"attention_mask_{number}"] = torch.from_numpy(mask)
             if self._segments:
-                types, _ = padded([one.type_ids for one in members], pad_id=0, left=self._pad_left)
+                types, _ = padded(
+                    [one.type_ids for one in members], pad_id=0, left=self._pad_left, width=width
+                )
                 batch[f"token_type_ids_{number}"] = torch.from_numpy(types)
         order = np.empty(len(encodings), dtype=np.int64)
         order[np.concatenate(groups)] = np.arange(len(encodings))

@@ -48,8 +48,9 @@ class SentenceNetwork(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Give the loss of a step, a scalar in float32.
 
-        batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group; of a
-               table of tokens input_ids_0 (tokens,) and offsets_0 (texts,), where each text begins;
+        batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group, the
+               mask only where a text is padded; of a table of tokens input_ids_0 (tokens,) and offsets_0
+               (texts,), where each text begins;
                order (texts,) int64: where in the groups' texts, one after another, each column's texts are;
                source, columns: single numbers; recompute: present when the groups are to be computed twice;
                labels (rows, …) and guide (texts, guide dimension), if the objective wants them;
@@ -58,7 +59,7 @@ class SentenceNetwork(nn.Module):
         """
         parts: list[Tensor] = []
         while (ids := batch.get(f"input_ids_{len(parts)}")) is not None:
-            mask = batch[f"{self._beside}_{len(parts)}"]
+            mask = batch.get(f"{self._beside}_{len(parts)}")
             if "recompute" in batch:
                 parts.append(
                     checkpoint(self._embedded, ids, mask, use_reentrant=False, context_fn=self._replaying())
@@ -80,8 +81,9 @@ class SentenceNetwork(nn.Module):
     def _shared(self, gradient: Tensor) -> Tensor:
         return gradient / self._joined.count
 
-    def _embedded(self, ids: Tensor, mask: Tensor) -> Tensor:
-        vectors: Tensor = self.encoder({"input_ids": ids, self._beside: mask})["sentence_embedding"]
+    def _embedded(self, ids: Tensor, mask: Tensor | None) -> Tensor:
+        features = {"input_ids": ids} if mask is None else {"input_ids": ids, self._beside: mask}
+        vectors: Tensor = self.encoder(features)["sentence_embedding"]
         return vectors
 
     def _replaying(self) -> Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]:

@@ -14,6 +14,7 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.sentence.batching import padded_widths
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.forward import ModelInputs
@@ -23,6 +24,7 @@ __all__ = [
     "flops_per_token",
     "group_cost",
     "length_groups",
+    "runs_without_mask",
 ]
 
 
@@ -86,12 +88,6 @@ def _cuts(sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
     return np.unique(np.minimum(np.concatenate(cuts), len(sizes)))
 
 
-# A GPU's matrix units take widths in eights, and few different widths reuse its memory and its plans.
-# https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
-_MULTIPLE = {"cpu": 1}
-_GPU_MULTIPLE = 8
-
-
 class SentenceTask:
     """One batch of one set a step, whole: a ranking loss needs all its rows at once.
 
@@ -129,7 +125,8 @@ class SentenceTask:
         device = network.encoder.device.type
         self._group_cost = group_cost(device)
         self.budget = TokenBudget.of(tokens_at_once, network.encoder, str(network.encoder.device), precision)
-        self._multiple = _MULTIPLE.get(device, _GPU_MULTIPLE)
+        self._device = device
+        self._maskless = runs_without_mask(network.encoder[0])
         longest = network.encoder.max_seq_length or math.inf  # it has no more positions
         self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
         self._inputs = ModelInputs(network.encoder)
@@ -181,7 +178,7 @@ class SentenceTask:
             dealt = np.concatenate([by_length[other::count] for other in range(count)])
             own = by_length[rank::count]
             texts, lengths = [texts[at] for at in own], lengths[own]
-        widths = self._widths(lengths)
+        widths = padded_widths(lengths, self._device, longest=self._longest)
         if self._inputs.blank is None:
             groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
         else:
@@ -189,7 +186,10 @@ class SentenceTask:
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
         widest = 0
         for number, group in enumerate(groups):
-            inputs = self._inputs.of([texts[row] for row in group], width=int(widths[group[0]]))
+            width = int(widths[group[0]])
+            inputs = self._inputs.of([texts[row] for row in group], width=width)
+            if self._maskless and lengths[group].min() == width:
+                del inputs["attention_mask"]  # nothing is padded, and attention without a mask is quicker
             batch |= {f"{name}_{number}": tensor for name, tensor in inputs.items()}
             widest += inputs["input_ids"].numel()
         if widest > self.budget.tokens:
@@ -203,10 +203,14 @@ class SentenceTask:
             batch["places"], batch["texts"] = torch.from_numpy(places), torch.tensor(total)
         return batch
 
-    def _widths(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """To how many tokens texts are padded when each is the longest of its group."""
-        rounded = -(-lengths // self._multiple) * self._multiple
-        return np.maximum(np.minimum(rounded, self._longest), lengths)
+
+def runs_without_mask(transformer: nn.Module) -> bool:
+    """Whether texts that are not padded go through sentence-transformers' module sooner without a mask.
+
+    So they do where PyTorch's own functions compute attention, whose quickest kernel takes none. A DeBERTa
+    has attention of its own, and reads the texts when no mask comes with them.
+    """
+    return bool(getattr(getattr(transformer, "auto_model", None), "_supports_sdpa", False))
 
 
 def flops_per_token(encoder: nn.Module) -> float:

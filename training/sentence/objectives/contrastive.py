@@ -1,14 +1,12 @@
 """Pairs that mean the same are near, others are a margin apart."""
 
-from sentence_transformers.sentence_transformer.losses import (
-    ContrastiveLoss,
-    OnlineContrastiveLoss,
-    SiameseDistanceMetric,
-)
+import torch
+from sentence_transformers.sentence_transformer.losses import SiameseDistanceMetric
 from torch import Tensor
+from torch.nn import functional
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
+from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.table import Distance
 
 __all__ = ["ContrastiveObjective"]
@@ -25,6 +23,9 @@ class ContrastiveObjective(SentenceObjective):
     grow with the batch. Where all pairs of a batch are of one kind, those beyond its mean distance are the
     hard ones.
 
+    Written out here as sentence-transformers' losses read labels and distances, for which a step waits until
+    the GPU is done.
+
     Hadsell et al. 2006, http://yann.lecun.com/exdb/publis/pdf/hadsell-chopra-lecun-06.pdf
     """
 
@@ -37,14 +38,28 @@ class ContrastiveObjective(SentenceObjective):
             Distance.EUCLIDEAN: SiameseDistanceMetric.EUCLIDEAN,
             Distance.MANHATTAN: SiameseDistanceMetric.MANHATTAN,
         }
-        made = OnlineContrastiveLoss if config.online else ContrastiveLoss
-        self._loss = made(
-            given_vectors(),
-            distance_metric=metrics[config.distance or Distance.COSINE],
-            margin=0.5 if config.margin is None else config.margin,
-        )
+        self._distance = metrics[config.distance or Distance.COSINE]
+        self._margin = 0.5 if config.margin is None else config.margin
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide
-        value = loss_of_vectors(self._loss, embeddings, labels)
-        return value / len(embeddings[0]) if self.config.online else value
+        if labels is None or labels.shape != (len(embeddings[0]),):
+            raise ValueError(f"{len(embeddings[0])} pairs need a label each")
+        distances: Tensor = self._distance(*embeddings)
+        same = labels.float()
+        too_far, too_near = distances.square(), functional.relu(self._margin - distances).square()
+        if not self.config.online:
+            return (same * too_far + (1 - same) * too_near).mean() / 2
+        alike, other = labels == 1, labels == 0
+        nearest = torch.where(
+            other.any(), distances.masked_fill(~other, torch.inf).min(), _mean(distances, alike)
+        )
+        farthest = torch.where(
+            alike.any(), distances.masked_fill(~alike, -torch.inf).max(), _mean(distances, other)
+        )
+        hard = (alike & (distances > nearest)) * too_far + (other & (distances < farthest)) * too_near
+        return hard.sum() / len(distances)
+
+
+def _mean(values: Tensor, counted: Tensor) -> Tensor:
+    return (values * counted).sum() / counted.sum()

@@ -1,6 +1,7 @@
 """Losses and batches of heads."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.task import TrainingTask
+from nearsay.training.sentence import batching
 
 LABELS = LabelSet(("a", "b", "c"))
 
@@ -172,3 +175,29 @@ def test_a_linear_start_that_is_worse_than_guessing_in_training_is_not_taken(
         assert torch.equal(network.head.weight, before)
     assert start_linear(network, examples, **options) is True
     assert not torch.equal(network.head.weight, before)
+
+
+@pytest.mark.parametrize("kind", list(HeadKind))
+def test_a_step_reads_no_number_that_a_gpu_would_be_waited_for(
+    learner_folder: Path, kind: HeadKind, step_without_numbers: Callable[[TrainingTask], None]
+) -> None:
+    targets = {HeadKind.CLASSIFIER: (1,), HeadKind.READER: (1, 2)}
+    rows = [row(*targets.get(kind, range(n)), tokens=n) for n in (3, 7)]
+    step_without_numbers(task(learner_folder, kind, rows))
+
+
+@pytest.mark.parametrize("kind", list(HeadKind))
+def test_a_gpus_rows_are_eights_of_tokens_wide_and_have_the_same_loss(
+    learner_folder: Path, kind: HeadKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = {HeadKind.CLASSIFIER: (1,), HeadKind.READER: (1, 2)}
+    rows = [row(*targets.get(kind, (0, 1, 2) * n), tokens=3 * n) for n in (1, 3)]
+    made = task(learner_folder, kind, rows)
+    made.model.eval()
+    found = []
+    for multiple in (1, 8):
+        monkeypatch.setitem(batching._MULTIPLE, "cpu", multiple)
+        (batch,) = made.step_data(0, 0.0).micro_batches
+        assert batch["input_ids"].shape[1] == {1: 9, 8: 16}[multiple]
+        found.append(made.losses(made.model, batch).loss.item())
+    assert found[1] == pytest.approx(found[0], abs=1e-5)

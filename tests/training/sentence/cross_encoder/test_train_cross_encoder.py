@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,9 @@ from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.processes import Processes
+from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import Watch
+from nearsay.training.sentence import batching
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
@@ -110,6 +112,28 @@ def pair_task(
     tokens = PairTokens(model, "model")
     joined = joined or Processes()
     return PairTask(PairNetwork(model), [rows], mix, tokens, seed=0, tokens_at_once=budget, joined=joined)
+
+
+def test_a_gpus_pairs_are_eights_of_tokens_wide_and_no_number_of_a_step_is_read_from_it(
+    triplets: SentenceExamples,
+    bert: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step_without_numbers: Callable[[TrainingTask], None],
+) -> None:
+    torch.manual_seed(0)
+    model = CrossEncoder(str(bert), device="cpu", num_labels=1)
+    model.max_seq_length = 48
+    rows = PairRows(triplets, CrossLoss.RANKING, 4)
+    found = []
+    for multiple in (1, 8):
+        monkeypatch.setitem(batching._MULTIPLE, "cpu", multiple)
+        task = pair_task(model.eval(), rows, budget=16_384)
+        (batch,) = task.step_data(0, 0.0).micro_batches
+        widths = {tensor.shape[1] for name, tensor in batch.items() if name.startswith("input_ids")}
+        assert all(width % multiple == 0 for width in widths)
+        found.append(task.losses(task.model, batch).loss.item())
+    assert found[1] == pytest.approx(found[0], abs=1e-5)
+    step_without_numbers(task)
 
 
 def test_processes_share_a_step_s_rows_and_their_losses_add_up(

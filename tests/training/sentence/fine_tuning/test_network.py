@@ -1,9 +1,8 @@
 """A step's texts, embedded in groups, and its loss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -16,7 +15,8 @@ from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExample
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.cpu_dropout import cpu_dropout
-from nearsay.training.sentence.fine_tuning import sentence_task
+from nearsay.training.run.task import TrainingTask
+from nearsay.training.sentence import batching
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure
@@ -39,12 +39,16 @@ PROMPTS = {TextKind.QUERY: "", TextKind.PASSAGE: ""}
 
 
 def task_of(
-    folder: Path, *, tokens_at_once: int | None = None, texts: Sequence[tuple[str, str]] = PAIRS
+    folder: Path,
+    *,
+    tokens_at_once: int | None = None,
+    texts: Sequence[tuple[str, str]] = PAIRS,
+    dimension: int = 32,
 ) -> SentenceTask:
     encoder = build_encoder(EncoderFolder(folder), EncoderStructure(), device="cpu", seed=0)
     examples = SentenceExamples("pairs", ExampleKind.PAIRS, ("a", "b"), tuple(texts), None)
     config = ObjectiveConfig(ObjectiveKind.RANKING)
-    objective = make_objective(config, kind=ExampleKind.PAIRS, dimension=32)
+    objective = make_objective(config, kind=ExampleKind.PAIRS, dimension=dimension)
     tokens = TextTokens(TextTokenizer(encoder.tokenizer, 64))
     rows = StepTexts(examples, objective.config, tokens, PROMPTS, guide=None, pad_id=0, seed=0)
     mix = ExampleMix([examples], batch=len(texts), seed=0)
@@ -134,15 +138,58 @@ def test_a_gpus_groups_are_eights_of_tokens_wide_and_never_wider_than_the_encode
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = run(task_of(tiny_folder))
-    monkeypatch.setitem(sentence_task._MULTIPLE, "cpu", 8)
+    monkeypatch.setitem(batching._MULTIPLE, "cpu", 8)
     task = task_of(tiny_folder)
     (batch,) = task.step_data(0, 0.0).micro_batches
     widths = {tensor.shape[1] for name, tensor in batch.items() if name.startswith("input_ids")}
     assert widths
     assert all(width % 8 == 0 for width in widths)
     assert run(task) == pytest.approx(wanted, abs=1e-5)
-    task._longest = 60
-    assert task._widths(np.array([3, 8, 41, 57, 60])).tolist() == [8, 8, 48, 60, 60]
+    task._longest = 14  # as long as the longest text
+    (batch,) = task.step_data(0, 0.0).micro_batches
+    widths = {tensor.shape[1] for name, tensor in batch.items() if name.startswith("input_ids")}
+    assert max(widths) == 14
+
+
+def test_texts_of_one_length_go_without_a_mask_and_give_the_same_loss(tiny_folder: Path) -> None:
+    texts = (("the cat", "a dog"), ("sat x", "the mat"), ("the cat sat on", "y"))
+    task = task_of(tiny_folder, texts=texts)
+    task._group_cost = 4  # so that the longest text, alone, is a group
+    (batch,) = task.step_data(0, 0.0).micro_batches
+    masked = {name: tensor for name, tensor in batch.items() if name.startswith("attention_mask")}
+    groups = {name for name in batch if name.startswith("input_ids")}
+    assert (len(masked), len(groups)) == (1, 2)
+    assert all((mask == 0).any() for mask in masked.values())
+    wanted = run(task)
+    task._maskless = False
+    (batch,) = task.step_data(0, 0.0).micro_batches
+    assert len({name for name in batch if name.startswith("attention_mask")}) == len(groups)
+    assert run(task) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("tokens_at_once", [None, 24], ids=["whole", "in parts"])
+def test_a_step_reads_no_number_that_a_gpu_would_be_waited_for(
+    tiny_folder: Path, step_without_numbers: Callable[[TrainingTask], None], tokens_at_once: int | None
+) -> None:
+    task = task_of(tiny_folder, tokens_at_once=tokens_at_once)
+    (batch,) = task.step_data(0, 0.0).micro_batches
+    assert any(name.startswith("attention_mask") for name in batch)
+    step_without_numbers(task)
+
+
+@pytest.mark.parametrize("kind", ["modernbert", "qwen3", "deberta-v2"])
+def test_nor_does_a_step_of_another_kind_of_encoder(
+    kind: str,
+    make_folder_of: Callable[..., Path],
+    step_without_numbers: Callable[[TrainingTask], None],
+) -> None:
+    special = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    settings = {
+        "modernbert": {**special, "cls_token_id": 2, "sep_token_id": 3, "local_attention": 4},
+        "qwen3": {**special, "num_key_value_heads": 2, "head_dim": 8},
+        "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    }
+    step_without_numbers(task_of(make_folder_of(kind, **settings[kind]), dimension=16))
 
 
 def test_the_same_step_gives_the_same_data_whatever_came_before(tiny_folder: Path) -> None:

@@ -75,6 +75,21 @@ def test_it_agrees_with_sentence_transformers(
     assert ours > 0
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 1, 0, 1, 0], [1] * 6, [0] * 6], ids=["both", "same", "other"])
+def test_online_its_gradients_are_sentence_transformers_whatever_the_labels(
+    labels: list[int], vectors: Callable[..., list[Tensor]], oracle: Callable[..., Tensor]
+) -> None:
+    ours, theirs = vectors(), vectors()
+    made(margin=3.0, online=True)(ours, torch.tensor(labels)).backward()
+    peer = oracle(lambda encoder: OnlineContrastiveLoss(encoder, margin=3.0), theirs, torch.tensor(labels))
+    peer.backward()
+    for column, other in zip(ours, theirs, strict=True):
+        assert column.grad is not None
+        assert other.grad is not None
+        assert other.grad.abs().sum() > 0
+        torch.testing.assert_close(column.grad, other.grad / 6)
+
+
 @pytest.mark.parametrize("distance", Distance)
 def test_the_nearer_the_better_for_the_same_and_the_worse_for_others(distance: Distance) -> None:
     objective = made(distance, 2.0)

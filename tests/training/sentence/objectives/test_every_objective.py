@@ -153,6 +153,22 @@ def test_gradients_are_finite_where_distances_have_no_direction(
 
 
 @EVERY
+def test_no_number_is_read_which_a_gpu_would_be_waited_for(
+    name: str, vectors: Vectors, without_numbers: None
+) -> None:
+    case = CASES[name]
+    objective, guide = case.made(name).to("meta"), case.guided()
+    columns = vectors(columns=case.columns, dimension=case.dimension)
+    moved = [column.detach().to("meta").requires_grad_() for column in columns]
+    objective(
+        moved,
+        None if case.labels is None else case.labels.to("meta"),
+        None if guide is None else [column.to("meta") for column in guide],
+    ).backward()
+    assert all(column.grad is not None for column in moved)
+
+
+@EVERY
 def test_one_row_has_a_finite_loss(name: str, vectors: Vectors) -> None:
     case = CASES[name]
     columns = vectors(rows=1, columns=case.columns, dimension=case.dimension)
