@@ -1,5 +1,6 @@
 """Passages a second on a GPU: nearsay beside sentence-transformers, in the same run, in turn."""
 
+import functools
 import statistics
 import tempfile
 import time
@@ -14,8 +15,9 @@ from sentence_transformers import SentenceTransformer
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
 
-__all__ = ["encoding", "measured_peak"]
+__all__ = ["encoding", "peaks", "shares_of"]
 
+WINDOW = 4096  # texts, as `Encoder.encode` takes them
 DATASHEET_BF16 = {  # dense TFLOP/s, by what the device's name holds; NVIDIA's datasheets
     "H200": 989.4,
     "H100 PCIe": 756.0,
@@ -38,11 +40,29 @@ def measured_peak(device: str, side: int = 8192) -> float:
     return 2.0 * side**3 / statistics.median(seconds[3:]) / 1e12
 
 
+@functools.cache
+def peaks(device: str) -> dict[str, float | None]:
+    """What bf16 products can reach on a device, TFLOP/s: by its datasheet, and measured; None on a CPU."""
+    if not device.startswith("cuda"):
+        return {"datasheet_bf16_tflops": None, "measured_bf16_tflops": None}
+    name = torch.cuda.get_device_name()
+    sheet = next((peak for part, peak in DATASHEET_BF16.items() if part in name), None)
+    return {"datasheet_bf16_tflops": sheet, "measured_bf16_tflops": round(measured_peak(device), 1)}
+
+
+def shares_of(device: str, tflops: float) -> dict[str, float | None]:
+    """What is reached, and its shares of the peaks."""
+    sheet, measured = peaks(device).values()
+    return {
+        "tflops": round(tflops, 4),
+        "share_of_datasheet_bf16": round(tflops / sheet, 4) if sheet else None,
+        "share_of_measured_bf16": round(tflops / measured, 4) if measured else None,
+    }
+
+
 def encoding(device: str, rounds: int, passages: int, seed: int, *, dry: bool) -> dict[str, object]:
     """Both encoders; on the CPU only in a dry run, and then the figures are the CPU's."""
     name = torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"
-    sheet = next((peak for part, peak in DATASHEET_BF16.items() if part in name), None)
-    peak = measured_peak(device) if device.startswith("cuda") else None
     texts, tokens = made_passages(passages, seed)
     with tempfile.TemporaryDirectory() as home:
         base = random_bert(Path(home), seed, small=dry)
@@ -52,9 +72,7 @@ def encoding(device: str, rounds: int, passages: int, seed: int, *, dry: bool) -
         }
     for row in rows.values():
         done = row["tflop_a_passage"] * row["passages_a_second"]["nearsay"]["median"]
-        row["tflops"] = round(done, 2)
-        row["share_of_datasheet_bf16"] = round(done / sheet, 4) if sheet else None
-        row["share_of_measured_bf16"] = round(done / peak, 4) if peak else None
+        row.update(shares_of(device, done))
     return {
         "device": name,
         "texts": HOW_MADE,
@@ -63,11 +81,18 @@ def encoding(device: str, rounds: int, passages: int, seed: int, *, dry: bool) -
             "least": int(tokens.min()),
             "most": int(tokens.max()),
         },
-        "datasheet_bf16_tflops": sheet,
-        "measured_bf16_tflops": round(peak, 1) if peak else None,
+        **peaks(device),
         "flops": " ".join((flops_a_passage.__doc__ or "").split()),
         "encoders": rows,
     }
+
+
+def _tokenized_a_second(encoder: Encoder, texts: list[str]) -> float:
+    """Passages a second without the model: what the GPU may have to wait for."""
+    begin = time.perf_counter()
+    for start in range(0, len(texts), WINDOW):
+        encoder._tokens.window(texts[start : start + WINDOW])
+    return len(texts) / (time.perf_counter() - begin)
 
 
 def _compared(
@@ -105,6 +130,7 @@ def _compared(
         "passages": len(texts),
         "parameters": sum(weight.numel() for weight in plain.parameters()),
         "precision": str(ours.precision),
+        "tokenized_a_second": round(_tokenized_a_second(ours, texts), 1),
         "tflop_a_passage": flops / 1e12,
         "passages_a_second": {
             name: {

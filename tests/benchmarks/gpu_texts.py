@@ -7,12 +7,16 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.models import Normalize, Pooling, Transformer
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from nearsay.data import samples
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.sentence.bundled import bundled_folder
 
-__all__ = ["HOW_MADE", "flops_a_passage", "made_passages", "random_bert"]
+__all__ = ["HOW_MADE", "flops_a_passage", "made_pairs", "made_passages", "made_text", "random_bert"]
 
 HOW_MADE = (
     "words of the sample corpus drawn at random, to a normal length of mean 70 and deviation 20 tokens, cut "
@@ -35,6 +39,24 @@ def made_passages(count: int, seed: int) -> tuple[list[str], np.ndarray]:
         texts.append(" ".join(words[place] for place in drawn[: max(1, cut)]))
     counts = [len(ids) for ids in tokenizer(texts)["input_ids"]]
     return texts, np.array(counts)
+
+
+def made_pairs(count: int, seed: int) -> tuple[tuple[str, str], ...]:
+    """So many pairs of some words of a passage, every third one, and the passage."""
+    passages, _ = made_passages(count, seed)
+    return tuple((" ".join(passage.split()[::3]), passage) for passage in passages)
+
+
+def made_text(folder: Path, passages: int, seed: int) -> tuple[PreparedText, SpecialTokens]:
+    """A text to pretrain on, of documents of eight passages each, in the bundled encoder's vocabulary."""
+    texts, _ = made_passages(passages, seed)
+    file = folder / "documents.jsonl"
+    documents = (
+        " ".join(f"{text.strip('.')}." for text in texts[at : at + 8]) for at in range(0, passages, 8)
+    )
+    file.write_text("".join(json.dumps({"text": document}) + "\n" for document in documents), "utf-8")
+    tokenizer = Tokenizer.from_file(str(bundled_folder() / "tokenizer.json"))
+    return prepare_text([file], tokenizer, folder / "text"), SpecialTokens.from_tokenizer(tokenizer)
 
 
 def random_bert(folder: Path, seed: int, *, small: bool) -> Path:

@@ -17,18 +17,16 @@ import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate.state import AcceleratorState
 from machine import commit, machine
 from tokenizers import Tokenizer
-from transformers import BertForPreTraining, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from training_steps import TrainerSteps, TrainingSteps, loop_steps, trainer_settings
+from transformers import BertForPreTraining, Trainer, TrainingArguments
 
 from nearsay.data.pretraining.batches import PretrainingBatch, PretrainingBatches
 from nearsay.data.pretraining.example_config import ExampleConfig
@@ -39,18 +37,13 @@ from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.run.loop import hardware_peak, train
-from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.loop import hardware_peak
 from nearsay.training.run.processes import Processes
-from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import TrainingProgress
 from nearsay.training.sentence.bundled import bundled_folder
 
 NOVELS = 4
 RATE = 1e-4
-EPSILON = 1e-6
 SEED = 3
-Timed = tuple[list[float], list[float]]  # seconds of each step, loss of each step
 
 
 def prepared(data: Path, folder: Path) -> tuple[PreparedText, SpecialTokens]:
@@ -82,28 +75,6 @@ def padded_rows(batch: PretrainingBatch, length: int, pad: int) -> Iterator[dict
         }
 
 
-class StepTimes(TrainerCallback):
-    """When each step of a Trainer began and ended."""
-
-    def __init__(self, settle: Callable[[], None]) -> None:
-        self.seconds: list[float] = []
-        self.losses: list[float] = []
-        self._begun = 0.0
-        self._settle = settle
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        self._settle()
-        self._begun = time.perf_counter()
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self._settle()
-        self.seconds.append(time.perf_counter() - self._begun)
-
-    def on_log(self, args, state, control, logs=None, **kwargs):
-        if "loss" in (logs or {}):
-            self.losses.append(float(logs["loss"]))
-
-
 def trainer_steps(
     model: BertForPreTraining,
     rows: list[dict[str, object]],
@@ -112,37 +83,18 @@ def trainer_steps(
     device: str,
     *,
     bf16: bool,
-) -> Timed:
+    every: int = 1,
+) -> TrainingSteps:
     """transformers' Trainer, its own defaults but for what both have to share."""
-    AcceleratorState._reset_state(reset_partial_state=True)  # else the first precision stays
-    times = StepTimes(torch.cuda.synchronize if device == "cuda" else lambda: None)
     with tempfile.TemporaryDirectory() as folder:
+        told = trainer_settings(folder, steps, batch, device, every=every, rate=RATE, bf16=bf16, seed=SEED)
         trainer = Trainer(
             model=model,
-            args=TrainingArguments(
-                output_dir=folder,
-                per_device_train_batch_size=batch,
-                max_steps=steps,
-                learning_rate=RATE,
-                weight_decay=0.01,
-                warmup_steps=0,
-                adam_epsilon=EPSILON,
-                bf16=bf16,
-                use_cpu=device == "cpu",
-                save_strategy="no",
-                report_to="none",
-                logging_steps=1,
-                disable_tqdm=True,
-                seed=SEED,
-            ),
+            args=TrainingArguments(**told),
             train_dataset=rows,  # type: ignore[arg-type]  # a list is one
-            callbacks=[times],
         )
-        trainer.remove_callback(PrinterCallback)
-        trainer.remove_callback(ProgressCallback)
         trainer._get_train_sampler = lambda *_: torch.utils.data.SequentialSampler(rows)
-        trainer.train()
-    return times.seconds, times.losses
+        return TrainerSteps(device, every).of(trainer)
 
 
 def our_steps(
@@ -154,44 +106,24 @@ def our_steps(
     device: str,
     *,
     precision: Precision,
-) -> Timed:
+    length: int = 128,
+    every: int = 1,
+    compiled: bool = False,
+) -> TrainingSteps:
     """Our loop as `nearsay train pretrain` runs it."""
-    processes = Processes(device=device)
-    network = PretrainingNetwork(model.to(device), next_sentence=True)
     task = PretrainingTask(
-        network,
+        PretrainingNetwork(model.to(device), next_sentence=True),
         text,
         special,
-        ExampleConfig(),
-        processes,
+        ExampleConfig(length=length),
+        Processes(device=device),
         batch=batch,
         seed=SEED,
         precision=precision,
     )
-    seconds: list[float] = []
-    losses: list[float] = []
-    before = [0.0]
-
-    def listen(progress: TrainingProgress) -> None:
-        seconds.append(progress.seconds - before[0])
-        before[0] = progress.seconds
-        losses.append(progress.metrics["loss"])  # read from the device at each step, so the step is over
-
-    with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder(folder)
-        run.run.mkdir()
-        optimisation = Optimisation(
-            steps=steps,
-            learning_rate=RATE,
-            warmup_share=0.0,
-            epsilon=EPSILON,
-            precision=precision,
-            log_every=1,
-            seed=SEED,
-            checkpoint_minutes=0,
-        )
-        train(task, run, optimisation, processes, listener=listen)
-    return seconds, losses
+    return loop_steps(
+        task, steps, device, every=every, rate=RATE, precision=precision, seed=SEED, compiled=compiled
+    )
 
 
 def main() -> None:
@@ -254,7 +186,7 @@ def measured(
     tokens = [int(batch.lengths.sum()) for batch in batches]
     peer, ours = trainer_steps, our_steps
     device, batch = chosen.device, chosen.batch
-    ways: dict[str, Callable[[BertForPreTraining], Timed]] = {
+    ways: dict[str, Callable[[BertForPreTraining], TrainingSteps]] = {
         "nearsay": lambda m: ours(m, text, special, batch, chosen.steps, device, precision=Precision.AUTO),
         "Trainer": lambda m: peer(m, rows, batch, chosen.steps, device, bf16=False),
         "Trainer bf16": lambda m: peer(m, rows, batch, chosen.steps, device, bf16=True),
@@ -266,8 +198,9 @@ def measured(
     losses: dict[str, list[float]] = {}
     for _ in range(chosen.rounds):
         for name, way in ways.items():
-            seconds, losses[name] = way(copy.deepcopy(model))
-            rates[name] += [count / second for count, second in zip(tokens[1:], seconds[1:], strict=True)]
+            found = way(copy.deepcopy(model))
+            losses[name] = found.losses
+            rates[name] += [count / second for count, second in zip(tokens[1:], found.seconds, strict=True)]
             print(f"{size} {name}: {statistics.median(rates[name]):,.0f} tokens/s", file=sys.stderr)
     agree(losses)
     network = PretrainingNetwork(model, next_sentence=True)

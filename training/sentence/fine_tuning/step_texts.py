@@ -97,10 +97,14 @@ class TextTokens:
         self._tokens = np.concatenate(parts)
         self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum(lengths, dtype=np.int64)])
 
-    def ids(self, text: str, prompt: str = "") -> NDArray[np.int32]:
-        """Give a text's token numbers; KeyError for one that was not added."""
-        place = self._place[prompt, text]
-        return self._tokens[self._ends[place] : self._ends[place + 1]]
+    def places(self, texts: Iterable[str], prompt: str = "") -> NDArray[np.int64]:
+        """Say where texts are, (texts,), for `at`; KeyError for one that was not added."""
+        return np.array([self._place[prompt, text] for text in texts], dtype=np.int64)
+
+    def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int32]]:
+        """Give the token numbers of the texts at some places."""
+        starts, ends = self._ends[places].tolist(), self._ends[places + 1].tolist()
+        return [self._tokens[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def many(self, texts: Sequence[str], prompt: str = "") -> list[NDArray[np.int32]]:
         """Give several texts' token numbers, without keeping them if they are new."""
@@ -144,8 +148,10 @@ class StepTexts:
         self._guide = guide
         self._pad_id = pad_id
         self._seed = seed
+        self._places: list[NDArray[np.int64]] = []  # of each column's texts; to look them up takes longer
         for column, prompt in enumerate(self._prompts):
             tokens.add((row[column] for row in examples.texts), prompt)
+            self._places.append(tokens.places((row[column] for row in examples.texts), prompt))
         self._labels: NDArray[np.int64] | NDArray[np.float32] | None = None
         if objective.kind.loss.guide == "scores":
             self._labels = np.array(examples.scores, dtype=np.float32)
@@ -157,21 +163,21 @@ class StepTexts:
 
     def step(self, rows: Sequence[int], step: int) -> StepColumns:
         """Give rows of the set for the step of a number, on which words left out at random depend."""
-        texts = [self._examples.texts[row] for row in rows]
-        columns = [
-            [self._tokens.ids(row[column], prompt) for row in texts]
-            for column, prompt in enumerate(self._prompts)
-        ]
+        chosen = list(rows)
+        columns = [self._tokens.at(places[chosen]) for places in self._places]
         if "deletion" in self._objective.kind.loss.settings:
             random = np.random.default_rng((self._seed, step))
-            damaged = [deleted_words(row[0], self._objective.deletion or 0.0, rng=random) for row in texts]
+            texts = (self._examples.texts[row][0] for row in rows)
+            damaged = [deleted_words(text, self._objective.deletion or 0.0, rng=random) for text in texts]
             whole, _ = padded([ids.tolist() for ids in columns[0]], pad_id=self._pad_id)
             return StepColumns([self._tokens.many(damaged, self._prompts[0])], whole, None)
-        labels = None if self._labels is None else self._labels[list(rows)]
+        labels = None if self._labels is None else self._labels[chosen]
         guide = None
         if self._guide is not None:
             guided = guided_columns(self._examples, self._objective.kind)
-            asked = [(row[column], self._kinds[column]) for column in guided for row in texts]
+            asked = [
+                (self._examples.texts[row][column], self._kinds[column]) for column in guided for row in rows
+            ]
             guide = self._guide.of(asked)
         return StepColumns(columns * self._objective.kind.loss.passes, labels, guide)
 

@@ -1,5 +1,7 @@
 """Pairs that mean the same are near, others are a margin apart."""
 
+from collections.abc import Callable
+
 import torch
 from sentence_transformers.sentence_transformer.losses import SiameseDistanceMetric
 from torch import Tensor
@@ -33,7 +35,7 @@ class ContrastiveObjective(SentenceObjective):
 
     def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
-        metrics = {
+        metrics: dict[Distance, Callable[[Tensor, Tensor], Tensor]] = {
             Distance.COSINE: SiameseDistanceMetric.COSINE_DISTANCE,
             Distance.EUCLIDEAN: SiameseDistanceMetric.EUCLIDEAN,
             Distance.MANHATTAN: SiameseDistanceMetric.MANHATTAN,
@@ -45,7 +47,7 @@ class ContrastiveObjective(SentenceObjective):
         del guide
         if labels is None or labels.shape != (len(embeddings[0]),):
             raise ValueError(f"{len(embeddings[0])} pairs need a label each")
-        distances: Tensor = self._distance(*embeddings)
+        distances = self._distance(*embeddings)
         same = labels.float()
         too_far, too_near = distances.square(), functional.relu(self._margin - distances).square()
         if not self.config.online:

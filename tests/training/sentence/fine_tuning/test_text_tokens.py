@@ -23,15 +23,17 @@ def test_each_text_has_the_numbers_of_its_tokenizer_cut_at_the_limit(tokens: Tex
     assert tokens.count == 4  # a text with a prompt is another one
     assert tokens.truncated == 1
     (fresh,) = tokens.many(["the cat"])
-    assert tokens.ids("the cat").tolist() == fresh.tolist()
-    assert len(tokens.ids("the cat")) == 4
-    assert len(tokens.ids("the cat sat the mat", "query ")) == 5
-    assert tokens.ids("dog", "query ")[2] == tokens.ids("dog")[1]
+    dog, cat = tokens.at(tokens.places(["dog", "the cat"]))
+    assert cat.tolist() == fresh.tolist()
+    assert len(cat) == 4
+    cut, asked = tokens.at(tokens.places(["the cat sat the mat", "dog"], "query "))
+    assert len(cut) == 5
+    assert asked[2] == dog[1]
 
 
 def test_a_text_that_was_not_added_is_an_error(tokens: TextTokens) -> None:
     with pytest.raises(KeyError):
-        tokens.ids("never")
+        tokens.places(["never"])
 
 
 def test_a_guide_encodes_each_text_once_as_what_it_is(table_encoder: Callable[..., Any]) -> None:

@@ -1,0 +1,120 @@
+"""What awaits a GPU runs: the benchmark's parts at a small size, on the CPU."""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertForPreTraining
+
+from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.bert.sizes import BertSize
+
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a benchmark's module by its name."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def dry(benchmark: Callable[[str], ModuleType], part: str, tmp_path: Path) -> dict[str, Any]:
+    out = tmp_path / "found.json"
+    benchmark("gpu").main(["--dry", "--parts", part, "--out", str(out)])
+    found: dict[str, Any] = json.loads(out.read_text("utf-8"))
+    assert found["dry"]
+    result: dict[str, Any] = found[part]
+    assert "failed" not in result, result["failed"]
+    return result
+
+
+def assert_rates(row: dict[str, Any], name: str) -> None:
+    assert 0 < row[name]["slowest"] <= row[name]["median"] <= row[name]["fastest"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the peers
+def test_pretraining_gives_its_figures_and_learns_as_the_trainer_does(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    found = dry(benchmark, "pretraining", tmp_path)
+    assert set(found["lengths"]) == {"32", "64"}
+    compiled = found["lengths"]["32"]["nearsay, compiled"]
+    assert 0 < compiled["graphs"] < compiled["most_compilations_of_a_function"]
+    for row in found["lengths"].values():
+        ways = [way for way in ("nearsay", "nearsay, compiled", "Trainer") if way in row]
+        for way in ways:
+            assert_rates(row[way], "tokens_a_second")
+            assert row[way]["tflops"] > 0
+            assert len(row[way]["losses"]) == 2
+        for way in ways[:-1]:
+            assert row[way]["data_seconds_a_step"] > 0
+            assert row[way]["step_seconds"] > 0
+        assert row["ratio_to_trainer"] > 0
+        assert len(row["float32_without_dropout"]["nearsay"]) == 3
+        assert row["float32_without_dropout"]["largest_difference"] < 1e-4  # nats, of about 11
+
+
+@pytest.mark.filterwarnings("ignore")  # of the peers
+def test_sentence_training_gives_its_figures_and_learns_as_sentence_transformers_does(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    found = dry(benchmark, "sentences", tmp_path)
+    assert set(found["encoders"]) == {"bundled", "bert-base-sized, random"}
+    for row in found["encoders"].values():
+        for way in ("nearsay", "sentence-transformers"):
+            assert_rates(row[way], "rows_a_second")
+            assert len(row[way]["losses"]) == 2
+        assert row["nearsay"]["data_seconds_a_step"] > 0
+        assert row["nearsay"]["step_seconds"] > 0
+        assert row["tokenizing_seconds_a_step"] > 0
+        assert 0 < row["rows_a_second_with_tokenizing"] < row["nearsay"]["rows_a_second"]["fastest"]
+        assert row["ratio_with_tokenizing"] > 0
+        assert row["tflops"] > 0
+        assert len(row["float32_without_dropout"]["nearsay"]) == 3
+        assert row["float32_without_dropout"]["largest_difference"] < 1e-4  # nats
+    assert found["planner_with_many_rows"]["data_seconds_a_step"] > 0
+
+
+def test_attention_is_the_same_by_every_way(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> None:
+    ways = dry(benchmark, "attention", tmp_path)["ways"]
+    for name in ("masked, in groups of like length", "masked, all padded to the longest"):
+        assert ways[name]["milliseconds"] > 0
+        assert ways[name]["largest_difference"] < 1e-5
+    assert ways["end to end"]["skipped"] == "cpu has no kernel for texts of any lengths"
+
+
+def test_the_operations_of_a_token_are_those_that_the_loop_counts(
+    benchmark: Callable[[str], ModuleType],
+) -> None:
+    torch.manual_seed(0)
+    model = BertForPreTraining(BertSize(2, 32, heads=2).config(100))
+    # Of each layer 4 x 32 x 32 + 2 x 32 x 128 weights; of the head 32 x 32 + 32 x 100, for 3 of 20 tokens.
+    weights = 2 * (4 * 32 * 32 + 2 * 32 * 128) + 0.15 * (32 * 32 + 32 * 100)
+    counted = benchmark("gpu_pretraining").flops_a_token(model, 20, 0.15)
+    assert counted == pytest.approx(6 * weights + 12 * 2 * 32 * 20)
+    network = PretrainingNetwork(model, next_sentence=True)
+    assert counted == pytest.approx(network.flops(20, 20, 3) / 20)
+
+
+def test_without_a_gpu_or_a_peer_the_reason_is_said(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "found.json"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    benchmark("gpu").main(["--parts", "sentences", "pretraining", "--out", str(out)])
+    found = json.loads(out.read_text("utf-8"))
+    assert found["sentences"] == found["pretraining"] == {"skipped": "torch finds no GPU"}
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    benchmark("gpu").main(["--dry", "--parts", "sentences", "--out", str(out)])
+    assert json.loads(out.read_text("utf-8"))["sentences"] == {"skipped": "datasets is not installed"}
