@@ -43,6 +43,7 @@ def assert_rates(row: dict[str, Any], name: str) -> None:
     assert 0 < row[name]["slowest"] <= row[name]["median"] <= row[name]["fastest"]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of the peers
 def test_pretraining_gives_its_figures_and_learns_as_the_trainer_does(
     benchmark: Callable[[str], ModuleType], tmp_path: Path
@@ -65,6 +66,7 @@ def test_pretraining_gives_its_figures_and_learns_as_the_trainer_does(
         assert row["float32_without_dropout"]["largest_difference"] < 1e-4  # nats, of about 11
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of the peers
 def test_sentence_training_gives_its_figures_and_learns_as_sentence_transformers_does(
     benchmark: Callable[[str], ModuleType], tmp_path: Path
@@ -86,6 +88,7 @@ def test_sentence_training_gives_its_figures_and_learns_as_sentence_transformers
     assert found["planner_with_many_rows"]["data_seconds_a_step"] > 0
 
 
+@pytest.mark.long
 def test_attention_is_the_same_by_every_way(benchmark: Callable[[str], ModuleType], tmp_path: Path) -> None:
     ways = dry(benchmark, "attention", tmp_path)["ways"]
     for name in ("masked, in groups of like length", "masked, all padded to the longest"):

@@ -144,6 +144,7 @@ def test_a_step_reads_no_number_that_a_gpu_would_be_waited_for(
     step_without_numbers(task)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler, about itself
 def test_a_compiled_run_has_one_graph_for_steps_of_any_size(
     text: PreparedText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
