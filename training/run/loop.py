@@ -459,8 +459,7 @@ class _Loop:
         long = (self.settings.steps or 0) >= _COMPILED_STEPS or minutes >= _COMPILED_MINUTES
         wanted = self.settings.compile if self.settings.compile is not None else self.kind == "cuda" and long
         if wanted:
-            # Each step has other shapes: one graph for all of them, not one for each of the first.
-            self.task.encoder.compile(dynamic=True)
+            self.task.encoder.compile()
         if self.processes.count > 1:
             return DistributedDataParallel(model, find_unused_parameters=not self.task.uses_all)
         return model
