@@ -22,7 +22,10 @@ REPORTS: Final[Mapping[str, str]] = {
     "batch difference": "nearsay.training.evaluation.batch_equality:BatchDifference",
     "classification measured": "nearsay.training.evaluation.reports:ClassifierReport",
     "cluster": "nearsay.indexer.clusters.clustering:Cluster",
+    "clustering": "nearsay.indexer.clusters.clustering:ClusteringReport",
     "compacted": "nearsay.indexer.writing.compaction:CompactReport",
+    "compared encoder": "nearsay.training.evaluation.judged.reports:ComparedEncoder",
+    "compared set": "nearsay.training.evaluation.judged.reports:ComparedSet",
     "compression": "nearsay.training.evaluation.reports:CompressionRow",
     "diverse passage": "nearsay.indexer.exploring.diverse:DiversePassage",
     "duplicate group": "nearsay.indexer.duplicates.groups:DuplicateGroup",
@@ -45,6 +48,7 @@ REPORTS: Final[Mapping[str, str]] = {
     "through time": "nearsay.indexer.exploring.through_time:ThroughTime",
     "tokenizer fit": "nearsay.training.evaluation.reports:TokenizerFit",
     "trained": "nearsay.training.evaluation.judged.reports:Trained",
+    "tuned plan": "nearsay.indexer.plans.plan:TunedPlan",
     "unlike passage": "nearsay.indexer.exploring.remotest:RemotePassage",
     "words measured": "nearsay.training.bert.mlm_report:MlmReport",
 }

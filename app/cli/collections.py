@@ -16,7 +16,7 @@ from nearsay.app.cli.options import (
     removal_options,
     rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_plan, print_table
+from nearsay.app.cli.printing import print_json, print_reports, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
@@ -165,12 +165,12 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
 
 
 def _print_plan(collection: str, row: Any, picture: Path | None) -> None:  # noqa: ANN401 - GenerationRow
-    from nearsay.indexer.plans.plan import Plan
+    from nearsay.indexer.plans.plan import Plan, TunedPlan
 
     plan = Plan.from_json(row.plan)
     if plan.report:
-        click.echo(f"\ngeneration {row.number}: ", nl=False)
-        print_plan(plan)
+        click.echo(f"\ngeneration {row.number}:")
+        print_reports([TunedPlan(collection, plan)], as_json=False)
     if picture is not None:
         click.echo(f"drawn: {picture}")
     warning = plan.warning(collection)

@@ -23,7 +23,7 @@ from nearsay.app.cli.evaluate_judged import (
 )
 from nearsay.app.cli.evaluate_unjudged import tokenizer, unlabelled
 from nearsay.app.cli.options import ENCODER, CommandGroup, device_options, json_option
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_notes, print_reports
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions
@@ -150,20 +150,15 @@ def _compared(
 
 def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
     from nearsay.training.evaluation.judged.comparison_table import (
-        comparison_json,
-        comparison_legend,
+        compared_encoders,
+        compared_sets,
         comparison_markdown,
-        comparison_rows,
     )
 
-    if as_json:
-        for row in comparison_json(comparison):
-            print_json(row)
-    elif markdown:
+    if markdown:
         click.echo(comparison_markdown(comparison), nl=False)
     else:
-        print_table(*comparison_rows(comparison))
-        print_notes([comparison_legend(comparison)])
+        print_reports([*compared_sets(comparison), *compared_encoders(comparison)], as_json=as_json)
 
 
 @click.group(cls=CommandGroup)

@@ -145,17 +145,11 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
     wanted = [each for each in found.clusters if show is None or each.number == show]
     if show is not None and not wanted:
         raise BadInputError(f"'{found.collection}' has no cluster {show}. Leave --show out to see all")
-    if as_json:
-        for each in wanted:
-            print_json(each)
-        if show is None and not rows_alone():
-            print_json(found.to_json())
-        return
-    if show is not None:
+    if show is not None and not as_json:
         _print_one(wanted[0])
         return
-    print_reports(found.clusters, as_json=False)
-    print_notes(_said(found))
+    beside = [found.report()] if show is None and not rows_alone() else []
+    print_reports([*wanted, *beside], as_json=as_json)
 
 
 def _found(
@@ -201,43 +195,6 @@ def _print_one(each: "Cluster") -> None:
         text = textwrap.fill(beginning(visible(one.text), 400), 95)
         click.echo(f"\n     {click.style(visible(headline(one.title, one.id, one.text)), bold=True)}")
         click.echo(textwrap.indent(text, "     "))
-
-
-def _said(found: "Clustering") -> list[str]:
-    count = sum(each.level == 0 for each in found.clusters)
-    kept = f"; made {found.created_at}" if found.saved else "; not kept"
-    name = found.collection
-    notes = [f"{counted(count, 'cluster')} of {counted(found.passages, 'passage')} by {found.method}{kept}"]
-    if found.outliers:
-        notes.append(f"{counted(found.outliers, 'outlier')}, in no cluster (--assign-outliers)")
-    if found.newer:
-        notes.append(
-            f"{counted(found.newer, 'newer passage')} not yet in a cluster. Put into these: nearsay explore "
-            f"clusters {name} --assign; cluster anew: nearsay explore clusters {name} --replace"
-        )
-    return [*notes, *_moved(found), *found.notes]
-
-
-def _moved(found: "Clustering") -> list[str]:
-    moved = found.movement
-    if moved is None:
-        return []
-    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
-    lines = [f"since before: {counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
-    lines += [f"{one} split into {_listed(parts)}" for one, parts in moved.split.items()]
-    lines += [f"{one} was merged from {_listed(parts)}" for one, parts in moved.merged.items()]
-    for move in moved.moves[:5]:
-        source, target = (_place(number) for number in (move.source, move.target))
-        lines.append(f"{counted(move.passages, 'passage')} from {source} to {target}")
-    return lines
-
-
-def _place(number: int | None) -> str:
-    return "no cluster" if number is None else f"cluster {number}"
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return ", ".join(str(number) for number in numbers)
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -21,7 +21,7 @@ from nearsay.app.cli.options import (
     removal_options,
     rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_plan, print_table, rows_alone
+from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
@@ -260,6 +260,7 @@ def tune(
         nearsay index tune papers --recall 0.95@10 --memory 2GB
         nearsay index tune papers --queries asked.txt --plot papers.png
     """
+    from nearsay.indexer.plans.plan import TunedPlan
     from nearsay.indexer.query.query_file import read_queries
     from nearsay.indexer.writing.report_plot import plot_format, plot_report
 
@@ -273,10 +274,8 @@ def tune(
     if rows_alone():
         for row in plan.report:
             print_json(row)
-    elif as_json:
-        print_json(plan.to_json())
     else:
-        print_plan(plan)
+        print_reports([TunedPlan(collection, plan)], as_json=as_json)
 
 
 @index.command()
@@ -301,12 +300,11 @@ def optimize(collection: str, newer: bool, as_json: bool, **place: Unpack[Place]
         nearsay index optimize papers
         nearsay index optimize papers --newer
     """
+    from nearsay.indexer.plans.plan import TunedPlan
+
     with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
         plan = library.collection(collection).optimize(newer=newer, progress=bar)
-    if as_json:
-        print_json(plan.to_json())
-    else:
-        print_plan(plan)
+    print_reports([TunedPlan(collection, plan)], as_json=as_json)
 
 
 @index.command()

@@ -14,12 +14,20 @@ from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 if TYPE_CHECKING:
-    from nearsay.indexer.clusters.clustering import Cluster
+    from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport, Movement
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.maps.draw_map import MapReport
+    from nearsay.indexer.plans.plan import GpuMeasured, Measured, TunedPlan
     from nearsay.training.evaluation.batch_equality import BatchDifference
     from nearsay.training.evaluation.entity_f1 import EntityReport
-    from nearsay.training.evaluation.judged.reports import Evaluation, JudgedChange, OverSeeds, Trained
+    from nearsay.training.evaluation.judged.reports import (
+        ComparedEncoder,
+        ComparedSet,
+        Evaluation,
+        JudgedChange,
+        OverSeeds,
+        Trained,
+    )
     from nearsay.training.evaluation.proxies.panel import ProxyScore
     from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow, TokenizerFit
     from nearsay.training.sentence.negatives.candidates import MiningReport
@@ -256,6 +264,77 @@ def _decimals(figure: float | None, decimals: int) -> str:
     return "" if figure is None else f"{figure:.{decimals}f}"
 
 
+def _compared_sets(cells: Sequence["ComparedSet"], found: RunResults) -> None:
+    from nearsay.training.evaluation.judged.comparison_table import comparison_legend, set_rows
+
+    found.tables.append([*map(dict, set_rows(cells))])
+    found.lines.append(comparison_legend(cells))
+
+
+def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: RunResults) -> None:
+    from nearsay.training.evaluation.judged.comparison_table import cost_rows
+
+    found.tables.append([*map(dict, cost_rows(encoders))])
+
+
+def _plans(some: Sequence["TunedPlan"], found: RunResults) -> None:
+    """What a plan promises, and a row each candidate at the setting that it was left at."""
+    for plan in (report.plan for report in some):
+        found.facts["contract"] = str(plan.contract)
+        found.facts["measured"] = f"at {counted(plan.measured_at, 'passage')} with {plan.evidence}"
+        if plan.check is not None:
+            found.facts["looked at again"] = (
+                f"at {counted(plan.check.passages, 'passage')}: recall {plan.check.recall:.3f} of "
+                f"{counted(plan.check.queries, 'stored vector')}, estimated on passages"
+            )
+        if plan.note:
+            found.facts["choice"] = plan.note
+        at = plan.contract.at
+        last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
+        found.tables.append(
+            [
+                {
+                    "candidate": f"{row.kind}, in its file" if row.mapped else str(row.kind),
+                    "built": _settings(row.shape),
+                    "searched": _settings(row.parameters),
+                    **_measured(row, at),
+                }
+                for row in last.values()
+            ]
+        )
+        if plan.gpu is not None:
+            if plan.gpu.reason:
+                found.facts["on GPUs"] = plan.gpu.reason
+            on_gpus = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in plan.gpu.rows}
+            found.tables.append(
+                [
+                    {
+                        "candidate": str(row.plan.kind),
+                        "on": row.device,
+                        "built and searched": _settings(row.plan.parameters),
+                        **_measured(row, at),
+                    }
+                    for row in on_gpus.values()
+                ]
+            )
+
+
+def _measured(row: "Measured | GpuMeasured", at: int) -> Row:
+    return {
+        f"recall@{at}": _decimals(row.recall, 3),
+        "at least": _decimals(row.recall_at_least, 3),
+        "ms a query": _decimals(row.milliseconds_a_query, 2),
+        "queries/s": "" if row.queries_a_second is None else f"{row.queries_a_second:,.0f}",
+        "MB": "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}",
+        "build s": "" if row.build_seconds is None else f"{row.build_seconds:,.1f}",
+        "verdict": row.verdict,
+    }
+
+
+def _settings(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
 def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
     from nearsay.training.sentence.negatives.candidates import Filter
 
@@ -294,6 +373,37 @@ def _clusters(some: Sequence["Cluster"], found: RunResults) -> None:
             }
         )
     found.tables.append(rows)
+
+
+def _clusterings(some: Sequence["ClusteringReport"], found: RunResults) -> None:
+    for one in some:
+        kept = f"; made {one.created_at}" if one.saved else "; not kept"
+        count, passages = counted(one.clusters, "cluster"), counted(one.passages, "passage")
+        found.lines.append(f"{count} of {passages} by {one.method}{kept}")
+        if one.outliers:
+            found.lines.append(f"{counted(one.outliers, 'outlier')}, in no cluster (--assign-outliers)")
+        if one.newer:
+            clusters = f"nearsay explore clusters {one.collection}"
+            found.lines.append(
+                f"{counted(one.newer, 'newer passage')} not yet in a cluster. Put into these: {clusters} "
+                f"--assign; cluster anew: {clusters} --replace"
+            )
+        if one.movement is not None:
+            found.lines += _moved(one.movement)
+        found.lines += one.notes
+
+
+def _moved(moved: "Movement") -> list[str]:
+    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
+    lines = [f"since before: {counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
+    lines += [f"{one} split into {', '.join(map(str, parts))}" for one, parts in moved.split.items()]
+    lines += [f"{one} was merged from {', '.join(map(str, parts))}" for one, parts in moved.merged.items()]
+    for move in moved.moves[:5]:
+        source, target = (
+            "no cluster" if number is None else f"cluster {number}" for number in (move.source, move.target)
+        )
+        lines.append(f"{counted(move.passages, 'passage')} from {source} to {target}")
+    return lines
 
 
 def _as_a_tree(clusters: Sequence["Cluster"]) -> list[tuple["Cluster", int]]:
@@ -431,6 +541,9 @@ _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
     "batch difference": _batches,
     "classification measured": _classifiers,
     "cluster": _clusters,
+    "clustering": _clusterings,
+    "compared encoder": _compared_encoders,
+    "compared set": _compared_sets,
     "compression": _compressions,
     "entities measured": _taggers,
     "evaluation": _evaluations,
@@ -443,6 +556,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
     "static encoder": _plain_figures,
     "tokenizer fit": _tokenizers,
     "trained": _trainings,
+    "tuned plan": _plans,
     "words measured": _plain_figures,
 }
 

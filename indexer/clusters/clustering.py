@@ -1,16 +1,16 @@
 """Clusters: how they are to be found, how they are shown, and which old ones new ones are."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.report import Report
+from nearsay.data.report import Report, of_json
 from nearsay.indexer.catalogue.clusterings import Members
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ClusterMethod",
     "ClusterOptions",
     "Clustering",
+    "ClusteringReport",
     "Match",
     "Movement",
     "match",
@@ -292,18 +293,38 @@ class Clustering:
     members: Members = field(repr=False, compare=False)  # of level 0
     notes: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON object, without the clusters."""
-        return {
-            "collection": self.collection,
-            "generation": self.generation,
-            "method": self.method,
-            "parameters": dict(self.parameters),
-            "clusters": sum(1 for each in self.clusters if each.level == 0),
-            "passages": self.passages,
-            "outliers": self.outliers,
-            "newer": self.newer,
-            "movement": None if self.movement is None else self.movement.to_json(),
-            "created_at": self.created_at,
-            "saved": self.saved,
-        }
+    def report(self) -> "ClusteringReport":
+        """What there is to say beside the clusters."""
+        same = {each.name: getattr(self, each.name) for each in fields(ClusteringReport)}
+        return ClusteringReport(**{**same, "clusters": sum(each.level == 0 for each in self.clusters)})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringReport(Report):
+    """A clustering without its clusters, which are reports of their own."""
+
+    REPORT: ClassVar = "clustering"
+
+    collection: str
+    generation: int
+    method: str
+    parameters: Mapping[str, JsonValue]
+    clusters: int  # of level 0
+    passages: int  # the rest as in `Clustering`
+    outliers: int
+    newer: int
+    movement: Movement | None
+    created_at: str
+    saved: bool
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """See `Report`."""
+        moved = None if self.movement is None else self.movement.to_json()
+        return {**Report.to_json(self), "movement": moved}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "ClusteringReport":
+        """See `Report`."""
+        moved = None if row["movement"] is None else Movement.from_json(row["movement"])
+        return replace(cast("ClusteringReport", of_json(cls, {**row, "movement": None})), movement=moved)

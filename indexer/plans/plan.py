@@ -4,9 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final, cast
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report, as_json
 from nearsay.indexer.vectors.errors import CatalogueError
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Plan",
     "PlanKind",
     "RecallContract",
+    "TunedPlan",
     "memory_bytes",
     "memory_text",
 ]
@@ -315,6 +318,33 @@ class Plan:
             f"found at {check.passages:,} passages, estimated on passages. "
             f"Choose the index anew: nearsay index tune {collection}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TunedPlan(Report):
+    """What was chosen for a collection; its JSON has each field of the plan under its own name.
+
+    What was measured is under "candidates", since "report" is the kind, as in every report.
+    """
+
+    REPORT: ClassVar = "tuned plan"
+
+    collection: str
+    plan: Plan
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """See `Report`."""
+        kept = cast("dict[str, JsonValue]", as_json(self.plan.to_json()))
+        candidates = kept.pop("report")
+        return {"report": self.REPORT, "collection": self.collection, **kept, "candidates": candidates}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "TunedPlan":
+        """See `Report`."""
+        try:
+            return cls(row["collection"], Plan.from_json({**row, "report": row["candidates"]}))
+        except CatalogueError as error:  # a kind of index that another version knows
+            raise ValueError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

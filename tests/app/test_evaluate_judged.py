@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
+from nearsay.app.runs.results import read_results
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 Run = Callable[..., Result]
@@ -134,10 +135,11 @@ def test_compare_is_one_table_of_encoders_and_sets(run: Run) -> None:
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["set", "figure", "items", "mine", "other"]
-    assert [line.split()[0] for line in lines[1:]] == [
-        *("asked", "lists", "nli", "pets", "stsb", "triplets", "ways"),
-        *("parameters", "weights", "dimension", "sentences"),
+    assert [line.split()[:1] for line in lines[1:8]] == [
+        [name] for name in ("asked", "lists", "nli", "pets", "stsb", "triplets", "ways")
     ]
+    assert (lines[8], lines[9].split()) == ("", ["mine", "other"])
+    assert [line.split()[0] for line in lines[10:]] == ["parameters", "weights", "dimension", "sentences"]
     assert "nli: accuracy" in lines[3]
     assert Path("plot.svg").read_text().startswith("<?xml")
     assert "beyond chance" in result.stderr
@@ -149,14 +151,20 @@ def test_compare_takes_some_sets_and_prints_markdown_and_json(run: Run) -> None:
     assert lines[0] == "| set | figure | items | mine | other |"
     assert len([line for line in lines if line.startswith("| stsb |")]) == 1
     found = rows(run(*some, "--json"))
-    assert [(row["row"], row["encoder"]) for row in found] == [
-        ("encoder", "mine"),
-        ("encoder", "other"),
-        ("cell", "mine"),
-        ("cell", "other"),
+    assert [(row["report"], row["encoder"]) for row in found] == [
+        ("compared set", "mine"),
+        ("compared set", "other"),
+        ("compared encoder", "mine"),
+        ("compared encoder", "other"),
     ]
-    assert found[0]["parameters"] == found[1]["parameters"] > 0
-    assert found[3]["difference_to_first"] is not None
+    assert found[2]["parameters"] == found[3]["parameters"] > 0
+    assert found[1]["difference_to_first"] is not None
+    shown = read_results(found)
+    assert shown.rows == []
+    assert [[*table[0]] for table in shown.tables] == [
+        ["set", "figure", "items", "mine", "other"],
+        ["", "mine", "other"],
+    ]
 
 
 def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:

@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.app.cli.explore_clusters import print_clusters
+from nearsay.app.runs.results import read_results
 from nearsay.indexer.catalogue.clusterings import Members
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering
 
@@ -126,8 +127,12 @@ def test_as_json_with_one_cluster_or_all(zoo: Run) -> None:
     rows = [json.loads(line) for line in three(zoo, "--json").stdout.splitlines()]
     assert [row["number"] for row in rows[:3]] == [1, 2, 3]
     assert (rows[3]["clusters"], rows[3]["method"], rows[3]["outliers"]) == (3, "kmeans", 0)
+    assert [row["report"] for row in rows] == ["cluster"] * 3 + ["clustering"]
+    found = read_results([json.loads(line) for line in three(zoo, "--replace", "--json").stdout.splitlines()])
+    assert (found.rows, len(found.tables)) == ([], 1)
+    assert found.lines[1] == "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved"
     (one,) = zoo("explore", "clusters", "zoo", "--show", "2", "--json").stdout.splitlines()
-    assert json.loads(one)["number"] == 2
+    assert (json.loads(one)["report"], json.loads(one)["number"]) == ("cluster", 2)
     shown = zoo("explore", "clusters", "zoo", "--show", "2").stdout
     assert "4 passages" in shown
     assert "terms: " in shown

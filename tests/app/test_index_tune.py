@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
-from nearsay.indexer.plans.plan import Check, Plan
+from nearsay.indexer.plans.plan import Check, Plan, TunedPlan
+from nearsay.indexer.results import newest
 
 Run = Callable[..., Result]
 
@@ -40,7 +41,8 @@ def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_p
     assert added.exit_code == 0, added.output
     tuned = run("index", "tune", "notes", "--memory", "2GB", "--plot", str(tmp_path / "plan.png"))
     assert tuned.exit_code == 0, tuned.output
-    assert "recall 0.9@5 within 2 GB, measured at 12 passages with 12 stored vectors" in tuned.stdout
+    assert "recall 0.9@5 within 2 GB\n" in tuned.stdout
+    assert "at 12 passages with 12 stored vectors" in tuned.stdout
     assert "12 passages need no index: searched exactly" in tuned.stdout
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
     shown = run("collections", "show", "notes", "--plot", str(tmp_path / "again.svg"))
@@ -59,9 +61,13 @@ def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -
     plan = json.loads(tuned.stdout)
     assert (plan["kind"], plan["queries"], plan["measured_at"]) == ("exact", "10 given queries", 12)
     assert plan["contract"] == {"recall": 0.95, "at": 10, "memory_bytes": None}
-    assert plan["report"][0]["verdict"] == "taken"
+    assert plan["candidates"][0]["verdict"] == "taken"
+    report = newest([plan], TunedPlan)
+    assert report is not None
     (row,) = json.loads(run("collections", "show", "notes", "--json").stdout)["generations"]
-    assert row["plan"] == plan
+    assert Plan.from_json(row["plan"]) == report.plan
+    (again,) = run("index", "optimize", "notes", "--json").stdout.splitlines()
+    assert newest([json.loads(again)], TunedPlan) is not None
 
 
 def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(

@@ -1,135 +1,151 @@
-"""A comparison as a table: for the terminal, as Markdown, and as JSON."""
+"""A comparison as reports, and these as tables: for the command, jobs, the page and Markdown."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from nearsay.data.document import JsonValue
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
-from nearsay.training.evaluation.judged.comparison import Cell, Comparison, EncoderProfile, SetRow
+from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet
 
-__all__ = ["comparison_json", "comparison_legend", "comparison_markdown", "comparison_rows"]
+if TYPE_CHECKING:
+    from nearsay.training.evaluation.judged.comparison import Cell, Comparison, EncoderProfile, SetRow
+
+__all__ = [
+    "compared_encoders",
+    "compared_sets",
+    "comparison_legend",
+    "comparison_markdown",
+    "cost_rows",
+    "set_rows",
+]
 
 
-def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Give headers and rows: a row a set, a column an encoder, and below what each encoder costs.
+def compared_sets(comparison: "Comparison") -> list[ComparedSet]:
+    """A report a set and encoder, in the order of the sets."""
+    level = comparison.options.level
+    return [_compared_set(row, cell, level) for row in comparison.rows for cell in row.cells]
+
+
+def _compared_set(row: "SetRow", cell: "Cell", level: float) -> ComparedSet:
+    outcome, interval, difference = cell.outcome, cell.interval, cell.difference
+    if outcome is None or interval is None:
+        return ComparedSet(row.name, str(row.kind), cell.encoder, cell.error, row.items)
+    return ComparedSet(
+        set=row.name,
+        kind=str(row.kind),
+        encoder=cell.encoder,
+        items=outcome.items,
+        main=outcome.main,
+        figure=outcome.figure,
+        interval=(interval.low, interval.high),
+        interval_level=level,
+        difference_to_first=None if difference is None else (difference.low, difference.high),
+        best=cell.figure == row.best,
+        metrics=outcome.metrics,
+        details=outcome.details,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )
+
+
+def compared_encoders(comparison: "Comparison") -> list[ComparedEncoder]:
+    """A report an encoder."""
+    return [_compared_encoder(each) for each in comparison.encoders]
+
+
+def _compared_encoder(encoder: "EncoderProfile") -> ComparedEncoder:
+    size, speed = encoder.size, encoder.speed
+    return ComparedEncoder(
+        encoder.name,
+        encoder.source,
+        encoder.dimension,
+        encoder.max_tokens,
+        parameters=None if size is None else size.parameters,
+        megabytes=None if size is None else size.megabytes,
+        sentences_a_second=None if speed is None else speed.median,
+        sentences_a_second_range=None if speed is None else (speed.lowest, speed.highest),
+    )
+
+
+def set_rows(cells: Sequence[ComparedSet]) -> list[dict[str, str]]:
+    """A row a set, a column an encoder.
 
     `*` marks the highest figure of a row; `+` and `-` one whose difference to the first encoder's is more
     than chance.
     """
-    headers = ["set", "figure", "items", *(encoder.name for encoder in comparison.encoders)]
-    rows = [
-        [
-            row.name,
-            f"{row.kind}: {figure_name(row.main)}" if row.main else str(row.kind),
-            "-" if row.items is None else f"{row.items:,}",
-            *(_shown(row, cell) for cell in row.cells),
-        ]
-        for row in comparison.rows
-    ]
-    for name, told in _COSTS.items():
-        cells = [told(encoder) for encoder in comparison.encoders]
-        if any(cell != "-" for cell in cells):
-            rows.append([name, "", "", *cells])
-    return headers, rows
+    rows: dict[tuple[str, str], list[ComparedSet]] = {}
+    for cell in cells:
+        rows.setdefault((cell.set, cell.kind), []).append(cell)
+    return [_set_row(some) for some in rows.values()]
 
 
-def comparison_markdown(comparison: Comparison) -> str:
-    """Give the table in Markdown, with its legend below."""
-    headers, rows = comparison_rows(comparison)
-    lines = [headers, ["---"] * len(headers), *rows]
-    table = "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
-    return f"{table}\n\n{comparison_legend(comparison)}\n"
+def _set_row(cells: Sequence[ComparedSet]) -> dict[str, str]:
+    first = cells[0]
+    main = next((cell.main for cell in cells if cell.main), "")
+    items = next((cell.items for cell in cells if cell.items is not None), None)
+    return {
+        "set": first.set,
+        "figure": f"{first.kind}: {figure_name(main)}" if main else first.kind,
+        "items": "-" if items is None else f"{items:,}",
+        **{cell.encoder: _shown(cell, alone=len(cells) == 1) for cell in cells},
+    }
 
 
-def comparison_legend(comparison: Comparison) -> str:
-    """Say what the marks mean."""
-    first = comparison.encoders[0].name
-    level = f"{100 * comparison.options.level:g} %"
+def _shown(cell: ComparedSet, *, alone: bool) -> str:
+    if cell.figure is None or cell.interval is None:
+        return f"error: {cell.error}"
+    marks = "*" if cell.best and not alone else ""
+    if cell.difference_to_first is not None:
+        low, high = cell.difference_to_first
+        marks += "+" if low > 0 else "-" if high < 0 else ""
+    return f"{shown_figure(cell.main, cell.figure)}{marks} ({shown_interval(cell.main, *cell.interval)})"
+
+
+def cost_rows(encoders: Sequence[ComparedEncoder]) -> list[dict[str, str]]:
+    """A row a kind of cost, a column an encoder; what was measured of none has no row."""
+    costs = {each.encoder: _costs(each) for each in encoders}
+    rows = (
+        {"": name, **{encoder: told[name] for encoder, told in costs.items()}}
+        for name in next(iter(costs.values()))
+    )
+    return [row for row in rows if set(row.values()) - {row[""], "-"}]
+
+
+def _costs(encoder: ComparedEncoder) -> dict[str, str]:
+    speed, span = encoder.sentences_a_second, encoder.sentences_a_second_range
+    return {
+        "parameters": "-" if encoder.parameters is None else f"{encoder.parameters / 1e6:,.1f} M",
+        "weights": "-" if encoder.megabytes is None else f"{encoder.megabytes:,.1f} MB",
+        "dimension": f"{encoder.dimension:,}",
+        "sentences a second": "-"
+        if speed is None or span is None
+        else f"{speed:,.0f} ({span[0]:,.0f} to {span[1]:,.0f})",
+    }
+
+
+def comparison_legend(cells: Sequence[ComparedSet]) -> str:
+    """What the marks and parentheses mean."""
+    level = f"{100 * next((cell.interval_level for cell in cells if cell.interval_level), 0.95):g} %"
     marks = "`*` the highest of a row"
-    if len(comparison.encoders) > 1:
+    if any(cell.encoder != cells[0].encoder for cell in cells):
         marks += (
-            f"; `+` and `-` better and worse than {first} beyond chance: the {level} interval of the "
-            "difference on the same items excludes 0"
+            f"; `+` and `-` better and worse than {cells[0].encoder} beyond chance: the {level} interval of "
+            "the difference on the same items excludes 0"
         )
     return f"In parentheses {level} bootstrap intervals over a set's items; {marks}."
 
 
-def comparison_json(comparison: Comparison) -> Iterator[dict[str, JsonValue]]:
-    """Give one object an encoder, then one a cell."""
-    for encoder in comparison.encoders:
-        size, speed = encoder.size, encoder.speed
-        yield {
-            "row": "encoder",
-            "encoder": encoder.name,
-            "source": encoder.source,
-            "dimension": encoder.dimension,
-            "max_tokens": encoder.max_tokens,
-            "parameters": None if size is None else size.parameters,
-            "megabytes": None if size is None else size.megabytes,
-            "sentences_a_second": None if speed is None else speed.median,
-            "sentences_a_second_range": None if speed is None else [speed.lowest, speed.highest],
-        }
-    for row in comparison.rows:
-        for cell in row.cells:
-            yield _cell_json(row, cell)
-
-
-def _cell_json(row: SetRow, cell: Cell) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {
-        "row": "cell",
-        "set": row.name,
-        "kind": str(row.kind),
-        "encoder": cell.encoder,
-        "error": cell.error,
-    }
-    if cell.outcome is not None and cell.interval is not None:
-        outcome = cell.outcome
-        told |= {
-            "items": outcome.items,
-            "main": outcome.main,
-            "figure": outcome.figure,
-            "interval": [cell.interval.low, cell.interval.high],
-            "difference_to_first": None
-            if cell.difference is None
-            else [cell.difference.low, cell.difference.high],
-            "best": cell.figure == row.best,
-            "metrics": dict(outcome.metrics),
-            "details": dict(outcome.details),
-            "truncated": outcome.truncated,
-            "seconds": outcome.seconds,
-        }
-    return told
-
-
-def _shown(row: SetRow, cell: Cell) -> str:
-    if cell.outcome is None or cell.interval is None:
-        return f"error: {cell.error}"
-    main = cell.outcome.main
-    marks = "*" if cell.figure == row.best and len(row.cells) > 1 else ""
-    if cell.difference is not None and cell.difference.excludes_zero:
-        marks += "+" if cell.difference.low > 0 else "-"
-    interval = shown_interval(main, cell.interval.low, cell.interval.high)
-    return f"{shown_figure(main, cell.outcome.figure)}{marks} ({interval})"
-
-
-def _parameters(encoder: EncoderProfile) -> str:
-    return "-" if encoder.size is None else f"{encoder.size.parameters / 1e6:,.1f} M"
-
-
-def _megabytes(encoder: EncoderProfile) -> str:
-    return "-" if encoder.size is None else f"{encoder.size.megabytes:,.1f} MB"
-
-
-def _speed(encoder: EncoderProfile) -> str:
-    speed = encoder.speed
-    return "-" if speed is None else f"{speed.median:,.0f} ({speed.lowest:,.0f} to {speed.highest:,.0f})"
-
-
-_COSTS = {
-    "parameters": _parameters,
-    "weights": _megabytes,
-    "dimension": lambda encoder: f"{encoder.dimension:,}",
-    "sentences a second": _speed,
-}
+def comparison_markdown(comparison: "Comparison") -> str:
+    """Sets and costs as one table in Markdown, with its legend below."""
+    cells = compared_sets(comparison)
+    rows = set_rows(cells)
+    rows += [
+        {"set": row.pop(""), "figure": "", "items": "", **row}
+        for row in cost_rows(compared_encoders(comparison))
+    ]
+    headers = [*rows[0]]
+    lines = [headers, ["---"] * len(headers), *([row[name] for name in headers] for row in rows)]
+    table = "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
+    return f"{table}\n\n{comparison_legend(cells)}\n"
 
 
 def _escaped(cell: str) -> str:

@@ -8,7 +8,16 @@ from nearsay.data.document import JsonValue
 from nearsay.data.report import Report
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 
-__all__ = ["Evaluation", "FigureOverSeeds", "JudgedChange", "LayerScore", "OverSeeds", "Trained"]
+__all__ = [
+    "ComparedEncoder",
+    "ComparedSet",
+    "Evaluation",
+    "FigureOverSeeds",
+    "JudgedChange",
+    "LayerScore",
+    "OverSeeds",
+    "Trained",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,45 @@ class Evaluation(Report):
     def to_json(self) -> dict[str, JsonValue]:
         """See `Report`."""
         return {"report": self.REPORT, **self.details, **self.metrics, **Report.to_json(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSet(Report):
+    """What one encoder of several reached on a judged set, or the error that it ended with."""
+
+    REPORT: ClassVar = "compared set"
+
+    set: str
+    kind: str  # an `EvaluationKind`
+    encoder: str
+    error: str | None = None
+    items: int | None = None  # None, as the figures below, where nothing was measured
+    main: str = ""  # the name of the figure that decides
+    figure: float | None = None
+    interval: tuple[float, float] | None = None  # of the figure, by the bootstrap
+    interval_level: float | None = None
+    difference_to_first: tuple[float, float] | None = None  # its interval; None for the first encoder
+    best: bool = False  # whether no encoder reached more on the set
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, JsonValue] = field(default_factory=dict)
+    truncated: int = 0  # texts that were cut at the encoder's length limit
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedEncoder(Report):
+    """What an encoder of a comparison costs; None where it was not measured."""
+
+    REPORT: ClassVar = "compared encoder"
+
+    encoder: str
+    source: str  # what loads it again
+    dimension: int
+    max_tokens: int  # of a passage
+    parameters: int | None = None
+    megabytes: float | None = None  # of its weight files, 10⁶ bytes
+    sentences_a_second: float | None = None  # median of the rounds
+    sentences_a_second_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from nearsay.training.evaluation.judged.comparison import (
 )
 from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
 from nearsay.training.evaluation.judged.comparison_table import (
-    comparison_json,
+    compared_encoders,
+    compared_sets,
     comparison_legend,
     comparison_markdown,
-    comparison_rows,
+    cost_rows,
+    set_rows,
 )
 from nearsay.training.evaluation.judged.suite import find_suite
 
@@ -83,10 +85,10 @@ def test_a_worse_encoder_is_marked_and_the_highest_figures_too(suite: Path) -> N
     found = compare_encoders(
         [WordsEncoder(), Backwards(name="backwards")], find_suite(suite, only=["scored"]).sets, options=QUICK
     )
-    _, (row, *_) = comparison_rows(found)
-    assert row[:3] == ["scored", "sts: Spearman", "24"]
-    assert row[3].startswith("100.00* (")
-    assert "- (" in row[4]
+    (row,) = set_rows(compared_sets(found))
+    assert [*row.values()][:3] == ["scored", "sts: Spearman", "24"]
+    assert row["words"].startswith("100.00* (")
+    assert "- (" in row["backwards"]
     assert found.rows[0].cells[1].difference is not None
     assert found.rows[0].cells[1].difference.high < 0
 
@@ -110,12 +112,17 @@ def test_size_and_speed_stand_below_the_figures(suite: Path) -> None:
         sizes=[EncoderSize(22_700_000, 90.87), EncoderSize(1_000_000, 4.0)],
         options=ComparisonOptions(draws=50),
     )
-    headers, rows = comparison_rows(found)
-    assert headers == ["set", "figure", "items", "words", "other"]
-    assert [row[0] for row in rows] == ["scored", "parameters", "weights", "dimension", "sentences a second"]
-    assert rows[1][3:] == ["22.7 M", "1.0 M"]
-    assert rows[2][3:] == ["90.9 MB", "4.0 MB"]
-    assert rows[3][3:] == ["8", "4"]
+    rows = cost_rows(compared_encoders(found))
+    assert [*rows[0]] == ["", "words", "other"]
+    assert [row[""] for row in rows] == ["parameters", "weights", "dimension", "sentences a second"]
+    assert [*rows[0].values()][1:] == ["22.7 M", "1.0 M"]
+    assert [*rows[1].values()][1:] == ["90.9 MB", "4.0 MB"]
+    assert [*rows[2].values()][1:] == ["8", "4"]
+    headers = comparison_markdown(found).splitlines()
+    assert (headers[0], headers[3]) == (
+        "| set | figure | items | words | other |",
+        "| parameters |  |  | 22.7 M | 1.0 M |",
+    )
     assert found.encoders[0].speed is not None
     assert found.encoders[0].speed.median > 0
 
@@ -125,20 +132,21 @@ def test_markdown_has_the_same_cells_escaped_and_the_legend(compared: Comparison
     assert lines[0] == "| set | figure | items | words | blurred | broken |"
     assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
     assert lines[2].endswith("| error: out of \\| memory |")
-    assert lines[-1] == comparison_legend(compared)
+    assert lines[-1] == comparison_legend(compared_sets(compared))
     assert "better and worse than words beyond chance: the 95 % interval" in lines[-1]
 
 
-def test_json_has_an_object_an_encoder_and_one_a_cell(compared: Comparison) -> None:
-    rows = list(comparison_json(compared))
-    assert [row["row"] for row in rows] == ["encoder"] * 3 + ["cell"] * 6
-    assert rows[0]["parameters"] is None
-    cell = rows[6]
-    assert (cell["set"], cell["encoder"], cell["main"], cell["items"]) == ("scored", "words", "spearman", 24)
-    assert cell["best"] is True
-    assert cell["difference_to_first"] is None
-    assert rows[5]["error"] == "out of | memory"
-    assert "figure" not in rows[5]
+def test_there_is_a_report_an_encoder_and_one_a_cell(compared: Comparison) -> None:
+    encoders, cells = compared_encoders(compared), compared_sets(compared)
+    assert (len(encoders), len(cells)) == (3, 6)
+    assert encoders[0].parameters is None
+    cell = cells[3]
+    assert (cell.set, cell.encoder, cell.main, cell.items) == ("scored", "words", "spearman", 24)
+    assert cell.best
+    assert cell.difference_to_first is None
+    assert (cells[2].error, cells[2].figure) == ("out of | memory", None)
+    for report in (*encoders, *cells):
+        assert type(report).from_json(report.to_json()) == report
 
 
 def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison, tmp_path: Path) -> None:
