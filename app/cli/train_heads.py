@@ -12,7 +12,6 @@ from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from nearsay.training.bert.heads.fine_tuning import FineTuning
-    from nearsay.training.bert.heads.head_settings import ReaderSettings
     from nearsay.training.bert.heads.train_head import HeadResult
     from nearsay.training.run.training_progress import Watch
 
@@ -241,15 +240,8 @@ def reader(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noq
         nearsay train reader train-v1.1.json --dev dev-v1.1.json --out my-reader
     """
     from nearsay.data.answered_questions import read_answered_questions
-    from nearsay.training.bert.heads.head_settings import ReaderSettings
 
-    settings = ReaderSettings(
-        length=options["length"],
-        step=options["step"],
-        question=options["question_length"],
-        answer=options["answer_length"],
-    )
-    _train(read_answered_questions, file, out, options, as_json=as_json, settings=settings)
+    _train(read_answered_questions, file, out, options, as_json=as_json)
 
 
 def _train(
@@ -259,7 +251,6 @@ def _train(
     options: Mapping[str, Any],
     *,
     as_json: bool,
-    settings: "ReaderSettings | None" = None,
 ) -> None:
     places = {"train": file} | {name: options[name] for name in ("dev", "test")}
     files = {name: read(place) for name, place in places.items() if place is not None}
@@ -267,6 +258,7 @@ def _train(
         print_notes(getattr(rows, "notes", ()))
     # Seconds: after all files.
     from nearsay.training.bert.heads.fine_tuning import FineTuning
+    from nearsay.training.bert.heads.head_settings import ReaderSettings
     from nearsay.training.bert.heads.train_head import LinearFit, train_head
     from nearsay.training.bert.layers import LayerChoice, Pooling
     from nearsay.training.encoder.hardware import Precision
@@ -283,6 +275,14 @@ def _train(
         )
     else:
         how = fine_tuning(options)
+    settings = None
+    if "answer_length" in options:  # of a reader
+        settings = ReaderSettings(
+            length=options["length"],
+            step=options["step"],
+            question=options["question_length"],
+            answer=options["answer_length"],
+        )
     # a linear layer is solved, not trained in steps that Ctrl-C could end between
     noted = Watch(report=lambda note: print_notes([note]), log_to=options["log_to"])
     with watched(options["log_to"]) if isinstance(how, FineTuning) else nullcontext(noted) as watch:

@@ -52,6 +52,15 @@ def prepare_options(
     )
 
 
+def _reading(options: Mapping[str, Any]) -> "PrepareOptions":
+    return prepare_options(
+        options["text"],
+        options["breaks"],
+        one_sentence_a_line=options["one_sentence_a_line"],
+        strict=options["strict"],
+    )
+
+
 def _pretraining(texts: Sequence[str], options: Mapping[str, Any]) -> "Pretraining":
     """Read the options; BadInputError for those that do not go together."""
     from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
@@ -80,12 +89,7 @@ def _pretraining(texts: Sequence[str], options: Mapping[str, Any]) -> "Pretraini
         tokens_at_once=options["tokens_at_once"],
         long_length=options["long_length"],
         long_share=options["long_share"],
-        reading=prepare_options(
-            options["text"],
-            options["breaks"],
-            one_sentence_a_line=options["one_sentence_a_line"],
-            strict=options["strict"],
-        ),
+        reading=_reading(options),
         prepared=options["prepared"],
         dev=tuple(options["dev"]),
         evaluate_every=options["evaluate_every"],
@@ -340,9 +344,19 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
         nearsay train pretrain novels/ --vocabulary my-vocabulary --size mini --minutes 30 --out my-bert
     """
     from nearsay.app.cli.progress import ProgressBar, TrainingLine, interruptible, stoppable
+    from nearsay.data.pretraining.prepare import check_text
     from nearsay.indexer.vectors.progress import Progress
-    from nearsay.training.bert.pretrain import pretrain as run
+    from nearsay.training.bert.vocabulary_folder import find_vocabulary
     from nearsay.training.evaluation.judged.reports import Trained
+    from nearsay.training.sentence.source import find_encoder
+
+    for some in filter(None, (texts, options["dev"])):
+        check_text(some, _reading(options))
+    if options["vocabulary"] is not None:
+        find_vocabulary(options["vocabulary"])
+    if options["start"] is not None:
+        find_encoder(options["start"])
+    from nearsay.training.bert.pretrain import pretrain as run  # seconds: after all files
 
     with ProgressBar("preparing", unit="bytes") as bar, TrainingLine(bar) as line, stoppable() as stop:
         result = run(

@@ -1,5 +1,6 @@
 """`nearsay train average`, `distill`, `reduce` and `static`: encoders made of other encoders."""
 
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -172,14 +173,20 @@ def distill(
         nearsay train distill talks.tsv --columns english,german --translations --student my-bert --out both
     """
     from nearsay.app.cli.progress import TrainingLine, stoppable
+    from nearsay.data.sentence_examples.conversion import require_translations
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.run.training_progress import Watch
+    from nearsay.training.sentence.source import find_encoder
 
     if (keep_layers is None) == (student is None):
         raise click.UsageError("name the student: either --keep-layers or --student")
     texts = [read_sentence_examples(file, columns=columns.split(",") if columns else None) for file in files]
     print_notes([note for one in texts for note in one.notes])
+    if translations:
+        require_translations(texts)
+    for encoder in (teacher, student or teacher):
+        find_encoder(encoder)
     dev_set = None if dev is None else read_judged_set(dev)
     tests = [read_judged_set(spec) for spec in evaluate]
     from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
@@ -286,10 +293,14 @@ def reduce(
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.hardware import Precision
+    from nearsay.training.sentence.source import find_encoder
 
     if (method == "pca") != bool(sources):
         raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")
+    find_encoder(encoder)
     texts = Texts(sources, read_options(fields)) if sources else None
+    read = iter(texts or ())
+    first = [*islice(read, 1)]  # or the error of a file of which nothing can be used
     from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # seconds
 
     if texts is None:
@@ -298,7 +309,7 @@ def reduce(
         with ProgressBar("encoding", unit="texts") as bar:
             report = reduce_encoder(
                 encoder,
-                texts,
+                chain(first, read),
                 out,
                 dimension=dimension,
                 device=device,
@@ -365,7 +376,9 @@ def static(
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.text_sample import TextSample
+    from nearsay.training.sentence.source import find_encoder
 
+    find_encoder(encoder)
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
         read = Texts(sources, read_options(fields)) if sources else None

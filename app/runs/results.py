@@ -267,14 +267,14 @@ def _decimals(figure: float | None, decimals: int) -> str:
 def _compared_sets(cells: Sequence["ComparedSet"], found: RunResults) -> None:
     from nearsay.training.evaluation.judged.comparison_table import comparison_legend, set_rows
 
-    found.tables.append([*map(dict, set_rows(cells))])
+    found.tables.append([{**row} for row in set_rows(cells)])
     found.lines.append(comparison_legend(cells))
 
 
 def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: RunResults) -> None:
     from nearsay.training.evaluation.judged.comparison_table import cost_rows
 
-    found.tables.append([*map(dict, cost_rows(encoders))])
+    found.tables.append([{**row} for row in cost_rows(encoders)])
 
 
 def _plans(some: Sequence["TunedPlan"], found: RunResults) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OtherTextError",
+    "check_text",
     "prepare_text",
 ]
 
@@ -280,6 +281,18 @@ def prepare_text(
             writer.write_file(MANIFEST_NAME, f"{manifest}\n".encode())
             made = PreparedText.open(folder)
         return _told(made, say, faults_named="above")
+
+
+def check_text(sources: Sequence[str | Path], options: PrepareOptions = _USUAL) -> None:
+    """Read up to the first sentence: what `prepare_text` would refuse is refused before anything is loaded.
+
+    BadInputError: a source that is not there, fields that do not fit the options, or no text at all. Of
+    standard input and pipes, which cannot be read twice, nothing is read.
+    """
+    faults: list[Fault] = []
+    text = TextSources(sources, options, note=lambda _: None, fault=faults.append)
+    if text.bytes_total is not None and next(iter(text), None) is None:
+        raise BadInputError(_nothing(_described(text), len(faults)))
 
 
 class _Preparation:

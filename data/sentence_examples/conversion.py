@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 
-__all__ = ["as_pairs", "as_texts", "as_tuples"]
+__all__ = ["as_pairs", "as_texts", "as_tuples", "require_translations"]
 
 _ENTAILED = float(NLI_LABELS.index("entailment"))
 _CONTRADICTED = float(NLI_LABELS.index("contradiction"))
@@ -119,3 +120,14 @@ def _made(
     return SentenceExamples(
         examples.name, kind, tuple(columns), tuple(rows), None, (), (*examples.notes, *notes)
     )
+
+
+def require_translations(texts: Sequence[SentenceExamples]) -> None:
+    """BadInputError unless each row is a text and its translations: two texts or more, and no negatives."""
+    for one in texts:
+        if one.kind not in {ExampleKind.PAIRS, ExampleKind.TUPLES} or any(map(is_negative_name, one.columns)):
+            raise BadInputError(
+                f"{one.name} holds {one.kind} in {', '.join(one.columns)}, and translations are two texts or "
+                "more of one meaning. Name their fields, the teacher's language first: "
+                "--columns english,german"
+            )

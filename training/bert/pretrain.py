@@ -24,6 +24,7 @@ from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.bert.vocabulary_folder import find_vocabulary
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_clients import require_clients
@@ -258,12 +259,7 @@ def _network(
             say(f"{bert.name} has not all of the pretraining heads; those that it lacks begin anew")
         tokenizer, lineage, positions = bert.pretrained_tokenizer, list(bert.lineage), bert.positions
     else:
-        source = EncoderFolder(Path(wanted.vocabulary or "").expanduser())
-        if not source.path.is_dir():
-            raise BadInputError(
-                f"there is no vocabulary folder {source.path}. "
-                "Make one: nearsay train vocabulary TEXT --out DIR"
-            )
+        source = find_vocabulary(wanted.vocabulary or "")
         tokenizer = read_tokenizer(source)
         told = source.read_json(LINEAGE_FILE)
         steps = told if isinstance(told, list) else [f"vocabulary {source.path.name}"]

@@ -12,11 +12,12 @@ from typing import Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import TEMPORARY_PREFIX, new_folder
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.vocabulary import SPECIAL_TOKENS, Accents, Vocabulary
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.model_card import LINEAGE_FILE
 
-__all__ = ["REPORT_FILE", "check_vocabulary_folder", "save_vocabulary"]
+__all__ = ["REPORT_FILE", "check_vocabulary_folder", "find_vocabulary", "save_vocabulary"]
 
 REPORT_FILE: Final = "vocabulary.json"  # what it was trained on and how; marks the folder as one of ours
 _LENGTH: Final = 512  # tokens that a BERT of the published sizes takes
@@ -47,6 +48,16 @@ def check_vocabulary_folder(folder: str | Path, *, replace: bool = False) -> Non
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise NearsayError(f"nothing may be written in {nearest}. Check its rights, or name another --out")
+
+
+def find_vocabulary(name: str | Path) -> EncoderFolder:
+    """The folder of a vocabulary; BadInputError if it is not there."""
+    found = EncoderFolder(Path(name).expanduser())
+    if not found.path.is_dir():
+        raise BadInputError(
+            f"there is no vocabulary folder {found.path}. Make one: nearsay train vocabulary TEXT --out DIR"
+        )
+    return found
 
 
 def save_vocabulary(

@@ -21,7 +21,7 @@ class TokenizedWindow:
     texts: list[str]  # the different texts, without prompt
     token_ids: list[list[int]]  # of each different text, special tokens included, cut at the limit
     positions: NDArray[np.int64]  # for each given text, where it is among the different ones
-    truncated: int  # given texts that were cut
+    truncated: int  # given texts that were cut, at the limit or by a word too long for the vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,9 @@ class TextTokenizer:
         self._cutting.no_padding()
         self._cutting.enable_truncation(limit)
         self.limit = limit
+        # WordPiece gives one unknown token for a word of more characters: all of it is lost.
+        self._longest_word: int | None = getattr(self._whole.model, "max_input_chars_per_word", None)
+        self._unknown = self._whole.token_to_id(getattr(self._whole.model, "unk_token", None) or "")
         if any(self._whole.encode("a").type_ids):
             raise NearsayError("the encoder's tokenizer numbers segments, which nearsay does not pass on")
 
@@ -80,13 +83,28 @@ class TextTokenizer:
         different, positions = distinct(_checked(texts))
         encodings = _encoded(self._cutting, [prompt + text for text in different] if prompt else different)
         cut = np.fromiter(
-            (bool(encoding.overflowing) for encoding in encodings), dtype=bool, count=len(encodings)
+            (
+                bool(encoding.overflowing) or self._loses_a_word(text, encoding.ids)
+                for text, encoding in zip(different, encodings, strict=True)
+            ),
+            dtype=bool,
+            count=len(encodings),
         )
         return TokenizedWindow(
             texts=different,
             token_ids=[encoding.ids for encoding in encodings],
             positions=positions,
             truncated=int(cut[positions].sum()),
+        )
+
+    def _loses_a_word(self, text: str, token_ids: list[int]) -> bool:
+        longest = self._longest_word
+        if longest is None or self._unknown not in token_ids or len(text) <= longest:
+            return False
+        (encoding,) = _encoded(self._cutting, [text], offsets=True)
+        return any(
+            number == self._unknown and end - start > longest
+            for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
         )
 
     def count(self, texts: Sequence[str], prompt: str = "") -> int:

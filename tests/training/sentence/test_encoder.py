@@ -105,6 +105,13 @@ def test_half_a_character_is_named(tiny: Encoder) -> None:
         tiny.encode(["fine", "broken \ud800 text"])
 
 
+def test_a_text_with_a_word_too_long_for_the_vocabulary_counts_as_cut(tiny: Encoder) -> None:
+    unknown, too_long = "# " * 3, "a" * 101
+    assert tiny.encode_window([unknown, "a " * 10, "a" * 100]).truncated == 0
+    assert tiny.encode_window([too_long, f"a {too_long} b", too_long, "b"]).truncated == 3
+    assert tiny.encode_window(["a" * 1_000_000]).truncated == 1
+
+
 def test_cut_texts_are_counted_each_time_and_warned_of(
     tiny: Encoder, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+from nearsay.training.sentence.source import find_encoder
 
 __all__ = ["average_encoders"]
 
@@ -24,6 +22,12 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
     """
     if len(encoders) < 2:
         raise BadInputError(f"{len(encoders)} encoder gives no average. Name two or more")
+    for encoder in encoders:
+        find_encoder(encoder)
+    import torch  # seconds: after all names
+
+    from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+
     place = Path(out)
     require_new(place)
     first, model = open_model(encoders[0])

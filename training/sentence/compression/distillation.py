@@ -7,9 +7,8 @@ from typing import Final
 import torch
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.data.sentence_examples.columns import is_negative_name
-from nearsay.data.sentence_examples.conversion import as_texts
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.conversion import as_texts, require_translations
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.processes import require_one_process
@@ -135,7 +134,7 @@ def distil(
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)
     if translations:
-        _require_translations(texts)
+        require_translations(texts)
     objective = ObjectiveConfig(ObjectiveKind.TEACHER)
     return train_sentence_encoder(
         [TrainingSet(one if translations else as_texts(one), objective, guide=teacher) for one in texts],
@@ -147,13 +146,3 @@ def distil(
         device=device,
         watch=watch,
     )
-
-
-def _require_translations(texts: Sequence[SentenceExamples]) -> None:
-    for one in texts:
-        if one.kind not in {ExampleKind.PAIRS, ExampleKind.TUPLES} or any(map(is_negative_name, one.columns)):
-            raise BadInputError(
-                f"{one.name} holds {one.kind} in {', '.join(one.columns)}, and translations are two texts or "
-                "more of one meaning. Name their fields, the teacher's language first: "
-                "--columns english,german"
-            )
