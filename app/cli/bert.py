@@ -1,29 +1,12 @@
 """`nearsay bert`: what a BERT has learned of words and sentences."""
 
-from functools import partial
-
 import click
 
-from nearsay.app.cli.options import (
-    ENCODER,
-    Command,
-    CommandGroup,
-    device_option,
-    json_option,
-    library_at_hand,
-    limit_option,
-)
+from nearsay.app.cli.command import GROUP, CommandGroup
+from nearsay.app.cli.options import BERT, JSON, LIMIT, Computing
 from nearsay.app.cli.printing import print_json, print_table
 
 __all__ = ["bert"]
-
-
-def _bert_option(command: Command) -> Command:
-    """`--bert`, and the library that knows its name."""
-    said = "Name or folder of the BERT."
-    return click.option("--bert", required=True, type=ENCODER, metavar="BERT", help=said)(
-        library_at_hand(command)
-    )
 
 
 @click.group(cls=CommandGroup)
@@ -37,12 +20,9 @@ def bert() -> None:
 
 
 @bert.command()
-@click.argument("text")
-@_bert_option
-@partial(limit_option, default=5)
-@json_option
-@device_option
-def fill(text: str, bert: str, limit: int, as_json: bool, device: str | None) -> None:
+def fill(
+    text: str, bert: str = BERT, limit: int = LIMIT(5), as_json: bool = JSON, run: Computing = GROUP
+) -> None:
     """Predict the most likely words for every [MASK] in TEXT.
 
     \b
@@ -51,7 +31,7 @@ def fill(text: str, bert: str, limit: int, as_json: bool, device: str | None) ->
     """
     from nearsay.training.bert.fill import Filler
 
-    candidates = Filler.load(bert, device=device).fill(text, limit)
+    candidates = Filler.load(bert, device=run.device).fill(text, limit)
     if as_json:
         for candidate in candidates:
             print_json(candidate)
@@ -61,12 +41,7 @@ def fill(text: str, bert: str, limit: int, as_json: bool, device: str | None) ->
 
 
 @bert.command("next")
-@click.argument("first")
-@click.argument("second")
-@_bert_option
-@json_option
-@device_option
-def next_(first: str, second: str, bert: str, as_json: bool, device: str | None) -> None:
+def next_(first: str, second: str, bert: str = BERT, as_json: bool = JSON, run: Computing = GROUP) -> None:
     """Predict how likely sentence SECOND follows sentence FIRST.
 
     \b
@@ -75,7 +50,7 @@ def next_(first: str, second: str, bert: str, as_json: bool, device: str | None)
     """
     from nearsay.training.bert.fill import NextSentence
 
-    probability = NextSentence.load(bert, device=device).probability(first, second)
+    probability = NextSentence.load(bert, device=run.device).probability(first, second)
     if as_json:
         print_json({"first": first, "second": second, "probability": probability})
     else:

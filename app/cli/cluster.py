@@ -1,11 +1,9 @@
 """`nearsay cluster`: a Ray cluster on this machine, and collections that a cluster searches."""
 
-from typing import Unpack
-
 import click
 
-from nearsay.app.cli.completion import collection_argument
-from nearsay.app.cli.options import CommandGroup, OnCluster, json_option, library_options, open_library
+from nearsay.app.cli.command import GROUP, CommandGroup, option
+from nearsay.app.cli.options import ADDRESS, COLLECTION, JSON, WORKER_CPUS, WORKERS, Place
 from nearsay.app.cli.printing import print_json
 from nearsay.data.quantity import counted, size_words
 
@@ -40,14 +38,7 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option(
-    "--workers",
-    type=int,
-    metavar="N",
-    help="Maximum number of workers.",
-    show_default="all cores",
-)
-def up(workers: int | None) -> None:
+def up(workers: int | None = WORKERS(shown="all cores")) -> None:
     """Start a Ray cluster on this machine, secured by a new token.
 
     The cluster runs until `nearsay cluster down`. The dashboard and usage reports are off. Ray listens on all
@@ -69,9 +60,7 @@ def up(workers: int | None) -> None:
 
 
 @cluster.command()
-@_address_option
-@json_option
-def status(cluster: str, *, as_json: bool) -> None:
+def status(cluster: str = ADDRESS("auto"), as_json: bool = JSON) -> None:
     """Show the nodes, CPU cores and GPUs of a Ray cluster and how many are free.
 
     \b
@@ -93,28 +82,15 @@ def status(cluster: str, *, as_json: bool) -> None:
 
 
 @cluster.command()
-@collection_argument
-@click.option(
-    "--shards",
-    type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Number of parts that the collection is divided into.",
-)
-@click.option(
-    "--replicas",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of processes that hold each part.",
-)
-@_address_option
-@click.option(
-    "--worker-cpus", type=float, default=1.0, show_default=True, help="Number of CPU cores of each worker."
-)
-@json_option
-@library_options
-def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place: Unpack[OnCluster]) -> None:
+def serve(
+    collection: str = COLLECTION,
+    shards: int = option("Number of parts that the collection is divided into.", default=2, least=1),
+    replicas: int = option("Number of processes that hold each part.", default=1, least=1),
+    cluster: str = ADDRESS("auto"),
+    worker_cpus: float = WORKER_CPUS,
+    as_json: bool = JSON,
+    place: Place = GROUP,
+) -> None:
     """Load COLLECTION into the memory of processes on a cluster, which then search it.
 
     Each process holds a part of the live generation. The processes run until `nearsay cluster release` or
@@ -127,7 +103,9 @@ def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place
         nearsay cluster serve papers --shards 4
         nearsay search papers "sentence vectors" --cluster auto
     """
-    with open_library(place) as library:
+    from nearsay.indexer import Cluster
+
+    with place.open(cluster=Cluster(cluster, cpus=worker_cpus)) as library:
         started = library.serve(collection, shards, replicas)
     for state in started:
         if as_json:
@@ -140,17 +118,16 @@ def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place
 
 
 @cluster.command()
-@collection_argument
-@_address_option
-@library_options
-def release(collection: str, **place: Unpack[OnCluster]) -> None:
+def release(collection: str = COLLECTION, cluster: str = ADDRESS("auto"), place: Place = GROUP) -> None:
     """Stop the processes that serve COLLECTION.
 
     \b
     Example:
         nearsay cluster release papers
     """
-    with open_library(place) as library:
+    from nearsay.indexer import Cluster
+
+    with place.open(cluster=Cluster(cluster)) as library:
         ended = library.release(collection)
     click.echo(f"{counted(ended, 'process', 'processes')} ended", err=True)
 

@@ -1,21 +1,12 @@
 """`nearsay collections`: what a library holds."""
 
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
-from nearsay.app.cli.options import (
-    CommandGroup,
-    Place,
-    json_option,
-    library_options,
-    may_remove,
-    open_library,
-    removal_options,
-    rows_option,
-)
+from nearsay.app.cli.command import GROUP, CommandGroup
+from nearsay.app.cli.options import COLLECTION, JSON, PLOT, ROWS, Place, Removal
 from nearsay.app.cli.printing import print_json, print_reports, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
@@ -34,16 +25,14 @@ def collections() -> None:
 
 
 @collections.command("list")
-@rows_option
-@library_options
-def list_(as_json: bool, **place: Unpack[Place]) -> None:
+def list_(as_json: bool = ROWS, place: Place = GROUP) -> None:
     """List the collections with their sizes and encoders.
 
     \b
     Example:
         nearsay collections list
     """
-    with open_library(place) as library:
+    with place.open() as library:
         rows = [found.overview() for found in library.collections()]
     if as_json:
         for row in rows:
@@ -65,16 +54,12 @@ def list_(as_json: bool, **place: Unpack[Place]) -> None:
 
 
 @collections.command()
-@collection_argument
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a chart to this file, .png or .svg.",
-)
-@json_option
-@library_options
-def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Place]) -> None:
+def show(
+    collection: str = COLLECTION,
+    plot: Path | None = PLOT(metavar="FILE"),
+    as_json: bool = JSON,
+    place: Place = GROUP,
+) -> None:
     """Show the sizes, fields, generations and index plans of COLLECTION.
 
     \b
@@ -83,7 +68,7 @@ def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Plac
     """
     from nearsay.indexer.writing.report_plot import plot_live, report_plots
 
-    with open_library(place) as library:
+    with place.open() as library:
         found = library.collection(collection).overview()
         if plot is not None:
             plot_live(found, plot)
@@ -96,10 +81,7 @@ def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Plac
 
 
 @collections.command()
-@collection_argument
-@removal_options
-@library_options
-def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+def remove(collection: str = COLLECTION, removal: Removal = GROUP, place: Place = GROUP) -> None:
     """Remove COLLECTION with its documents, vectors and judgements.
 
     \b
@@ -107,13 +89,13 @@ def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) ->
         nearsay collections remove papers --dry-run
         nearsay collections remove papers --yes
     """
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         count = target.overview().documents
         judged = target.judgements.counts().judgements
         also = f" and {counted(judged, 'judgement')}" if judged else ""
         what = f"'{collection}' with its {counted(count, 'document')}{also}"
-        if not may_remove(what, dry_run=dry_run, yes=yes):
+        if not removal.may(what):
             return
         target.delete()
     click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)

@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.options import Place, encoding_options, open_library
+from nearsay.app.cli.command import GROUP, command
+from nearsay.app.cli.options import Encoding
 from nearsay.app.cli.printing import print_hits, print_table
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
@@ -25,9 +26,8 @@ _SEARCHES = (
 )
 
 
-@click.command()
-@encoding_options
-def demo(**place: Unpack[Place]) -> None:
+@command()
+def demo(place: Encoding = GROUP) -> None:
     """Index the sample corpus, search it three times and cluster it.
 
     A second run embeds nothing. At the end, commands to try next are shown.
@@ -39,7 +39,7 @@ def demo(**place: Unpack[Place]) -> None:
     from nearsay.data.samples import folder
 
     click.echo("Indexing the sample corpus with the bundled encoder, all-MiniLM-L6-v2 …")
-    with open_library(place, create=True) as library, ProgressBar("embedding") as bar:
+    with place.open(create=True) as library, ProgressBar("embedding") as bar:
         samples = library.collection(_COLLECTION)
         report = samples.add(folder() / "corpus.jsonl", progress=bar)
         read = counted(report.read, "passage")
@@ -52,7 +52,7 @@ def demo(**place: Unpack[Place]) -> None:
         anew = report.embedded or not samples.explore.has_clusters()
         found = samples.explore.cluster(progress=bar) if anew else samples.explore.clusters()
     _say_what_there_is(found)
-    _say_how_to_go_on(str(place["library"]))
+    _say_how_to_go_on(str(place.library))
 
 
 def _say_what_there_is(found: "Clustering") -> None:

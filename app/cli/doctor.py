@@ -1,28 +1,25 @@
 """`nearsay doctor`: what is installed, what the machine has, whether every collection is sound."""
 
 import sys
-from typing import Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, encoding_options, json_option, open_library
+from nearsay.app.cli.command import GROUP, command, option
+from nearsay.app.cli.options import JSON, Encoding
 from nearsay.app.cli.printing import print_json
 
 __all__ = ["doctor"]
 
 
-@click.command()
-@click.option(
-    "--prove",
-    is_flag=True,
-    help=(
-        "Also verify the hash of every text, the full-text index, the declared fields and "
-        "the database indexes, and encode a sample again."
+@command()
+def doctor(
+    prove: bool = option(
+        "Also verify the hash of every text, the full-text index, the declared fields and the database "
+        "indexes, and encode a sample again."
     ),
-)
-@json_option
-@encoding_options
-def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
+) -> None:
     """Check the installation, the machine and the integrity of every collection.
 
     Shows versions, devices and the precision in use, then checks the catalogue and, for each collection,
@@ -39,11 +36,11 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     from nearsay.indexer.vectors.errors import CatalogueError
     from nearsay.training.environment import Finding, environment
 
-    findings = [*environment(place["device"], place["precision"])]
-    if (Path(place["library"]) / "library.json").is_file():
+    findings = [*environment(place.device, place.precision)]
+    if (Path(place.library) / "library.json").is_file():
         try:
-            with open_library(place) as opened:
-                findings += examine(opened, prove=prove, precision=place["precision"])
+            with place.open() as opened:
+                findings += examine(opened, prove=prove, precision=place.precision)
         except CatalogueError as error:
             findings.append(Finding("catalogue", str(error), sound=False))
     for finding in findings:

@@ -4,33 +4,37 @@ import contextlib
 import itertools
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
 from nearsay.app.cli.options import (
-    CommandGroup,
+    COLLECTION,
+    DTYPE,
+    INPUT_FORMAT,
+    JSON,
+    LIMIT,
+    MAX_TEXT_BYTES,
+    MEMORY,
+    NAMED_ENCODER,
+    RECALL,
+    ROWS,
+    STRICT,
+    TEXT,
+    TEXT_ENCODING,
+    TITLE,
+    WHERE,
     OnCluster,
     Place,
-    cluster_options,
-    contract_options,
-    dtype_option,
-    json_option,
-    library_options,
-    limit_option,
-    may_remove,
-    open_library,
-    removal_options,
-    rows_option,
-    where_option,
+    Removal,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
+from nearsay.data.read_options import Format, Split
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["documents"]
 
 _NAMED = 5  # documents that are removed, in a question
-_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
 _DOCUMENTS_A_SECOND = 100_000  # whose values of one field are entered; for the word on how long it takes
 
 
@@ -55,133 +58,56 @@ def documents() -> None:
 
 
 @documents.command()
-@collection_argument
-@click.argument("sources", nargs=-1, required=True, metavar="FILE…")
-@click.option(
-    "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
-)
-@click.option("--id", "id_", metavar="FIELD", help="Field that holds the id of a document.")
-@click.option(
-    "--title", metavar="FIELD", help="Field that holds the title, which is embedded together with the text."
-)
-@click.option(
-    "--metadata",
-    metavar="FIELD,…",
-    help="Fields to store as metadata, separated by commas.",
-    show_default="all other fields",
-)
-@click.option(
-    "--input-format",
-    "format_",
-    type=click.Choice(_FORMATS),
-    help="Format of the files.",
-    show_default="by the file name",
-)
-@click.option(
-    "--split",
-    type=click.Choice(["auto", "lines", "paragraphs", "file"]),
-    default="auto",
-    show_default=True,
-    help=(
-        "Unit of a txt file that becomes a document; auto means paragraphs if lines are "
-        "hard-wrapped, otherwise lines."
-    ),
-)
-@click.option(
-    "--whole-file",
-    "split",
-    flag_value="file",
-    hidden=True,
-    help="Treat each txt file as one text instead of one text per line.",
-)
-@click.option(
-    "--whole-page",
-    is_flag=True,
-    help="Index the whole HTML page, including menus and banners around its main part.",
-)
-@click.option("--encoding", metavar="NAME", help="Character encoding of text files.", show_default="UTF-8")
-@click.option(
-    "--delimiter", metavar="CHAR", help="Delimiter of csv files.", show_default="detected in the header"
-)
-@click.option(
-    "--relative-to",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="DIR",
-    help="Identify files by their path relative to this folder, so that the folder can be moved.",
-)
-@click.option(
-    "--max-text-bytes",
-    type=int,
-    default=4 * 2**20,
-    show_default=True,
-    help="Skip rows whose text has more bytes than this.",
-)
-@click.option(
-    "--chunking",
-    metavar="HOW",
-    help="How texts are split into passages: none, sentences, tokens or tokens:LENGTH:OVERLAP.",
-    show_default="the collection's, or tokens",
-)
-@click.option(
-    "--encoder",
-    metavar="NAME",
-    help="Name or folder of the encoder.",
-    show_default="the collection's, or all-MiniLM-L6-v2",
-)
-@dtype_option
-@contract_options
-@click.option("--strict", is_flag=True, help="Fail if a row cannot be used, instead of skipping it.")
-@click.option(
-    "--near-duplicates",
-    type=click.Choice(["report", "skip", "link", "off"]),
-    help=(
-        "What to do with documents that nearly repeat an earlier one. The choice is stored "
-        "for later additions."
-    ),
-)
-@click.option(
-    "--near-duplicate-threshold",
-    type=float,
-    metavar="COSINE",
-    help="Cosine similarity from which two documents count as near-duplicates.",
-    show_default="0.95",
-)
-@click.option(
-    "--index",
-    "index_",
-    type=click.Choice(["now", "later"]),
-    default="later",
-    show_default=True,
-    help="When to index many new passages: within this addition, or later by `nearsay index optimize`.",
-)
-@json_option
-@cluster_options
 def add(
-    *,
-    collection: str,
-    sources: tuple[str, ...],
-    text: str | None,
-    id_: str | None,
-    title: str | None,
-    metadata: str | None,
-    format_: str | None,
-    split: str,
-    whole_page: bool,
-    encoding: str | None,
-    delimiter: str | None,
-    relative_to: str | None,
-    max_text_bytes: int,
-    chunking: str | None,
-    encoder: str | None,
-    dtype: str | None,
-    recall: str | None,
-    memory: str | None,
-    strict: bool,
-    near_duplicates: str | None,
-    near_duplicate_threshold: float | None,
-    index_: Literal["now", "later"],
-    as_json: bool,
-    **place: Unpack[OnCluster],
+    collection: str = COLLECTION,
+    sources: tuple[str, ...] = argument("FILE…", required=True),
+    text: str | None = TEXT,
+    id_: str | None = option("Field that holds the id of a document.", metavar="FIELD"),
+    title: str | None = TITLE,
+    metadata: str | None = option(
+        "Fields to store as metadata, separated by commas.", metavar="FIELD,…", shown="all other fields"
+    ),
+    format_: Format | None = INPUT_FORMAT,
+    split: Split = option(
+        "Unit of a txt file that becomes a document; auto means paragraphs if lines are hard-wrapped, "
+        "otherwise lines.",
+        default="auto",
+        beside=(
+            click.Option(["--whole-file", "split"], flag_value="file", hidden=True, help="As --split file."),
+        ),
+    ),
+    whole_page: bool = option("Index the whole HTML page, including menus and banners around its main part."),
+    encoding: str | None = TEXT_ENCODING,
+    delimiter: str | None = option("Delimiter of csv files.", metavar="CHAR", shown="detected in the header"),
+    relative_to: str | None = option(
+        "Identify files by their path relative to this folder, so that the folder can be moved.",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False),
+    ),
+    max_text_bytes: int = MAX_TEXT_BYTES(4 * 2**20),
+    chunking: str | None = option(
+        "How texts are split into passages: none, sentences, tokens or tokens:LENGTH:OVERLAP.",
+        metavar="HOW",
+        shown="the collection's, or tokens",
+    ),
+    encoder: str | None = NAMED_ENCODER(shown="the collection's, or all-MiniLM-L6-v2"),
+    dtype: str | None = DTYPE,
+    recall: str | None = RECALL,
+    memory: str | None = MEMORY,
+    strict: bool = STRICT,
+    near_duplicates: Literal["report", "skip", "link", "off"] | None = option(
+        "What to do with documents that nearly repeat an earlier one. The choice is stored for later "
+        "additions."
+    ),
+    near_duplicate_threshold: float | None = option(
+        "Cosine similarity from which two documents count as near-duplicates.", metavar="COSINE", shown="0.95"
+    ),
+    index_: Literal["now", "later"] = option(
+        "When to index many new passages: within this addition, or later by `nearsay index optimize`.",
+        default="later",
+    ),
+    as_json: bool = JSON,
+    place: OnCluster = GROUP,
 ) -> None:
     """Add files to COLLECTION, or update the documents that changed.
 
@@ -199,7 +125,7 @@ def add(
         nearsay documents add news today.jsonl --near-duplicates skip
     """
     from nearsay.app.bulk_work import bulk_work
-    from nearsay.data.read_options import Format, ReadOptions, Split
+    from nearsay.data.read_options import ReadOptions
     from nearsay.indexer.writing.ingest import checked_files
 
     options = ReadOptions(
@@ -207,8 +133,8 @@ def add(
         id=id_,
         title=title,
         metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
-        format=None if format_ is None else Format(format_),
-        split=Split(split),
+        format=format_,
+        split=split,
         whole_page=whole_page,
         encoding=encoding,
         delimiter=delimiter,
@@ -217,7 +143,7 @@ def add(
     )
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(checked_files(sources, options)) if strict else None
-        library = stack.enter_context(open_library(place, create=True))
+        library = stack.enter_context(place.open(create=True))
         bar = stack.enter_context(ProgressBar("embedding"))
         target = library.collection(
             collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory, dtype=dtype
@@ -239,23 +165,13 @@ def add(
 
 
 @documents.command("list")
-@collection_argument
-@where_option
-@partial(limit_option, default=50)
-@click.option(
-    "--near-duplicates",
-    is_flag=True,
-    help="List only documents that are linked to an earlier near-duplicate.",
-)
-@rows_option
-@library_options
 def list_(
-    collection: str,
-    where: str | None,
-    limit: int,
-    near_duplicates: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    where: str | None = WHERE,
+    limit: int = LIMIT(50),
+    near_duplicates: bool = option("List only documents that are linked to an earlier near-duplicate."),
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """List the documents of COLLECTION.
 
@@ -265,7 +181,7 @@ def list_(
     """
     if near_duplicates and where is not None:
         raise click.UsageError("--near-duplicates goes without --where")
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         if near_duplicates:
             _print_links(target.near_duplicates()[:limit], as_json=as_json)
@@ -290,18 +206,19 @@ def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
 
 
 @documents.command()
-@collection_argument
-@click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@json_option
-@library_options
-def show(collection: str, ids: tuple[str, ...], as_json: bool, **place: Unpack[Place]) -> None:
+def show(
+    collection: str = COLLECTION,
+    ids: tuple[str, ...] = argument("ID…", required=True),
+    as_json: bool = JSON,
+    place: Place = GROUP,
+) -> None:
     """Show documents of COLLECTION with their text and metadata.
 
     \b
     Example:
         nearsay documents show papers P19-1001
     """
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         found = [target.document(id_) for id_ in ids]
     for document in found:
@@ -332,19 +249,13 @@ def _refused(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> N
 
 
 @documents.command()
-@collection_argument
-@click.argument("names", nargs=-1, metavar="", expose_value=False, callback=_refused)
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Id of a document to remove. Can be repeated.")
-@where_option
-@removal_options
-@library_options
 def remove(
-    collection: str,
-    ids: tuple[str, ...],
-    where: str | None,
-    dry_run: bool,
-    yes: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    _names: tuple[str, ...] = argument("", callback=_refused),
+    ids: tuple[str, ...] = option("Id of a document to remove. Can be repeated.", "--id", metavar="ID"),
+    where: str | None = WHERE,
+    removal: Removal = GROUP,
+    place: Place = GROUP,
 ) -> None:
     """Remove documents of COLLECTION by id or by a filter.
 
@@ -359,10 +270,10 @@ def remove(
     """
     if not (ids or where):
         raise click.UsageError("name what to remove: by --id, --where or both")
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         count, what = _chosen(target, ids, where)
-        if not may_remove(what, dry_run=dry_run, yes=yes or not count):
+        if not removal.may(what, harmless=not count):
             return
         click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
         print_notes(target.warnings())
@@ -390,17 +301,12 @@ def _listed(count: int, ids: list[str]) -> str:
 
 
 @documents.command()
-@collection_argument
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.", show_default="standard output")
-@where_option
-@click.option(
-    "--vectors",
-    is_flag=True,
-    help="Write one line per passage with its vector instead of one line per document.",
-)
-@library_options
 def export(
-    collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
+    collection: str = COLLECTION,
+    out: Path | None = option("File to write.", shown="standard output"),
+    where: str | None = WHERE,
+    vectors: bool = option("Write one line per passage with its vector instead of one line per document."),
+    place: Place = GROUP,
 ) -> None:
     """Export COLLECTION as JSON lines that `documents add` can read.
 
@@ -409,7 +315,7 @@ def export(
         nearsay documents export papers --out papers.jsonl
     """
     stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
-    with open_library(place) as library:
+    with place.open() as library:
         count = library.collection(collection).export(stream, where=where, vectors=vectors)
     print_notes(
         [f"{counted(count, 'passage' if vectors else 'document')} written" + (f" to {out}" if out else "")]
@@ -417,14 +323,13 @@ def export(
 
 
 @documents.command()
-@collection_argument
-@click.argument("field")
-@where_option
-@limit_option
-@rows_option
-@library_options
 def facets(
-    collection: str, field: str, where: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+    collection: str = COLLECTION,
+    field: str = argument(),
+    where: str | None = WHERE,
+    limit: int = LIMIT,
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """Count the documents of COLLECTION by the values of FIELD.
 
@@ -434,7 +339,7 @@ def facets(
     Example:
         nearsay documents facets papers venue --where "year >= 2019"
     """
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         found = target.facets(field, where=where, limit=limit)
         if found.documents and found.missing == found.documents:
@@ -471,15 +376,14 @@ def _require(target: "Collection", field: str) -> None:
 
 
 @documents.command()
-@collection_argument
-@click.option("--declare", multiple=True, metavar="FIELD", help="Field to declare. Can be repeated.")
-@click.option(
-    "--forget", multiple=True, metavar="FIELD", help="Field whose declaration is withdrawn. Can be repeated."
-)
-@rows_option
-@library_options
 def fields(
-    collection: str, declare: tuple[str, ...], forget: tuple[str, ...], as_json: bool, **place: Unpack[Place]
+    collection: str = COLLECTION,
+    declare: tuple[str, ...] = option("Field to declare. Can be repeated.", metavar="FIELD"),
+    forget: tuple[str, ...] = option(
+        "Field whose declaration is withdrawn. Can be repeated.", metavar="FIELD"
+    ),
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """List the declared fields of COLLECTION, or declare fields for fast filters.
 
@@ -492,7 +396,7 @@ def fields(
     Example:
         nearsay documents fields papers --declare year --declare author.name
     """
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         if forget:
             gone = target.forget_fields(forget)

@@ -1,35 +1,19 @@
 """`nearsay encoders`: which there are, texts to vectors without a library, and what they do inside."""
 
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, Literal
 
 import click
 
+from nearsay.app.cli.command import FILE, GROUP, CommandGroup, argument, option
 from nearsay.app.cli.encoders_inside import inside
-from nearsay.app.cli.options import (
-    ENCODER,
-    CommandGroup,
-    Place,
-    device_options,
-    json_option,
-    library_at_hand,
-    library_options,
-    open_library,
-)
+from nearsay.app.cli.options import ENCODER, JSON, ONE_ENCODER, POOLING, TEXT, AtHand, Place, Run
 from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import as_json as to_plain
 
 __all__ = ["encoders"]
-
-
-class _Run(TypedDict):
-    """What every way of encoding takes."""
-
-    text: str | None
-    device: str | None
-    precision: str
 
 
 @click.group(cls=CommandGroup)
@@ -47,9 +31,7 @@ encoders.add_command(inside)
 
 
 @encoders.command("list")
-@json_option
-@library_options
-def list_(as_json: bool, **place: Unpack[Place]) -> None:
+def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
     """List the encoders and BERTs that a library knows by name.
 
     The bundled one, those that trainings made here, and those that collections were ever embedded by. Each
@@ -60,7 +42,7 @@ def list_(as_json: bool, **place: Unpack[Place]) -> None:
         nearsay encoders list
         nearsay encoders list --json
     """
-    with open_library(place) as library:
+    with place.open() as library:
         found = library.encoders.list(berts=True)
     if as_json:
         for each in found:
@@ -82,10 +64,7 @@ def list_(as_json: bool, **place: Unpack[Place]) -> None:
 
 
 @encoders.command()
-@click.argument("name")
-@json_option
-@library_options
-def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
+def show(name: str, as_json: bool = JSON, place: Place = GROUP) -> None:
     """Show where an encoder comes from, what its training was worth, and which collections use it.
 
     NAME: as `encoders list` has it, or a folder. Nothing is loaded or fetched: its folder is read.
@@ -95,7 +74,7 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
         nearsay encoders show all-MiniLM-L6-v2
         nearsay encoders show my-sentences --json
     """
-    with open_library(place) as library:
+    with place.open() as library:
         facts = library.encoders.facts(name)
         uses = [use for each in library.encoders.list() if each.source == facts.source for use in each.uses]
     if as_json:
@@ -120,66 +99,28 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
 
 
 @encoders.command()
-@click.argument("file")
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="File to write: .npy, or .npz with --tokens.",
-)
-@click.option(
-    "--encoder",
-    type=ENCODER,
-    default="all-MiniLM-L6-v2",
-    show_default=True,
-    help="Name or folder of the encoder.",
-)
-@click.option(
-    "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
-)
-@click.option(
-    "--layers",
-    metavar="LAYERS",
-    help=(
-        "Hidden layers to take features from: last, second-to-last, sum-last-4, "
-        "concat-last-4, sum-all, or a layer's number, where 0 is the embeddings."
-    ),
-    show_default="last, if --pooling or --tokens is given",
-)
-@click.option(
-    "--pooling",
-    type=click.Choice(["cls", "mean", "max"]),
-    help="How token vectors are combined into one vector per text.",
-    show_default="mean, if --layers is given",
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "int8", "binary"]),
-    default="float32",
-    show_default=True,
-    help=(
-        "Data type of the stored vectors. int8 takes a quarter of the space of float32, binary a "
-        "thirty-second; both lose accuracy."
-    ),
-)
-@click.option(
-    "--ranges",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --dtype int8: file with the ranges of earlier vectors, a .ranges.npy.",
-)
-@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per text.")
-@device_options
 def encode(
-    *,
     file: str,
-    out: Path,
-    encoder: str,
-    layers: str | None,
-    pooling: str | None,
-    dtype: str,
-    ranges: Path | None,
-    tokens: bool,
-    **run: Unpack[_Run],
+    out: Path = option("File to write: .npy, or .npz with --tokens."),
+    encoder: str = ONE_ENCODER,
+    text: str | None = TEXT,
+    layers: str | None = option(
+        "Hidden layers to take features from: last, second-to-last, sum-last-4, concat-last-4, sum-all, or "
+        "a layer's number, where 0 is the embeddings.",
+        metavar="LAYERS",
+        shown="last, if --pooling or --tokens is given",
+    ),
+    pooling: Literal["cls", "mean", "max"] | None = POOLING(shown="mean, if --layers is given"),
+    dtype: Literal["float32", "int8", "binary"] = option(
+        "Data type of the stored vectors. int8 takes a quarter of the space of float32, binary a "
+        "thirty-second; both lose accuracy.",
+        default="float32",
+    ),
+    ranges: Path | None = option(
+        "With --dtype int8: file with the ranges of earlier vectors, a .ranges.npy.", type=FILE
+    ),
+    tokens: bool = option("Write one vector per token instead of one per text."),
+    run: Run = GROUP,
 ) -> None:
     """Encode the texts of FILE into a NumPy array.
 
@@ -211,14 +152,15 @@ def encode(
         )
     if (dtype != "float32" or ranges) and (tokens or layers or pooling):
         raise click.UsageError("--dtype and --ranges are for the encoder's own vectors, not for features")
+    how: dict[str, Any] = {"text": text, "device": run.device, "precision": run.precision}
     if tokens:
-        report = encode_tokens(file, out, encoder, layers=layers or "last", **run)
+        report = encode_tokens(file, out, encoder, layers=layers or "last", **how)
     elif layers or pooling:
         report = encode_features(
-            file, out, encoder, layers=layers or "last", pooling=pooling or "mean", **run
+            file, out, encoder, layers=layers or "last", pooling=pooling or "mean", **how
         )
     else:
-        report = encode_file(file, out, encoder, numbers=dtype, ranges=ranges, **run)
+        report = encode_file(file, out, encoder, numbers=dtype, ranges=ranges, **how)
     print_notes(report.notes)
     click.echo(
         f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} dimensions in {out}",
@@ -227,11 +169,12 @@ def encode(
 
 
 @encoders.command()
-@click.argument("name", type=ENCODER)
-@click.argument("repository", metavar="OWNER/NAME")
-@click.option("--public", is_flag=True, help="Make a new repository public instead of private.")
-@library_at_hand
-def push(name: str, repository: str, *, public: bool) -> None:
+def push(
+    name: str = argument(type=ENCODER),
+    repository: str = argument("OWNER/NAME"),
+    public: bool = option("Make a new repository public instead of private."),
+    _home: AtHand = GROUP,
+) -> None:
     """Upload an encoder to the Hugging Face hub, to the repository OWNER/NAME.
 
     NAME: as `encoders list` has it, or a folder. Its run/ is left out. The repository is made if it is not

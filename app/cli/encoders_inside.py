@@ -1,24 +1,21 @@
 """`nearsay encoders inside`: what an encoder's layers and heads do, with a text and over a collection."""
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
 from nearsay.app.cli.options import (
+    COLLECTION,
     ENCODER,
-    CommandGroup,
-    Place,
-    device_option,
-    json_option,
-    library_at_hand,
-    library_options,
-    limit_option,
-    open_library,
-    replace_option,
-    sample_option,
-    seed_option,
+    JSON,
+    LIMIT,
+    ONE_ENCODER,
+    REPLACE,
+    SAMPLE,
+    SEED,
+    Computing,
+    OnDevice,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.document import visible
@@ -35,21 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["inside"]
 
-_ENCODER = click.option(
-    "--encoder",
-    type=ENCODER,
-    default="all-MiniLM-L6-v2",
-    show_default=True,
-    help="Name or folder of the encoder.",
-)
-_HEADS = click.option(
+_HEADS = option(
+    "Number of an attention head, from 1; attention is averaged over several heads. Can be repeated.",
     "--head",
-    "heads",
-    multiple=True,
-    type=click.IntRange(1),
-    help="Number of an attention head, from 1; attention is averaged over several heads. Can be repeated.",
-    show_default="all",
+    least=1,
+    shown="all",
 )
+_LAYER = option("Number of the layer, from 1.", least=1)
 
 
 @click.group(cls=CommandGroup)
@@ -63,40 +52,20 @@ def inside() -> None:
 
 
 @inside.command()
-@click.argument("text")
-@click.option("--pair", metavar="TEXT", help="Second text, which is read together with the first.")
-@_ENCODER
-@click.option(
-    "--layer",
-    "layers",
-    multiple=True,
-    type=click.IntRange(1),
-    help="Number of the layer, from 1. Can be repeated.",
-    show_default="all",
-)
-@_HEADS
-@click.option(
-    "--mask",
-    "masked",
-    multiple=True,
-    type=click.IntRange(0),
-    help="Position of a token to replace by the mask token, from 0. Can be repeated.",
-)
-@click.option("--query", help="Also show each token's share of the cosine similarity to this query.")
-@json_option
-@library_at_hand
-@device_option
 def text(
-    *,
     text: str,
-    pair: str | None,
-    encoder: str,
-    layers: tuple[int, ...],
-    heads: tuple[int, ...],
-    masked: tuple[int, ...],
-    query: str | None,
-    as_json: bool,
-    device: str | None,
+    pair: str | None = option("Second text, which is read together with the first.", metavar="TEXT"),
+    encoder: str = ONE_ENCODER,
+    layers: tuple[int, ...] = option(
+        "Number of the layer, from 1. Can be repeated.", "--layer", least=1, shown="all"
+    ),
+    heads: tuple[int, ...] = _HEADS,
+    masked: tuple[int, ...] = option(
+        "Position of a token to replace by the mask token, from 0. Can be repeated.", "--mask", least=0
+    ),
+    query: str | None = option("Also show each token's share of the cosine similarity to this query."),
+    as_json: bool = JSON,
+    run: Computing = GROUP,
 ) -> None:
     """Show for each token of TEXT what it attends to and what it adds to the text's vector.
 
@@ -111,7 +80,7 @@ def text(
     """
     from nearsay.training.bert.attention import AttentionReader
 
-    reader = AttentionReader.load(encoder, device=device)
+    reader = AttentionReader.load(encoder, device=run.device)
     read = reader.read(text, pair, masked=masked)
     chosen = [
         _chosen(numbers, most, what)
@@ -192,39 +161,20 @@ def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told:
 
 
 @inside.command()
-@collection_argument
-@_ENCODER
-@click.option("--layer", required=True, type=click.IntRange(1), help="Number of the layer, from 1.")
-@click.option(
-    "--sample",
-    "tokens",
-    type=click.IntRange(1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Maximum number of tokens to store.",
-)
-@seed_option
-@click.option(
-    "--tagger",
-    metavar="DIR",
-    help="Folder of a head made by `nearsay train tagger`, whose tags are stored as well.",
-)
-@replace_option
-@json_option
-@library_options
-@device_option
 def sample(
-    *,
-    collection: str,
-    encoder: str,
-    layer: int,
-    tokens: int,
-    seed: int,
-    tagger: str | None,
-    replace: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    encoder: str = ONE_ENCODER,
+    layer: int = _LAYER,
+    tokens: int = option(
+        "Maximum number of tokens to store.", "--sample", metavar="N", default=50_000, least=1
+    ),
+    seed: int = SEED(0),
+    tagger: str | None = option(
+        "Folder of a head made by `nearsay train tagger`, whose tags are stored as well.", metavar="DIR"
+    ),
+    replace: bool = REPLACE,
+    as_json: bool = JSON,
+    place: OnDevice = GROUP,
 ) -> None:
     """Store the token vectors of a layer for passages of COLLECTION, to search by token.
 
@@ -237,8 +187,8 @@ def sample(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.bert.attention import AttentionReader
 
-    with open_library(place) as library, ProgressBar("reading", unit="tokens") as bar:
-        reader = AttentionReader.load(encoder, device=place["device"], deepest=layer)
+    with place.open() as library, ProgressBar("reading", unit="tokens") as bar:
+        reader = AttentionReader.load(encoder, device=place.device, deepest=layer)
         row = library.collection(collection).explore.sample_tokens(
             reader, layer, tokens=tokens, seed=seed, tagger=tagger, anew=replace, progress=bar
         )
@@ -251,45 +201,25 @@ def sample(
 
 
 @inside.command()
-@collection_argument
-@click.argument("text")
-@click.option(
-    "--place",
-    "at",
-    required=True,
-    type=click.IntRange(0),
-    help="Position of the token in TEXT, from 0, as `nearsay encoders inside text` shows it.",
-)
-@_ENCODER
-@click.option("--layer", required=True, type=click.IntRange(1), help="Number of the layer, from 1.")
-@click.option(
-    "--by",
-    type=click.Choice(["embedding", "context"]),
-    default="embedding",
-    show_default=True,
-    help="What is compared: the vector of the token, or the output of the chosen attention heads.",
-)
-@_HEADS
-@limit_option
-@click.option(
-    "--no-special", is_flag=True, help="Ignore [CLS] and [SEP] among the tokens that are attended to most."
-)
-@json_option
-@library_options
-@device_option
 def search(
-    *,
-    collection: str,
-    text: str,
-    at: int,
-    encoder: str,
-    layer: int,
-    by: str,
-    heads: tuple[int, ...],
-    limit: int,
-    no_special: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    text: str = argument(),
+    at: int = option(
+        "Position of the token in TEXT, from 0, as `nearsay encoders inside text` shows it.",
+        "--place",
+        least=0,
+    ),
+    encoder: str = ONE_ENCODER,
+    layer: int = _LAYER,
+    by: Literal["embedding", "context"] = option(
+        "What is compared: the vector of the token, or the output of the chosen attention heads.",
+        default="embedding",
+    ),
+    heads: tuple[int, ...] = _HEADS,
+    limit: int = LIMIT,
+    no_special: bool = option("Ignore [CLS] and [SEP] among the tokens that are attended to most."),
+    as_json: bool = JSON,
+    place: OnDevice = GROUP,
 ) -> None:
     """Find the tokens of COLLECTION whose vectors at a layer are nearest to a token of TEXT.
 
@@ -304,9 +234,9 @@ def search(
     from nearsay.indexer.inside.token_search import SearchBy
     from nearsay.training.bert.attention import AttentionReader
 
-    with open_library(place) as library:
+    with place.open() as library:
         explore = library.collection(collection).explore
-        reader = AttentionReader.load(encoder, device=place["device"])
+        reader = AttentionReader.load(encoder, device=place.device)
         kept = [row for row in explore.token_samples(reader.fingerprint) if row.layer == layer]
         if not kept:
             raise BadInputError(
@@ -349,23 +279,14 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
 
 
 @inside.command()
-@click.argument("before", type=ENCODER)
-@click.argument("after", type=ENCODER)
-@collection_argument
-@partial(sample_option, default=100)
-@seed_option
-@json_option
-@library_options
-@device_option
 def compare(
-    *,
-    before: str,
-    after: str,
-    collection: str,
-    sample: int,
-    seed: int,
-    as_json: bool,
-    **place: Unpack[Place],
+    before: str = argument(type=ENCODER),
+    after: str = argument(type=ENCODER),
+    collection: str = COLLECTION,
+    sample: int = SAMPLE(100),
+    seed: int = SEED(0),
+    as_json: bool = JSON,
+    place: OnDevice = GROUP,
 ) -> None:
     """Show which attention heads changed from encoder BEFORE to encoder AFTER.
 
@@ -378,9 +299,9 @@ def compare(
     """
     from nearsay.training.bert.attention import AttentionReader
 
-    with open_library(place) as library:
+    with place.open() as library:
         drawn = library.collection(collection).explore.drawn_texts(sample, seed)
-        one, two = (AttentionReader.load(name, device=place["device"]) for name in (before, after))
+        one, two = (AttentionReader.load(name, device=place.device) for name in (before, after))
         found = one.divergence(two, drawn)
     if as_json:
         for layer, values in enumerate(found.tolist(), 1):

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nearsay.app.cli.command import FOLDER, GROUP, CommandGroup, argument, command, option
 from nearsay.app.cli.evaluate_encoder import batches, compression, layers
 from nearsay.app.cli.evaluate_heads import classifier, mlm, reader, tagger
 from nearsay.app.cli.evaluate_judged import (
     classification,
     clustering,
-    drawing_options,
-    load_encoder,
     nli,
     pairs,
     reranking,
@@ -22,7 +21,7 @@ from nearsay.app.cli.evaluate_judged import (
     triplets,
 )
 from nearsay.app.cli.evaluate_unjudged import tokenizer, unlabelled
-from nearsay.app.cli.options import ENCODER, CommandGroup, device_options, json_option
+from nearsay.app.cli.options import ENCODER, JSON, PLOT, RESAMPLES, SAMPLE, SEED, Run
 from nearsay.app.cli.printing import print_notes, print_reports
 
 if TYPE_CHECKING:
@@ -32,53 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["evaluate"]
 
 
-@click.command()
-@click.argument("encoders", nargs=-1, required=True, type=ENCODER, metavar="ENCODER…")
-@click.option(
-    "--suite",
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with judged sets, and with folders of them.",
-)
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="NAME",
-    help="Name or pattern of a judged set to measure on. Can be repeated.",
-    show_default="all",
-)
-@click.option(
-    "--split",
-    default="test",
-    show_default=True,
-    help="Split to measure on: judgements in qrels/SPLIT.tsv, and files named SPLIT.",
-)
-@drawing_options
-@click.option(
-    "--rounds",
-    default=3,
-    show_default=True,
-    help="Number of times the speed of each encoder is measured; 0 skips it.",
-)
-@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this file, .png or .svg.")
-@json_option
-@device_options
+@command()
 def compare(
-    *,
-    encoders: tuple[str, ...],
-    suite: Path,
-    only: tuple[str, ...],
-    split: str,
-    sample: int | None,
-    seed: int,
-    draws: int,
-    rounds: int,
-    markdown: bool,
-    plot: Path | None,
-    as_json: bool,
-    device: str | None,
-    precision: str,
+    encoders: tuple[str, ...] = argument("ENCODER…", required=True, type=ENCODER),
+    suite: Path = option("Folder with judged sets, and with folders of them.", type=FOLDER),
+    only: tuple[str, ...] = option(
+        "Name or pattern of a judged set to measure on. Can be repeated.", metavar="NAME", shown="all"
+    ),
+    split: str = option(
+        "Split to measure on: judgements in qrels/SPLIT.tsv, and files named SPLIT.", default="test"
+    ),
+    sample: int | None = SAMPLE(shown="all", least=2),
+    seed: int = SEED(0),
+    draws: int = RESAMPLES,
+    rounds: int = option("Number of times the speed of each encoder is measured; 0 skips it.", default=3),
+    markdown: bool = option("Print the table in Markdown."),
+    plot: Path | None = PLOT,
+    as_json: bool = JSON,
+    run: Run = GROUP,
 ) -> None:
     """Measure several encoders on every judged set of a folder, in one table.
 
@@ -102,7 +72,10 @@ def compare(
         raise click.UsageError("--markdown and --json are two ways to print: take one of them")
     options = ComparisonOptions(limit=sample, seed=seed, draws=draws, speed_rounds=rounds)
     comparison = _compared(
-        encoders, find_suite(suite, split=split, only=only), options, device=device, precision=precision
+        encoders,
+        find_suite(suite, split=split, only=only),
+        options,
+        run,
     )
     _print(comparison, markdown=markdown, as_json=as_json)
     if plot:
@@ -116,16 +89,13 @@ def _compared(
     encoders: Sequence[str],
     suite: "Suite",
     options: "ComparisonOptions",
-    *,
-    device: str | None,
-    precision: str,
+    run: Run,
 ) -> "Comparison":
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.evaluation.judged.comparison import compare_encoders, encoder_size
 
     print_notes(suite.notes)
-    loaded = [load_encoder(name, device, precision) for name in encoders]
+    loaded = [run.loaded(name) for name in encoders]
     bars: dict[tuple[str, str], ProgressBar] = {}
 
     def watch(encoder: str, judged: str, done: int, total: int) -> None:
@@ -133,7 +103,7 @@ def _compared(
             for bar in bars.values():
                 bar.close()
             bars[encoder, judged] = ProgressBar(f"{encoder} on {judged}", unit="texts")
-        bars[encoder, judged](Progress(done, total))
+        bars[encoder, judged].at(done, total)
 
     comparison = compare_encoders(
         loaded,

@@ -1,14 +1,23 @@
 """`nearsay evaluate batches`, `compression` and `layers`: how it is run and stored."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.evaluate_judged import encoder_option, load_encoder
-from nearsay.app.cli.options import ENCODER, device_options, json_option, sample_option, seed_option
+from nearsay.app.cli.command import EXISTING, FOLDER, GROUP, argument, command, option
+from nearsay.app.cli.options import (
+    JSON,
+    JUDGED_CORPUS,
+    ONE_ENCODER,
+    PLOT,
+    SAMPLE,
+    SCORED_PAIRS,
+    SEED,
+    SPLIT,
+    Run,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table
 from nearsay.data.quantity import counted
 
@@ -20,24 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["batches", "compression", "layers"]
 
 
-@click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, path_type=Path))
-@encoder_option
-@partial(sample_option, default=256, least=2)
-@seed_option
-@click.option("--tolerance", default=1e-3, show_default=True, help="Largest difference that counts as equal.")
-@json_option
-@device_options
+@command()
 def batches(
-    *,
-    file: Path | None,
-    encoder: str,
-    sample: int,
-    seed: int,
-    tolerance: float,
-    as_json: bool,
-    device: str | None,
-    precision: str,
+    file: Path | None = argument(required=False, type=EXISTING),
+    encoder: str = ONE_ENCODER,
+    sample: int = SAMPLE(256, least=2),
+    seed: int = SEED(0),
+    tolerance: float = option("Largest difference that counts as equal.", default=0.001),
+    as_json: bool = JSON,
+    run: Run = GROUP,
 ) -> None:
     """Check that an encoder gives the same vectors for single texts and for batches.
 
@@ -50,7 +50,6 @@ def batches(
     """
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data import samples
-    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.evaluation.batch_equality import batch_equality
     from nearsay.training.evaluation.text_sample import TextSample
@@ -59,10 +58,10 @@ def batches(
     with TextSample(source, sample, seed=seed) as drawn, ProgressBar("encoding", unit="texts") as bar:
         print_notes([*source.notes, *([drawn.note] if drawn.note else [])])
         report = batch_equality(
-            load_encoder(encoder, device, precision),
+            run.loaded(encoder),
             list(drawn),
             tolerance=tolerance,
-            progress=lambda done, total: bar(Progress(done, total)),
+            progress=bar.at,
         )
     print_reports(report.differences, as_json=as_json)
     if not report.equal:
@@ -73,41 +72,17 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.command()
-@click.option(
-    "--encoder",
-    type=ENCODER,
-    default="all-MiniLM-L6-v2",
-    show_default=True,
-    help="Name or folder of the encoder.",
-)
-@click.option("--sts", type=_FILE, help="File of scored pairs, as for `nearsay evaluate sts`.")
-@click.option(
-    "--retrieval", type=_FOLDER, help="Folder of a judged corpus, as for `nearsay evaluate retrieval`."
-)
-@click.option(
-    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
-)
-@click.option(
-    "--dimension",
-    "dimensions",
-    type=int,
-    multiple=True,
-    metavar="N",
-    help="Number of dimensions of the vectors. Can be repeated.",
-)
-@json_option
-@device_options
+@command()
 def compression(
-    *,
-    encoder: str,
-    sts: Path | None,
-    retrieval: Path | None,
-    split: str,
-    dimensions: tuple[int, ...],
-    as_json: bool,
-    device: str | None,
-    precision: str,
+    encoder: str = ONE_ENCODER,
+    sts: Path | None = SCORED_PAIRS,
+    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    split: str = SPLIT,
+    dimensions: tuple[int, ...] = option(
+        "Number of dimensions of the vectors. Can be repeated.", "--dimension", metavar="N"
+    ),
+    as_json: bool = JSON,
+    run: Run = GROUP,
 ) -> None:
     """Measure an encoder's vectors with fewer bits and fewer dimensions.
 
@@ -121,8 +96,6 @@ def compression(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
-    from nearsay.indexer.vectors.progress import Progress
-    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.compression.comparison import compare_compressions
     from nearsay.training.sentence.encoder import Encoder
 
@@ -132,43 +105,24 @@ def compression(
     print_notes(judged.notes if judged else ())
     with ProgressBar("encoding", unit="texts") as bar:
         rows = compare_compressions(
-            Encoder.load(encoder, device=device, precision=Precision(precision)),
+            Encoder.load(encoder, device=run.device, precision=run.precision),
             pairs=read_scored_pairs(sts) if sts else (),
             retrieval=judged,
             dimensions=dimensions,
-            progress=lambda done, total: bar(Progress(done, total)),
+            progress=bar.at,
         )
     print_reports(rows, as_json=as_json)
 
 
-@click.command()
-@click.option("--sts", type=_FILE, help="File of scored pairs, as for `nearsay evaluate sts`.")
-@click.option(
-    "--retrieval", type=_FOLDER, help="Folder of a judged corpus, as for `nearsay evaluate retrieval`."
-)
-@click.option(
-    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
-)
-@click.option(
-    "--encoder",
-    type=ENCODER,
-    default="all-MiniLM-L6-v2",
-    show_default=True,
-    help="Name or folder of the encoder.",
-)
-@click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this file, .png or .svg.")
-@json_option
-@device_options
+@command()
 def layers(
-    *,
-    sts: Path | None,
-    retrieval: Path | None,
-    split: str,
-    encoder: str,
-    plot: Path | None,
-    as_json: bool,
-    device: str | None,
-    precision: str,
+    sts: Path | None = SCORED_PAIRS,
+    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    split: str = SPLIT,
+    encoder: str = ONE_ENCODER,
+    plot: Path | None = PLOT,
+    as_json: bool = JSON,
+    run: Run = GROUP,
 ) -> None:
     """Measure every layer of an encoder, and combinations of layers, with each pooling.
 
@@ -182,9 +136,7 @@ def layers(
         nearsay evaluate layers --retrieval scifact/ --encoder my-bert/
     """
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.bert_folder import load_bert
-    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.judged.layer_plot import plot_format, write_layer_plot
     from nearsay.training.evaluation.judged.layers import evaluate_layers
 
@@ -196,9 +148,9 @@ def layers(
         report = evaluate_layers(
             bert,
             judged,
-            device=device,
-            precision=Precision(precision),
-            progress=lambda done, total: bar(Progress(done, total)),
+            device=run.device,
+            precision=run.precision,
+            progress=bar.at,
         )
     if plot:
         write_layer_plot(report, plot)

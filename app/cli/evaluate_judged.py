@@ -1,31 +1,34 @@
 """`nearsay evaluate sts`, `retrieval` and the other commands about judged sets."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final
 
-import click
-
-from nearsay.app.cli.options import ENCODER, device_options, json_option, sample_option, seed_option
+from nearsay.app.cli.command import FILE, FOLDER, GROUP, argument, command, option
+from nearsay.app.cli.options import (
+    COLUMNS,
+    FILES,
+    JSON,
+    LABEL,
+    ONE_ENCODER,
+    RESAMPLES,
+    SAMPLE,
+    SEED,
+    SPLIT,
+    Run,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
     from nearsay.training.evaluation.judged.reports import Evaluation
     from nearsay.training.sentence.encoder import Encoder
 
 __all__ = [
-    "Judging",
     "classification",
     "clustering",
-    "drawing_options",
-    "encoder_option",
-    "judging_options",
-    "load_encoder",
-    "measure",
     "nli",
     "pairs",
     "reranking",
@@ -34,81 +37,42 @@ __all__ = [
     "triplets",
 ]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+_TRAIN = option(
+    "File that the linear layer is trained on.", type=FILE, shown="the train or dev file beside FILE"
+)
 
 
-class Judging(TypedDict):
-    """What `judging_options` gives to a command."""
-
-    encoder: str
-    sample: int | None
-    seed: int
-    draws: int
-    as_json: bool
-    device: str | None
-    precision: str
-
-
-def encoder_option(command: Command) -> Command:
-    """`--encoder`: which one is measured."""
-    return click.option(
-        "--encoder",
-        type=ENCODER,
-        default="all-MiniLM-L6-v2",
-        show_default=True,
-        help="Name or folder of the encoder.",
-    )(command)
-
-
-def drawing_options(command: Command) -> Command:
-    """`--sample`, `--seed` and `--draws`: what is drawn by chance."""
-    for option in (
-        click.option(
-            "--draws",
-            default=1000,
-            show_default=True,
-            type=click.IntRange(1),
-            help="Number of bootstrap resamples for a confidence interval.",
-        ),
-        seed_option,
-        partial(sample_option, least=2),
-    ):
-        command = option(command)
-    return command
-
-
-def judging_options(command: Command) -> Command:
+@dataclass(frozen=True)
+class _Judging:
     """What every command that measures one encoder on judged sets takes."""
-    return encoder_option(drawing_options(json_option(device_options(command))))
+
+    encoder: str = ONE_ENCODER
+    sample: int | None = SAMPLE(shown="all", least=2)
+    seed: int = SEED(0)
+    draws: int = RESAMPLES
+    as_json: bool = JSON
+    run: Run = GROUP
 
 
-def load_encoder(name: str, device: str | None, precision: str) -> "Encoder":
-    """Load an encoder as the options say."""
-    from nearsay.training.encoder.hardware import Precision
-    from nearsay.training.sentence.encoder import Encoder
-
-    return Encoder.load(name, device=device, precision=Precision(precision))
-
-
-def _load_judged(name: str, device: str | None, precision: str) -> "Encoder | PairScorer":
+def _load_judged(name: str, run: Run) -> "Encoder | PairScorer":
     """Load an encoder as the options say, or a cross-encoder."""
     from nearsay.training.sentence.source import find_encoder
 
     if find_encoder(name).folder.is_cross_encoder:
         from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
-        return CrossEncoderJudge.load(name, device=device)
-    return load_encoder(name, device, precision)
+        return CrossEncoderJudge.load(name, device=run.device)
+    return run.loaded(name)
 
 
 _LEVEL: Final = 0.95
 _OTHERS: Final = ("dot", "euclidean", "manhattan")
 
 
-def measure(
+def _measure(
     kind: str,
     places: Sequence[Path],
-    judging: Judging,
+    judging: _Judging,
     *,
     split: str = "test",
     train: Path | None = None,
@@ -121,10 +85,10 @@ def measure(
     sets: list[JudgedSet] = []
     for place in places:
         found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
-        sets.append(found if judging["sample"] is None else found.limited(judging["sample"], judging["seed"]))
+        sets.append(found if judging.sample is None else found.limited(judging.sample, judging.seed))
         print_notes(sets[-1].notes)
     outcomes = _outcomes(sets, judging)
-    if judging["as_json"]:
+    if judging.as_json:
         for one in outcomes:
             print_json(one)
     elif any(f"{outcomes[0].main}_{other}" in outcomes[0].metrics for other in _OTHERS):
@@ -133,19 +97,19 @@ def measure(
         _print_rows(outcomes)
 
 
-def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list["Evaluation"]:
+def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluation"]:
     """What the encoder reached on each set."""
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
     from nearsay.training.evaluation.judged.reports import Evaluation
 
-    loaded = _load_judged(judging["encoder"], judging["device"], judging["precision"])
-    draws, seed = judging["draws"], judging["seed"]
+    loaded = _load_judged(judging.encoder, judging.run)
+    draws, seed = judging.draws, judging.seed
     found = []
     for each in sets:
         with ProgressBar(f"measuring {each.name}", unit="texts") as bar:
-            outcome = evaluate_judged_set(loaded, each, progress=partial(_look, bar))
+            outcome = evaluate_judged_set(loaded, each, progress=bar.at)
         interval = bootstrap_interval(outcome, draws=draws, seed=seed, level=_LEVEL)
         found.append(
             Evaluation(
@@ -164,12 +128,6 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list["Evaluation
             )
         )
     return found
-
-
-def _look(bar: "ProgressBar", done: int, total: int) -> None:
-    from nearsay.indexer.vectors.progress import Progress
-
-    bar(Progress(done, total))
 
 
 def _print_rows(outcomes: Sequence["Evaluation"]) -> None:
@@ -247,38 +205,13 @@ def _counts(outcome: "Evaluation") -> list[str]:
     ]
 
 
-def _files(command: Command) -> Command:
-    """FILE…."""
-    return click.argument(
-        "files",
-        nargs=-1,
-        required=True,
-        metavar="FILE…",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    )(command)
-
-
-def _train(command: Command) -> Command:
-    """`--train`."""
-    return click.option(
-        "--train",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="File that the linear layer is trained on.",
-        show_default="the train or dev file beside FILE",
-    )(command)
-
-
-@click.command()
-@_files
-@click.option(
-    "--columns",
-    metavar="A,B",
-    help="Fields that hold the texts, separated by commas.",
-    show_default="guessed",
-)
-@click.option("--label", metavar="FIELD", help="Field that holds the label or score.", show_default="guessed")
-@judging_options
-def sts(files: tuple[Path, ...], columns: str | None, label: str | None, **judging: Unpack[Judging]) -> None:
+@command()
+def sts(
+    files: tuple[Path, ...] = FILES,
+    columns: str | None = COLUMNS,
+    label: str | None = LABEL,
+    judging: _Judging = GROUP,
+) -> None:
     """Measure the correlation of similarities with the scores of sentence pairs.
 
     FILE is a tsv, csv or jsonl with two texts and their score on any scale, as in the columns score,
@@ -289,13 +222,11 @@ def sts(files: tuple[Path, ...], columns: str | None, label: str | None, **judgi
     Example:
         nearsay evaluate sts stsb/test.tsv --encoder all-MiniLM-L6-v2
     """
-    measure("sts", files, judging, columns=columns.split(",") if columns else None, label=label)
+    _measure("sts", files, judging, columns=columns.split(",") if columns else None, label=label)
 
 
-@click.command()
-@_files
-@judging_options
-def triplets(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
+@command()
+def triplets(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
     """Measure the share of triplets whose positive is closer to the anchor than the negative.
 
     FILE is a tsv, csv or jsonl with the columns anchor, positive and negative. A tie counts as wrong.
@@ -304,13 +235,11 @@ def triplets(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
     Example:
         nearsay evaluate triplets triplets.tsv
     """
-    measure("triplets", files, judging)
+    _measure("triplets", files, judging)
 
 
-@click.command()
-@_files
-@judging_options
-def pairs(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
+@command()
+def pairs(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
     """Measure how well similarity separates pairs with the same meaning from other pairs.
 
     FILE is a tsv, csv or jsonl with two texts (sentence1 and sentence2) and a label of 0 or 1. Reports
@@ -321,14 +250,11 @@ def pairs(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
     Example:
         nearsay evaluate pairs duplicates.tsv
     """
-    measure("pairs", files, judging)
+    _measure("pairs", files, judging)
 
 
-@click.command()
-@_files
-@_train
-@judging_options
-def nli(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging]) -> None:
+@command()
+def nli(files: tuple[Path, ...] = FILES, train: Path | None = _TRAIN, judging: _Judging = GROUP) -> None:
     """Measure natural language inference on frozen vectors: accuracy and macro F1.
 
     FILE is a tsv, csv or jsonl with the columns label, premise and hypothesis. The encoder is not trained: a
@@ -339,22 +265,15 @@ def nli(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging])
     Example:
         nearsay evaluate nli nli/test.tsv --train nli/train.tsv
     """
-    measure("nli", files, judging, train=train)
+    _measure("nli", files, judging, train=train)
 
 
-@click.command()
-@click.argument(
-    "folders",
-    nargs=-1,
-    required=True,
-    metavar="FOLDER…",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-)
-@click.option(
-    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
-)
-@judging_options
-def retrieval(folders: tuple[Path, ...], split: str, **judging: Unpack[Judging]) -> None:
+@command()
+def retrieval(
+    folders: tuple[Path, ...] = argument("FOLDER…", required=True, type=FOLDER),
+    split: str = SPLIT,
+    judging: _Judging = GROUP,
+) -> None:
     """Measure search on a judged corpus: nDCG@10, MRR@10, recall@100.
 
     FOLDER has the BEIR layout: corpus.jsonl, queries.jsonl (each also .gz) and qrels/SPLIT.tsv.
@@ -363,13 +282,11 @@ def retrieval(folders: tuple[Path, ...], split: str, **judging: Unpack[Judging])
     Example:
         nearsay evaluate retrieval scifact/ --split test
     """
-    measure("retrieval", folders, judging, split=split)
+    _measure("retrieval", folders, judging, split=split)
 
 
-@click.command()
-@_files
-@judging_options
-def reranking(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
+@command()
+def reranking(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
     """Measure the ranking of each query's candidates: MAP, MRR@10, nDCG@10.
 
     FILE is a jsonl with query, and lists named positive and negative. --encoder takes a cross-encoder,
@@ -379,13 +296,11 @@ def reranking(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
     Example:
         nearsay evaluate reranking candidates.jsonl
     """
-    measure("reranking", files, judging)
+    _measure("reranking", files, judging)
 
 
-@click.command()
-@_files
-@judging_options
-def clustering(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
+@command()
+def clustering(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
     """Measure how well clusters of texts agree with their labels: V-measure.
 
     FILE is a tsv, csv or jsonl with the columns label and text. k-means runs with as many clusters as labels
@@ -395,14 +310,13 @@ def clustering(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
     Example:
         nearsay evaluate clustering intents-test.tsv
     """
-    measure("clustering", files, judging)
+    _measure("clustering", files, judging)
 
 
-@click.command()
-@_files
-@_train
-@judging_options
-def classification(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging]) -> None:
+@command()
+def classification(
+    files: tuple[Path, ...] = FILES, train: Path | None = _TRAIN, judging: _Judging = GROUP
+) -> None:
     """Measure classification by logistic regression on frozen vectors: accuracy, macro F1.
 
     FILE is a tsv, csv or jsonl with the columns label and text. The penalty of the regression is chosen on
@@ -412,4 +326,4 @@ def classification(files: tuple[Path, ...], train: Path | None, **judging: Unpac
     Example:
         nearsay evaluate classification intents-test.tsv --train intents.tsv
     """
-    measure("classification", files, judging, train=train)
+    _measure("classification", files, judging, train=train)

@@ -8,25 +8,26 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import GROUP, CommandGroup, command, option
 from nearsay.app.cli.explore_clusters import clusters, over_time, rename
 from nearsay.app.cli.explore_duplicates import duplicates, pairs
 from nearsay.app.cli.options import (
-    CommandGroup,
-    Place,
-    device_option,
-    encoding_options,
-    json_option,
-    library_options,
-    limit_option,
-    open_library,
-    replace_option,
-    rows_option,
-    where_option,
+    COLLECTION,
+    DATE_FIELD,
+    JSON,
+    LIMIT,
+    NO_BROWSER,
+    PORT,
+    REPLACE,
+    ROWS,
+    SEED,
+    WHERE,
+    Encoding,
+    OnDevice,
 )
 from nearsay.app.cli.printing import (
     near_line,
@@ -47,14 +48,14 @@ if TYPE_CHECKING:
 __all__ = ["explore"]
 
 
-@click.command()
-@collection_argument
-@limit_option
-@where_option
-@rows_option
-@library_options
-@device_option
-def outliers(collection: str, limit: int, where: str | None, as_json: bool, **place: Unpack[Place]) -> None:
+@command()
+def outliers(
+    collection: str = COLLECTION,
+    limit: int = LIMIT,
+    where: str | None = WHERE,
+    as_json: bool = ROWS,
+    place: OnDevice = GROUP,
+) -> None:
     """Show the passages of COLLECTION that are least similar to all others.
 
     The score of a passage is its mean cosine similarity to the ten nearest passages of other documents; the
@@ -64,7 +65,7 @@ def outliers(collection: str, limit: int, where: str | None, as_json: bool, **pl
     Example:
         nearsay explore outliers papers -n 10
     """
-    with open_library(place) as library, ProgressBar("comparing") as bar:
+    with place.open() as library, ProgressBar("comparing") as bar:
         found = library.collection(collection).explore.outliers(limit, where, progress=bar)
     print_passages(
         found,
@@ -74,31 +75,19 @@ def outliers(collection: str, limit: int, where: str | None, as_json: bool, **pl
     print_notes(found.notes)
 
 
-@click.command()
-@collection_argument
-@limit_option
-@click.option("--query", metavar="TEXT", help="Topic of the passages.", show_default="all topics")
-@click.option(
-    "--balance",
-    default=0.5,
-    show_default=True,
-    help=(
-        "Weight of relevance against diversity: 1 chooses the most relevant passages, 0 "
-        "those most unlike each other."
-    ),
-)
-@where_option
-@rows_option
-@encoding_options
+@command()
 def diverse(
-    collection: str,
-    limit: int,
-    *,
-    query: str | None,
-    balance: float,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    limit: int = LIMIT,
+    query: str | None = option("Topic of the passages.", metavar="TEXT", shown="all topics"),
+    balance: float = option(
+        "Weight of relevance against diversity: 1 chooses the most relevant passages, 0 those most unlike "
+        "each other.",
+        default=0.5,
+    ),
+    where: str | None = WHERE,
+    as_json: bool = ROWS,
+    place: Encoding = GROUP,
 ) -> None:
     """Show a diverse sample of passages of COLLECTION for an overview.
 
@@ -111,7 +100,7 @@ def diverse(
         nearsay explore diverse papers -n 10
         nearsay explore diverse papers --query "evaluation of translations"
     """
-    with open_library(place) as library, ProgressBar("loading") as bar:
+    with place.open() as library, ProgressBar("loading") as bar:
         found = library.collection(collection).explore.diverse(
             limit, query=query, where=where, balance=balance, progress=bar
         )
@@ -119,34 +108,17 @@ def diverse(
     print_notes(found.notes)
 
 
-@click.command("new")
-@collection_argument
-@click.option(
-    "--since",
-    required=True,
-    metavar="DATE",
-    help="First date that counts as new, as in 2026-11-01, 2026-11 or 2026-11-01T08:00 (UTC).",
-)
-@click.option(
-    "--field",
-    metavar="FIELD",
-    help="Metadata field that holds the date.",
-    show_default="the time when a document was added",
-)
-@limit_option
-@where_option
-@rows_option
-@library_options
-@device_option
+@command("new")
 def new(
-    collection: str,
-    *,
-    since: str,
-    field: str | None,
-    limit: int,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    since: str = option(
+        "First date that counts as new, as in 2026-11-01, 2026-11 or 2026-11-01T08:00 (UTC).", metavar="DATE"
+    ),
+    field: str | None = DATE_FIELD,
+    limit: int = LIMIT,
+    where: str | None = WHERE,
+    as_json: bool = ROWS,
+    place: OnDevice = GROUP,
 ) -> None:
     """Show documents of COLLECTION that are new since a date and unlike all earlier ones.
 
@@ -158,7 +130,7 @@ def new(
         nearsay explore new papers --since 2026-11-01
         nearsay explore new papers --since 2019 --field year
     """
-    with open_library(place) as library, ProgressBar("comparing") as bar:
+    with place.open() as library, ProgressBar("comparing") as bar:
         found = library.collection(collection).explore.new_since(
             since, field, count=limit, where=where, progress=bar
         )
@@ -200,46 +172,25 @@ def _print(found: "News") -> None:
         )
 
 
-@click.command("map")
-@collection_argument
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default="map.html",
-    show_default=True,
-    metavar="FILE",
-    help="File to write: .html (interactive), .png, .svg, .parquet, .csv or .jsonl.",
-)
-@click.option("--no-file", is_flag=True, help="Make or update the stored map without writing a file.")
-@click.option(
-    "--colour-by",
-    metavar="FIELD",
-    help="What points are coloured by: cluster or a metadata field.",
-    show_default="cluster, if there are clusters",
-)
-@replace_option
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Seed of the random number generator.",
-    show_default="that of the stored map, or 0",
-)
-@where_option
-@json_option
-@library_options
-@device_option
+@command("map")
 def map_(
-    collection: str,
-    out: Path,
-    *,
-    no_file: bool,
-    colour_by: str | None,
-    replace: bool,
-    seed: int | None,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    out: Path = option(
+        "File to write: .html (interactive), .png, .svg, .parquet, .csv or .jsonl.",
+        metavar="FILE",
+        default="map.html",
+    ),
+    no_file: bool = option("Make or update the stored map without writing a file."),
+    colour_by: str | None = option(
+        "What points are coloured by: cluster or a metadata field.",
+        metavar="FIELD",
+        shown="cluster, if there are clusters",
+    ),
+    replace: bool = REPLACE,
+    seed: int | None = SEED(metavar="N", least=0, shown="that of the stored map, or 0"),
+    where: str | None = WHERE,
+    as_json: bool = JSON,
+    place: OnDevice = GROUP,
 ) -> None:
     """Draw COLLECTION as a map on which similar passages are close to each other.
 
@@ -252,7 +203,7 @@ def map_(
         nearsay explore map papers --out papers.html
         nearsay explore map papers --out papers.png --colour-by year --where "year >= 2015"
     """
-    with open_library(place) as library, ProgressBar("mapping") as bar:
+    with place.open() as library, ProgressBar("mapping") as bar:
         explorer = library.collection(collection).explore
         file = None if no_file else out
         report = explorer.draw_map(
@@ -261,15 +212,13 @@ def map_(
     print_reports([report], as_json=as_json)
 
 
-@click.command()
-@collection_argument
-@where_option
-@click.option("--port", type=int, help="Port to listen on.", show_default="8501, or the next free one")
-@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-@library_options
-@device_option
+@command()
 def atlas(
-    collection: str, *, where: str | None, port: int | None, no_browser: bool, **place: Unpack[Place]
+    collection: str = COLLECTION,
+    where: str | None = WHERE,
+    port: int | None = PORT,
+    no_browser: bool = NO_BROWSER,
+    place: OnDevice = GROUP,
 ) -> None:
     """Open the map of COLLECTION in Embedding Atlas and filter it on linked charts of the metadata.
 
@@ -291,7 +240,7 @@ def atlas(
         raise MissingExtraError("Embedding Atlas", "atlas") from error
     port = free_port("127.0.0.1", port)
     with TemporaryDirectory(prefix="nearsay-atlas-") as folder:
-        with open_library(place) as library, ProgressBar("mapping") as bar:
+        with place.open() as library, ProgressBar("mapping") as bar:
             explorer = library.collection(collection).explore
             drawn = explorer.drawing(explorer.map(progress=bar), where=where)
         print_notes(drawn.notes)

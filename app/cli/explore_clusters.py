@@ -2,23 +2,25 @@
 
 import math
 import textwrap
+from dataclasses import asdict, dataclass
 from dataclasses import replace as with_changed
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import GROUP, argument, command, option
 from nearsay.app.cli.options import (
+    COLLECTION,
+    DATE_FIELD,
+    LIMIT,
+    REPLACE,
+    ROWS,
+    SEED,
+    UNIT,
+    WHERE,
+    Encoding,
     Place,
-    encoding_options,
-    library_options,
-    limit_option,
-    open_library,
-    replace_option,
-    rows_option,
-    where_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
@@ -35,63 +37,41 @@ __all__ = ["clusters", "over_time", "print_clusters", "rename"]
 _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "--method",
-    type=click.Choice(["graph", "kmeans"]),
-    help="Clustering algorithm.",
-    show_default="graph, or kmeans with --clusters",
-)
-@click.option(
-    "--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="Number of clusters, for kmeans."
-)
-@click.option(
-    "--resolution", type=float, help="Resolution, for graph: higher values give more and smaller clusters."
-)
-@click.option(
-    "--least-size",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Minimum number of passages in a cluster; passages of smaller ones become outliers.",
-)
-@click.option("--assign-outliers", is_flag=True, help="Assign each outlier to its nearest cluster.")
-@click.option(
-    "--seed",
-    type=int,
-    help="Seed of the random number generator.",
-    show_default="that of the last clustering, or 0",
-)
-@where_option
-@replace_option
-@click.option(
-    "--assign", is_flag=True, help="Assign passages that were added since to the existing clusters."
-)
-@click.option(
-    "--show",
-    type=int,
-    metavar="NUMBER",
-    help="Show only the cluster of this number, with its terms and central passages.",
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write each passage with its cluster to this file: .jsonl or .csv.",
-)
-@rows_option
-@encoding_options
+@dataclass(frozen=True)
+class _How:
+    """How clusters are found; what is not said is as last time."""
+
+    method: Literal["graph", "kmeans"] | None = option(
+        "Clustering algorithm.", shown="graph, or kmeans with --clusters"
+    )
+    clusters: int | None = option("Number of clusters, for kmeans.", metavar="K", least=1)
+    resolution: float | None = option("Resolution, for graph: higher values give more and smaller clusters.")
+    least_size: int | None = option(
+        "Minimum number of passages in a cluster; passages of smaller ones become outliers.",
+        metavar="N",
+        least=1,
+    )
+    assign_outliers: bool = option("Assign each outlier to its nearest cluster.")
+    seed: int | None = SEED(shown="that of the last clustering, or 0")
+
+
+@command()
 def clusters(
-    collection: str,
-    *,
-    clusters_: int | None,
-    where: str | None,
-    replace: bool,
-    assign: bool,
-    show: int | None,
-    out: Path | None,
-    as_json: bool,
-    **options: Any,  # noqa: ANN401 - how clusters are found, and those of Place
+    collection: str = COLLECTION,
+    how: _How = GROUP,
+    where: str | None = WHERE,
+    replace: bool = REPLACE,
+    assign: bool = option("Assign passages that were added since to the existing clusters."),
+    show: int | None = option(
+        "Show only the cluster of this number, with its terms and central passages.", metavar="NUMBER"
+    ),
+    out: Path | None = option(
+        "Also write each passage with its cluster to this file: .jsonl or .csv.",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    as_json: bool = ROWS,
+    place: Encoding = GROUP,
 ) -> None:
     """Cluster COLLECTION, or show its clusters.
 
@@ -108,23 +88,19 @@ def clusters(
 
     if out is not None:
         members_format(out)  # refused now rather than after the work
-    place = {name: options.pop(name) for name in Place.__annotations__}
-    chosen = {**options, "clusters": clusters_}
-    with open_library(cast("Place", place)) as library:
+    with place.open() as library:
         explorer = library.collection(collection).explore
-        found = _found(explorer, chosen, where, anew=replace, assign=assign)
+        found = _found(explorer, asdict(how), where, anew=replace, assign=assign)
         if out is not None:
             count = explorer.write_clusters(out, found)
             click.echo(f"{counted(count, 'passage')} written to {out}", err=True)
     print_clusters(found, as_json=as_json, show=show)
 
 
-@click.command()
-@collection_argument
-@click.argument("number", type=int)
-@click.argument("name")
-@library_options
-def rename(collection: str, number: int, name: str, **place: Unpack[Place]) -> None:
+@command()
+def rename(
+    collection: str = COLLECTION, number: int = argument(), name: str = argument(), place: Place = GROUP
+) -> None:
     """Name the cluster with the number NUMBER of COLLECTION.
 
     The cluster keeps its name as long as later clusterings contain it.
@@ -133,7 +109,7 @@ def rename(collection: str, number: int, name: str, **place: Unpack[Place]) -> N
     Example:
         nearsay explore rename papers 12 "holidays"
     """
-    with open_library(place) as library:
+    with place.open() as library:
         library.collection(collection).explore.rename_cluster(number, name)
     click.echo(f"cluster {number} of {collection} is called: {visible(name)}")
 
@@ -201,56 +177,28 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 40  # periods in a row of bars
 
 
-@click.command("time")
-@collection_argument
-@click.option(
-    "--field",
-    metavar="FIELD",
-    help="Metadata field that holds the date.",
-    show_default="the time when a document was added",
-)
-@click.option(
-    "--period",
-    type=click.Choice(["day", "week", "month", "year"]),
-    help="Length of a period.",
-    show_default="by the span of the dates",
-)
-@click.option(
-    "--level",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Level in the hierarchy of clusters: 0 is the clusters themselves, 1 those that they belong to.",
-)
-@click.option(
-    "--unit",
-    type=click.Choice(["documents", "passages"]),
-    default="documents",
-    show_default=True,
-    help="Whether documents or passages are counted or compared.",
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
-)
-@partial(limit_option, default=8)
-@where_option
-@rows_option
-@library_options
+@command("time")
 def over_time(
-    collection: str,
-    *,
-    field: str | None,
-    period: str | None,
-    level: int,
-    unit: str,
-    out: Path | None,
-    limit: int,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    field: str | None = DATE_FIELD,
+    period: Literal["day", "week", "month", "year"] | None = option(
+        "Length of a period.", shown="by the span of the dates"
+    ),
+    level: int = option(
+        "Level in the hierarchy of clusters: 0 is the clusters themselves, 1 those that they belong to.",
+        default=0,
+        least=0,
+    ),
+    unit: Literal["documents", "passages"] = UNIT,
+    out: Path | None = option(
+        "Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    limit: int = LIMIT(8),
+    where: str | None = WHERE,
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """Count the clusters of COLLECTION over time.
 
@@ -267,7 +215,7 @@ def over_time(
 
     if out is not None:
         time_format(out)  # refused now rather than after the work
-    with open_library(place) as library:
+    with place.open() as library:
         explorer = library.collection(collection).explore
         found = explorer.over_time(field, period, where, level=level, counted=unit)
     if out is not None:

@@ -3,19 +3,12 @@
 import textwrap
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
-from nearsay.app.cli.options import (
-    Place,
-    device_option,
-    library_options,
-    open_library,
-    rows_option,
-    where_option,
-)
+from nearsay.app.cli.command import GROUP, command, option
+from nearsay.app.cli.options import COLLECTION, ROWS, UNIT, WHERE, OnDevice
 from nearsay.app.cli.printing import print_json, print_notes, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
@@ -31,42 +24,27 @@ _PREVIEW = 300  # characters of a passage shown to a person
 _WIDTH = 100
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "-n",
-    "--limit",
-    type=int,
-    metavar="N",
-    show_default="100, or all with --threshold",
-    help="Maximum number of results to show.",
-)
-@click.option("--threshold", type=float, metavar="COSINE", help="Minimum cosine similarity of a pair.")
-@click.option(
-    "--with",
-    "other",
-    metavar="OTHER",
-    help="Second collection; each pair has one passage of each collection.",
-)
-@where_option
-@click.option(
-    "--with-where", "other_where", metavar="EXPR", help="Filter for the documents of the second collection."
-)
-@click.option("--same-document", is_flag=True, help="Include pairs of passages of the same document.")
-@rows_option
-@library_options
-@device_option
+@command()
 def pairs(
-    collection: str,
-    *,
-    limit: int | None,
-    threshold: float | None,
-    other: str | None,
-    where: str | None,
-    other_where: str | None,
-    same_document: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    limit: int | None = option(
+        "Maximum number of results to show.",
+        "-n",
+        "--limit",
+        metavar="N",
+        shown="100, or all with --threshold",
+    ),
+    threshold: float | None = option("Minimum cosine similarity of a pair.", metavar="COSINE"),
+    other: str | None = option(
+        "Second collection; each pair has one passage of each collection.", "--with", metavar="OTHER"
+    ),
+    where: str | None = WHERE,
+    other_where: str | None = option(
+        "Filter for the documents of the second collection.", "--with-where", metavar="EXPR"
+    ),
+    same_document: bool = option("Include pairs of passages of the same document."),
+    as_json: bool = ROWS,
+    place: OnDevice = GROUP,
 ) -> None:
     """Show the most similar pairs of passages in COLLECTION, or between it and another collection.
 
@@ -80,7 +58,7 @@ def pairs(
     """
     if other_where is not None and other is None:
         raise click.UsageError("--with-where needs --with OTHER: it filters that collection.")
-    with open_library(place) as library:
+    with place.open() as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.pairs(
                 limit,
@@ -125,52 +103,24 @@ _SHOWN = 20  # groups shown to a person
 _OTHERS_SHOWN = 5  # of a group
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "--threshold",
-    default=0.95,
-    show_default=True,
-    metavar="COSINE",
-    help="Minimum cosine similarity of a pair.",
-)
-@click.option(
-    "--link",
-    type=click.Choice(["transitive", "complete"]),
-    default="transitive",
-    show_default=True,
-    help=(
-        "How pairs form groups: transitive joins chains of pairs, complete requires that "
-        "all members are similar to each other."
-    ),
-)
-@click.option(
-    "--unit",
-    type=click.Choice(["documents", "passages"]),
-    default="documents",
-    show_default=True,
-    help="Whether documents or passages are counted or compared.",
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the documents to this file as JSON lines, keeping one of each group.",
-)
-@where_option
-@rows_option
-@library_options
-@device_option
+@command()
 def duplicates(
-    collection: str,
-    *,
-    threshold: float,
-    link: str,
-    unit: str,
-    out: Path | None,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    threshold: float = option("Minimum cosine similarity of a pair.", metavar="COSINE", default=0.95),
+    link: Literal["transitive", "complete"] = option(
+        "How pairs form groups: transitive joins chains of pairs, complete requires that all members are "
+        "similar to each other.",
+        default="transitive",
+    ),
+    unit: Literal["documents", "passages"] = UNIT,
+    out: Path | None = option(
+        "Write the documents to this file as JSON lines, keeping one of each group.",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    where: str | None = WHERE,
+    as_json: bool = ROWS,
+    place: OnDevice = GROUP,
 ) -> None:
     """Show groups of near-duplicates in COLLECTION, each with its representative.
 
@@ -185,7 +135,7 @@ def duplicates(
     """
     if out is not None and unit == "passages":
         raise click.UsageError("--out writes whole documents. Leave --unit passages out.")
-    with open_library(place) as library:
+    with place.open() as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.duplicates(
                 threshold, link=link, by=unit.removesuffix("s"), where=where, progress=bar

@@ -1,25 +1,25 @@
 """`nearsay index`: how a collection is embedded, indexed and rolled out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import FILE, GROUP, CommandGroup, option
 from nearsay.app.cli.options import (
-    CommandGroup,
+    COLLECTION,
+    DTYPE,
+    JSON,
+    MEMORY,
+    NAMED_ENCODER,
+    PLOT,
+    RECALL,
+    ROWS,
+    Encoding,
     OnCluster,
     Place,
-    cluster_options,
-    contract_options,
-    dtype_option,
-    encoding_options,
-    json_option,
-    library_options,
-    may_remove,
-    open_library,
-    removal_options,
-    rows_option,
+    Removal,
+    note,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
@@ -42,22 +42,15 @@ def index() -> None:
 
 
 @index.command()
-@collection_argument
-@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder.")
-@click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
-@dtype_option
-@contract_options
-@json_option
-@cluster_options
 def rebuild(
-    collection: str,
-    encoder: str | None,
-    promote_: bool,
-    dtype: str | None,
-    recall: str | None,
-    memory: str | None,
-    as_json: bool,
-    **place: Unpack[OnCluster],
+    collection: str = COLLECTION,
+    encoder: str | None = NAMED_ENCODER,
+    promote_: bool = option("Make the new generation live at once."),
+    dtype: str | None = DTYPE,
+    recall: str | None = RECALL,
+    memory: str | None = MEMORY,
+    as_json: bool = JSON,
+    place: OnCluster = GROUP,
 ) -> None:
     """Re-embed COLLECTION with another encoder, or repair it.
 
@@ -69,7 +62,7 @@ def rebuild(
         nearsay index rebuild papers --encoder ./my-encoder
         nearsay index rebuild papers --encoder ./my-encoder --cluster auto --workers 8
     """
-    with open_library(place) as library, ProgressBar("embedding") as bar:
+    with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection, recall=recall, memory=memory, dtype=dtype)
         report = target.rebuild(encoder, progress=bar)
         if promote_ and report.state == "ready":
@@ -89,39 +82,23 @@ def rebuild(
 
 
 @index.command()
-@collection_argument
-@click.option(
-    "--generation",
-    type=int,
-    metavar="N",
-    help="Number of the generation to use.",
-    show_default="the newest that is ready",
-)
-@click.option(
-    "--gate/--no-gate",
-    default=None,
-    help="Require the generation to pass a comparison on the test part of the judgements.",
-    show_default="required if ten test queries have a relevant passage",
-)
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0),
-    default=0.05,
-    show_default=True,
-    help="Loss of nDCG@10 that is tolerated at the lower end of the confidence interval.",
-)
-@click.option(
-    "--force", is_flag=True, help="Promote the generation even if it fails the gate; its results are marked."
-)
-@encoding_options
 def promote(
-    collection: str,
-    generation: int | None,
-    *,
-    gate: bool | None,
-    margin: float,
-    force: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    generation: int | None = option(
+        "Number of the generation to use.", metavar="N", shown="the newest that is ready"
+    ),
+    gate: bool | None = option(
+        "Require the generation to pass a comparison on the test part of the judgements.",
+        "--gate/--no-gate",
+        shown="required if ten test queries have a relevant passage",
+    ),
+    margin: float = option(
+        "Loss of nDCG@10 that is tolerated at the lower end of the confidence interval.",
+        default=0.05,
+        type=click.FloatRange(min=0),
+    ),
+    force: bool = option("Promote the generation even if it fails the gate; its results are marked."),
+    place: Encoding = GROUP,
 ) -> None:
     """Make a ready generation of COLLECTION the live one.
 
@@ -135,7 +112,7 @@ def promote(
         nearsay index promote papers
         nearsay index promote papers --gate --margin 0.02
     """
-    with open_library(place) as library, ProgressBar("embedding") as bar:
+    with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         number = target.promote(generation, gate=gate, margin=margin, force=force, progress=bar)
         measured = next(row.gate for row in target.generations() if row.number == number)
@@ -149,16 +126,14 @@ def promote(
 
 
 @index.command()
-@collection_argument
-@encoding_options
-def rollback(collection: str, **place: Unpack[Place]) -> None:
+def rollback(collection: str = COLLECTION, place: Encoding = GROUP) -> None:
     """Make the previous generation live again.
 
     \b
     Example:
         nearsay index rollback papers
     """
-    with open_library(place) as library, ProgressBar("embedding") as bar:
+    with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         number, warnings = target.rollback(progress=bar), target.warnings()
     click.echo(f"generation {number} of '{collection}' is live again", err=True)
@@ -166,31 +141,18 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
 
 
 @index.command()
-@collection_argument
-@click.option(
-    "--drop-retired",
-    is_flag=True,
-    help="Also delete retired generations, after which a rollback is impossible.",
-)
-@click.option(
-    "--grace",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Seconds that a replaced file is kept for other machines that may have it open.",
-    show_default="3600 with --database, else 0",
-)
-@removal_options
-@json_option
-@library_options
 def compact(
-    collection: str,
-    *,
-    drop_retired: bool,
-    grace: float | None,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    drop_retired: bool = option("Also delete retired generations, after which a rollback is impossible."),
+    grace: float | None = option(
+        "Seconds that a replaced file is kept for other machines that may have it open.",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        shown="3600 with --database, else 0",
+    ),
+    removal: Removal = GROUP,
+    as_json: bool = JSON,
+    place: Place = GROUP,
 ) -> None:
     """Merge segments and free the space of removed documents.
 
@@ -199,13 +161,13 @@ def compact(
         nearsay index compact papers
         nearsay index compact papers --drop-retired --dry-run
     """
-    if dry_run and not drop_retired:
+    if removal.dry_run and not drop_retired:
         raise click.UsageError("--dry-run is for --drop-retired, which alone deletes: add --drop-retired")
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         retired = [row.number for row in target.generations() if row.state == "retired"] * drop_retired
         what = f"{counted(len(retired), 'retired generation')} of '{collection}'"
-        if not may_remove(what, dry_run=dry_run, yes=yes or not retired):
+        if not removal.may(what, harmless=not retired):
             return
         report = target.compact(drop_retired=drop_retired, grace=grace)
     if as_json:
@@ -223,31 +185,19 @@ def compact(
 
 
 @index.command()
-@collection_argument
-@contract_options
-@click.option(
-    "--queries",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="File with your own queries to measure with: .txt with one per line, or .jsonl.",
-    show_default="stored vectors",
-)
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a chart to this file, .png or .svg.",
-)
-@rows_option
-@cluster_options
 def tune(
-    collection: str,
-    recall: str | None,
-    memory: str | None,
-    queries: Path | None,
-    plot: Path | None,
-    as_json: bool,
-    **place: Unpack[OnCluster],
+    collection: str = COLLECTION,
+    recall: str | None = RECALL,
+    memory: str | None = MEMORY,
+    queries: Path | None = option(
+        "File with your own queries to measure with: .txt with one per line, or .jsonl.",
+        metavar="FILE",
+        type=FILE,
+        shown="stored vectors",
+    ),
+    plot: Path | None = PLOT(metavar="FILE"),
+    as_json: bool = ROWS,
+    place: OnCluster = GROUP,
 ) -> None:
     """Measure index types for COLLECTION and use the fastest that keeps the recall contract.
 
@@ -267,7 +217,7 @@ def tune(
     if plot is not None:
         plot_format(plot)  # refused now rather than after the work
     asked = None if queries is None else read_queries(queries)
-    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+    with place.open() as library, ProgressBar("measuring", unit="candidates") as bar:
         plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)
     if plot is not None:
         plot_report(collection, plan, plot)
@@ -279,15 +229,14 @@ def tune(
 
 
 @index.command()
-@collection_argument
-@click.option(
-    "--newer",
-    is_flag=True,
-    help="Once a fifth more has come, index only that, with indexes that hold no more: quicker.",
-)
-@json_option
-@cluster_options
-def optimize(collection: str, newer: bool, as_json: bool, **place: Unpack[Place]) -> None:
+def optimize(
+    collection: str = COLLECTION,
+    newer: bool = option(
+        "Once a fifth more has come, index only that, with indexes that hold no more: quicker."
+    ),
+    as_json: bool = JSON,
+    place: OnCluster = GROUP,
+) -> None:
     """Make one index of everything in COLLECTION: the first one, or a new one after many additions.
 
     Additions build no index unless asked to, and say when one would pay off. The first index of over 50,000
@@ -302,31 +251,22 @@ def optimize(collection: str, newer: bool, as_json: bool, **place: Unpack[Place]
     """
     from nearsay.indexer.plans.plan import TunedPlan
 
-    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+    with place.open() as library, ProgressBar("measuring", unit="candidates") as bar:
         plan = library.collection(collection).optimize(newer=newer, progress=bar)
     print_reports([TunedPlan(collection, plan)], as_json=as_json)
 
 
 @index.command()
-@collection_argument
-@click.option("--apply", "apply_", is_flag=True, help="Make the recommended configuration live.")
-@click.option("--undo", is_flag=True, help="Withdraw the configuration that was applied last.")
-@click.option(
-    "--encoder",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Also train the encoder into this new folder and embed the collection with it, which takes minutes.",
-)
-@json_option
-@encoding_options
 def improve(
-    collection: str,
-    *,
-    apply_: bool,
-    undo: bool,
-    encoder: Path | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    apply_: bool = option("Make the recommended configuration live."),
+    undo: bool = option("Withdraw the configuration that was applied last."),
+    encoder: Path | None = option(
+        "Also train the encoder into this new folder and embed the collection with it, which takes minutes.",
+        metavar="FOLDER",
+    ),
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
 ) -> None:
     """Improve the search of COLLECTION by learning from its judgements.
 
@@ -347,7 +287,7 @@ def improve(
     """
     if apply_ and undo:
         raise click.UsageError("--apply and --undo are opposites. Leave one out.")
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         if undo:
             click.echo(f"taken back: {target.undo_improvement()}", err=True)
@@ -358,7 +298,7 @@ def improve(
             from nearsay.indexer.encoder_candidate import improve_with_encoder
             from nearsay.training.run.training_progress import Watch
 
-            watch = Watch(report=lambda note: print_notes([note]))
+            watch = Watch(report=note)
             with ProgressBar("embedding") as bar:
                 found = improve_with_encoder(target, encoder, apply=apply_, watch=watch, progress=bar)
     if as_json:

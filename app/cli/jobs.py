@@ -3,21 +3,12 @@
 import sys
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.options import (
-    CommandGroup,
-    Place,
-    json_option,
-    library_options,
-    limit_option,
-    may_remove,
-    open_library,
-    removal_options,
-    rows_option,
-)
+from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
+from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal
 from nearsay.app.cli.printing import print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
 
@@ -46,13 +37,12 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", type=click.Choice(_STATES), help="Only list jobs in this state.")
-@click.option("--collection", metavar="NAME", help="Only list jobs about this collection.")
-@limit_option
-@rows_option
-@library_options
 def list_(
-    state: str | None, collection: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+    state: str | None = option("Only list jobs in this state.", type=click.Choice(_STATES)),
+    collection: str | None = option("Only list jobs about this collection.", metavar="NAME"),
+    limit: int = LIMIT,
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """List the jobs, the newest first.
 
@@ -62,7 +52,7 @@ def list_(
     """
     from nearsay.app.runs import Runs
 
-    with open_library(place) as library:
+    with place.open() as library:
         found = Runs(library).list(state, collection, limit)
     if as_json:
         for run in found:
@@ -78,14 +68,13 @@ def list_(
 
 
 @jobs.command()
-@click.argument("number", type=int)
-@click.option(
-    "--log", type=click.IntRange(0), default=10, show_default=True, help="Number of lines of the log to show."
-)
-@click.option("--all", "whole", is_flag=True, help="Show the complete output.")
-@json_option
-@library_options
-def show(number: int, log: int, whole: bool, as_json: bool, **place: Unpack[Place]) -> None:
+def show(
+    number: int,
+    log: int = option("Number of lines of the log to show.", default=10, least=0),
+    whole: bool = option("Show the complete output.", "--all"),
+    as_json: bool = JSON,
+    place: Place = GROUP,
+) -> None:
     """Show a job: its state, progress, results and the end of its log.
 
     \b
@@ -95,7 +84,7 @@ def show(number: int, log: int, whole: bool, as_json: bool, **place: Unpack[Plac
     """
     from nearsay.app.runs import Runs
 
-    with open_library(place) as library:
+    with place.open() as library:
         run = Runs(library).get(number)
     if whole and as_json:
         for row in run.output():
@@ -111,13 +100,12 @@ def show(number: int, log: int, whole: bool, as_json: bool, **place: Unpack[Plac
 
 
 @jobs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--title", help="Title to show for the job.", show_default="the command")
-@click.option("--wait", is_flag=True, help=_WAIT)
-@json_option
-@library_options
 def start(
-    command: tuple[str, ...], title: str | None, wait: bool, as_json: bool, **place: Unpack[Place]
+    command: tuple[str, ...] = argument(required=True, type=click.UNPROCESSED),
+    title: str | None = option("Title to show for the job.", shown="the command"),
+    wait: bool = option(_WAIT),
+    as_json: bool = JSON,
+    place: Place = GROUP,
 ) -> None:
     """Run COMMAND, any other nearsay command, in the background.
 
@@ -131,16 +119,14 @@ def start(
     """
     from nearsay.app.runs import RunKind, Runs
 
-    with open_library(place, create=True) as library:
+    with place.open(create=True) as library:
         found = Runs(library)
         run = found.start(RunKind.of(command), command, title=title)
         _told(_waited(found, run) if wait else run, as_json=as_json)
 
 
 @jobs.command()
-@click.argument("number", type=int)
-@library_options
-def cancel(number: int, **place: Unpack[Place]) -> None:
+def cancel(number: int, place: Place = GROUP) -> None:
     """Cancel a job after its current step; repeat the command to stop it at once.
 
     Results so far are kept, and `nearsay jobs resume` resumes the job.
@@ -151,17 +137,13 @@ def cancel(number: int, **place: Unpack[Place]) -> None:
     """
     from nearsay.app.runs import Runs
 
-    with open_library(place) as library:
+    with place.open() as library:
         Runs(library).cancel(number)
     click.echo(f"run {number} was asked to stop. Whether it has: nearsay jobs show {number}", err=True)
 
 
 @jobs.command()
-@click.argument("number", type=int)
-@click.option("--wait", is_flag=True, help=_WAIT)
-@json_option
-@library_options
-def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> None:
+def resume(number: int, wait: bool = option(_WAIT), as_json: bool = JSON, place: Place = GROUP) -> None:
     """Resume a job that was cancelled or has failed, as a new job.
 
     \b
@@ -170,17 +152,18 @@ def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> No
     """
     from nearsay.app.runs import Runs
 
-    with open_library(place) as library:
+    with place.open() as library:
         found = Runs(library)
         run = found.resume(number)
         _told(_waited(found, run) if wait else run, as_json=as_json)
 
 
 @jobs.command()
-@click.argument("numbers", nargs=-1, required=True, type=int, metavar="NUMBER…")
-@removal_options
-@library_options
-def remove(numbers: tuple[int, ...], dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+def remove(
+    numbers: tuple[int, ...] = argument("NUMBER…", required=True),
+    removal: Removal = GROUP,
+    place: Place = GROUP,
+) -> None:
     """Delete finished jobs with their logs; the files that they made are kept.
 
     \b
@@ -189,10 +172,10 @@ def remove(numbers: tuple[int, ...], dry_run: bool, yes: bool, **place: Unpack[P
     """
     from nearsay.app.runs import Runs
 
-    with open_library(place) as library:
+    with place.open() as library:
         found = Runs(library)
         titles = ", ".join(f"{number} ({found.get(number).title})" for number in numbers)
-        if may_remove(f"the logs and results of {titles}", dry_run=dry_run, yes=yes):
+        if removal.may(f"the logs and results of {titles}"):
             for number in numbers:
                 found.remove(number)
 

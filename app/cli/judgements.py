@@ -2,22 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import GROUP, CommandGroup, argument, command, option
 from nearsay.app.cli.judgements_next import import_, log, next_
-from nearsay.app.cli.options import (
-    CommandGroup,
-    Place,
-    encoding_options,
-    json_option,
-    library_options,
-    open_library,
-    rows_option,
-    where_option,
-)
+from nearsay.app.cli.options import COLLECTION, JSON, MODE, RATER, ROWS, WHERE, Encoding, Place
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
@@ -33,60 +24,29 @@ __all__ = ["judgements"]
 _TEXT = 80  # characters of a passage shown
 
 
-@click.command()
-@collection_argument
-@click.argument("query")
-@click.option(
-    "--hit",
-    "hits",
-    type=click.IntRange(1),
-    multiple=True,
-    metavar="RANK",
-    help="Rank of a search result to judge. Can be repeated.",
-)
-@click.option(
-    "--id",
-    "ids",
-    multiple=True,
-    metavar="ID",
-    help="Id of a document to judge, whether or not it is found. Can be repeated.",
-)
-@click.option(
-    "--passage",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Number of the passage in the document, from 0.",
-    show_default="the only passage of the document",
-)
-@click.option("--relevant/--not-relevant", default=None, help="Whether the passage answers the query.")
-@click.option("--rater", metavar="NAME", help="Name of the person who judges.")
-@click.option("--note", metavar="TEXT", help="Note to store with the judgement.")
-@click.option(
-    "--mode",
-    type=click.Choice(["dense", "lexical", "hybrid"]),
-    default="hybrid",
-    show_default=True,
-    help=(
-        "How to search: by meaning (dense), by words (lexical, which loads no encoder), or by both (hybrid)."
-    ),
-)
-@where_option
-@json_option
-@encoding_options
+@command()
 def add(
-    collection: str,
-    query: str,
-    *,
-    hits: tuple[int, ...],
-    ids: tuple[str, ...],
-    passage: int | None,
-    relevant: bool | None,
-    rater: str | None,
-    note: str | None,
-    mode: str,
-    where: str | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    query: str = argument(),
+    hits: tuple[int, ...] = option(
+        "Rank of a search result to judge. Can be repeated.", "--hit", metavar="RANK", least=1
+    ),
+    ids: tuple[str, ...] = option(
+        "Id of a document to judge, whether or not it is found. Can be repeated.", "--id", metavar="ID"
+    ),
+    passage: int | None = option(
+        "Number of the passage in the document, from 0.",
+        metavar="N",
+        least=0,
+        shown="the only passage of the document",
+    ),
+    relevant: bool | None = option("Whether the passage answers the query.", "--relevant/--not-relevant"),
+    rater: str | None = RATER,
+    note: str | None = option("Note to store with the judgement.", metavar="TEXT"),
+    mode: Literal["dense", "lexical", "hybrid"] = MODE,
+    where: str | None = WHERE,
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
 ) -> None:
     """Store whether passages of COLLECTION answer QUERY.
 
@@ -105,7 +65,7 @@ def add(
         raise click.UsageError("Say what is judged: --hit RANK or --id ID.")
     if passage is not None and len(ids) != 1:
         raise click.UsageError("--passage is of the one document that --id names.")
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         for hit in _hits(target, query, hits, mode, where):
             said = target.judgements.add(query, hit, relevant, rater=rater, note=note)
@@ -115,19 +75,16 @@ def add(
             _print(said, as_json=as_json)
 
 
-@click.command()
-@collection_argument
-@click.argument("query")
-@click.option("--id", "id_", required=True, metavar="ID", help="Id of the document that was judged.")
-@click.option(
-    "--passage",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Number of the passage in the document, from 0.",
-    show_default="all judged passages",
-)
-@library_options
-def remove(collection: str, query: str, id_: str, passage: int | None, **place: Unpack[Place]) -> None:
+@command()
+def remove(
+    collection: str = COLLECTION,
+    query: str = argument(),
+    id_: str = option("Id of the document that was judged.", metavar="ID"),
+    passage: int | None = option(
+        "Number of the passage in the document, from 0.", metavar="N", least=0, shown="all judged passages"
+    ),
+    place: Place = GROUP,
+) -> None:
     """Remove the judgements of QUERY and a document of COLLECTION.
 
     \b
@@ -136,7 +93,7 @@ def remove(collection: str, query: str, id_: str, passage: int | None, **place: 
     """
     from nearsay.data.errors import BadInputError
 
-    with open_library(place) as library:
+    with place.open() as library:
         count = library.collection(collection).judgements.remove(query, id_, passage)
     if not count:
         raise BadInputError(
@@ -171,25 +128,15 @@ _COLUMNS = ("relevant", "query", "id", "passage", "rank", "", "title or text")
 _QUERY = 32  # characters
 
 
-@click.command("list")
-@collection_argument
-@click.option("--query", metavar="TEXT", help="Only list judgements of this query.")
-@click.option("--id", "id_", metavar="ID", help="Only list judgements of this document.")
-@click.option("--relevant/--not-relevant", default=None, help="Only list judgements with this answer.")
-@click.option(
-    "--queries", is_flag=True, help="List the judged queries with their counts instead of single judgements."
-)
-@rows_option
-@library_options
+@command("list")
 def list_(
-    collection: str,
-    *,
-    query: str | None,
-    id_: str | None,
-    relevant: bool | None,
-    queries: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    query: str | None = option("Only list judgements of this query.", metavar="TEXT"),
+    id_: str | None = option("Only list judgements of this document.", metavar="ID"),
+    relevant: bool | None = option("Only list judgements with this answer.", "--relevant/--not-relevant"),
+    queries: bool = option("List the judged queries with their counts instead of single judgements."),
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """List the judgements of COLLECTION.
 
@@ -203,7 +150,7 @@ def list_(
     """
     if queries and (query, id_, relevant) != (None, None, None):
         raise click.UsageError("--queries lists all of them. Leave --query, --id and --relevant out.")
-    with open_library(place) as library:
+    with place.open() as library:
         judged = library.collection(collection).judgements
         asked = judged.queries() if queries else ()
         rows = () if queries else judged.list(query, id_, relevant=relevant)
@@ -248,45 +195,24 @@ def _said(counts: "JudgementCounts") -> str:
     return "; ".join([said, *gone])
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(["evaluation", "training", "triplets", "labelled", "pairs", "csv", "lines"]),
-    default="lines",
-    show_default=True,
-    help="Format of the export.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="PATH",
-    help="File to write, .jsonl or .csv; for the form evaluation a new folder.",
-)
-@click.option(
-    "--part",
-    type=click.Choice(["train", "test", "all"]),
-    help="Which queries to export: those to train on, the fifth to test on, or all.",
-    show_default="train for what is trained on, otherwise all",
-)
-@click.option(
-    "--judged-only",
-    is_flag=True,
-    help="Only include judged passages in an evaluation set. This is faster, and scores come out higher.",
-)
-@json_option
-@library_options
+@command()
 def export(
-    collection: str,
-    *,
-    form: str,
-    out: Path,
-    part: str | None,
-    judged_only: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    form: Literal["evaluation", "training", "triplets", "labelled", "pairs", "csv", "lines"] = option(
+        "Format of the export.", "--as", default="lines"
+    ),
+    out: Path = option(
+        "File to write, .jsonl or .csv; for the form evaluation a new folder.", metavar="PATH"
+    ),
+    part: Literal["train", "test", "all"] | None = option(
+        "Which queries to export: those to train on, the fifth to test on, or all.",
+        shown="train for what is trained on, otherwise all",
+    ),
+    judged_only: bool = option(
+        "Only include judged passages in an evaluation set. This is faster, and scores come out higher."
+    ),
+    as_json: bool = JSON,
+    place: Place = GROUP,
 ) -> None:
     """Export judgements for evaluation, for training, or as they are.
 
@@ -304,7 +230,7 @@ def export(
         nearsay judgements export notes --as evaluation --part test --out judged
         nearsay evaluate retrieval judged --encoder my-encoder
     """
-    with open_library(place) as library, ProgressBar("writing") as bar:
+    with place.open() as library, ProgressBar("writing") as bar:
         judged = library.collection(collection).judgements
         written = judged.export(out, form, part=part, judged_only=judged_only, progress=bar)
     if as_json:

@@ -1,23 +1,13 @@
 """`nearsay judgements next` and `nearsay judgements import`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 
-from nearsay.app.cli.completion import collection_argument
-from nearsay.app.cli.options import (
-    Place,
-    encoding_options,
-    json_option,
-    library_options,
-    limit_option,
-    may_remove,
-    open_library,
-    removal_options,
-    rows_option,
-)
+from nearsay.app.cli.command import GROUP, argument, command, option
+from nearsay.app.cli.options import COLLECTION, JSON, LIMIT, RATER, ROWS, Encoding, Place, Removal
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
@@ -32,63 +22,37 @@ _ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
 _QUERIES: Final = 100  # of those asked, made from documents
 
 
-@click.command("next")
-@collection_argument
-@click.option(
-    "--between",
-    nargs=2,
-    default=("hybrid", "dense"),
-    show_default=True,
-    metavar="WAY WAY",
-    help=(
-        "The two search configurations to compare: dense, lexical, hybrid, rrf, live, "
-        "generation=2, or several joined by commas."
-    ),
-)
-@click.option(
-    "--queries",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File with the queries to compare on: .txt with one per line, or .jsonl.",
-    show_default="queries judged so far",
-)
-@click.option(
-    "--from-documents",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Add this many queries, made from titles and sentences of the documents.",
-)
-@click.option(
-    "--from-log",
-    type=click.IntRange(1),
-    metavar="N",
-    help=(
-        "Add this many of the queries that people searched for most, as `nearsay judgements log` shows them."
-    ),
-)
-@click.option("--rater", metavar="NAME", help="Name of the person who judges.")
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0),
-    default=0.01,
-    show_default=True,
-    help="Difference of DCG@10 that is regarded as irrelevant.",
-)
-@click.option("--stop-after", type=click.IntRange(1), metavar="N", help="Stop after this many judgements.")
-@json_option
-@encoding_options
+@command("next")
 def next_(
-    collection: str,
-    *,
-    between: tuple[str, str],
-    queries: Path | None,
-    from_documents: int | None,
-    from_log: int | None,
-    rater: str | None,
-    margin: float,
-    stop_after: int | None,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    between: tuple[str, str] = option(
+        "The two search configurations to compare: dense, lexical, hybrid, rrf, live, generation=2, or "
+        "several joined by commas.",
+        metavar="WAY WAY",
+        default=("hybrid", "dense"),
+        nargs=2,
+        type=str,
+    ),
+    queries: Path | None = option(
+        "File with the queries to compare on: .txt with one per line, or .jsonl.",
+        metavar="FILE",
+        shown="queries judged so far",
+    ),
+    from_documents: int | None = option(
+        "Add this many queries, made from titles and sentences of the documents.", metavar="N", least=1
+    ),
+    from_log: int | None = option(
+        "Add this many of the queries that people searched for most, as `nearsay judgements log` shows them.",
+        metavar="N",
+        least=1,
+    ),
+    rater: str | None = RATER,
+    margin: float = option(
+        "Difference of DCG@10 that is regarded as irrelevant.", default=0.01, type=click.FloatRange(min=0)
+    ),
+    stop_after: int | None = option("Stop after this many judgements.", metavar="N", least=1),
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
 ) -> None:
     """Judge the passages of COLLECTION that best decide which of two search configurations is better.
 
@@ -104,7 +68,7 @@ def next_(
     """
     from nearsay.indexer.query.query_file import read_queries
 
-    with open_library(place) as library:
+    with place.open() as library:
         target = library.collection(collection)
         asked = None if queries is None else read_queries(queries)
         if from_documents is not None:
@@ -120,22 +84,14 @@ def next_(
             _judge(compared, rater, stop_after)
 
 
-@click.command()
-@collection_argument
-@click.option("--on/--off", default=None, help="Keep searches from now on, or delete them and keep none.")
-@limit_option
-@removal_options
-@rows_option
-@library_options
+@command()
 def log(
-    collection: str,
-    *,
-    on: bool | None,
-    limit: int,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    on: bool | None = option("Keep searches from now on, or delete them and keep none.", "--on/--off"),
+    limit: int = LIMIT,
+    removal: Removal = GROUP,
+    as_json: bool = ROWS,
+    place: Place = GROUP,
 ) -> None:
     """Show the most frequent searches of COLLECTION, and switch the search log on or off.
 
@@ -149,19 +105,17 @@ def log(
         nearsay judgements next notes --from-log 50
     """
     source = click.get_current_context().get_parameter_source
-    for option in ("dry_run", "yes"):  # which a configuration file may have for all commands
-        if on is not False and source(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--{option.replace('_', '-')} is for --off, which alone deletes: add --off"
-            )
-    with open_library(place) as library:
+    for name in ("dry_run", "yes"):  # which a configuration file may have for all commands
+        if on is not False and source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for --off, which alone deletes: add --off")
+    with place.open() as library:
         target = library.collection(collection)
         searches = target.judgements.searches
         if on is not None:
             target.generations()  # tells of a collection that is not there
             kept_now = 0 if on or not searches.on else sum(times for _, times in searches.queries())
             what = f"{counted(kept_now, 'search', 'searches')} of '{collection}'"
-            if not may_remove(what, dry_run=dry_run, yes=yes or not kept_now):
+            if not removal.may(what, harmless=not kept_now):
                 return
             forgotten = searches.switch(on=on)
             forgot = f", and {counted(forgotten, 'search', 'searches')} forgotten" if forgotten else ""
@@ -176,19 +130,16 @@ def log(
         print_table(["times", "query"], [[str(times), visible(query)] for query, times in found])
 
 
-@click.command("import")
-@collection_argument
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "--queries",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File with the texts of the queries for TREC qrels: a table with the columns _id and text.",
-)
-@json_option
-@library_options
+@command("import")
 def import_(
-    collection: str, source: Path, queries: Path | None, *, as_json: bool, **place: Unpack[Place]
+    collection: str = COLLECTION,
+    source: Path = argument(type=click.Path(path_type=Path)),
+    queries: Path | None = option(
+        "File with the texts of the queries for TREC qrels: a table with the columns _id and text.",
+        metavar="FILE",
+    ),
+    as_json: bool = JSON,
+    place: Place = GROUP,
 ) -> None:
     """Import judgements of COLLECTION that were made elsewhere, all or none.
 
@@ -202,7 +153,7 @@ def import_(
         nearsay judgements import notes judged.csv
         nearsay judgements import notes qrels.txt --queries queries.jsonl
     """
-    with open_library(place) as library:
+    with place.open() as library:
         taken = library.collection(collection).judgements.load(source, queries)
     if as_json:
         print_json(taken)

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
 from nearsay.app.cli.collections import collections
+from nearsay.app.cli.command import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.documents import documents
@@ -25,7 +26,6 @@ from nearsay.app.cli.explore import explore
 from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
-from nearsay.app.cli.options import CommandGroup
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -123,7 +123,28 @@ def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
             yield from _options(each)
 
 
-@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Root,
+    commands=[
+        demo,
+        collections,
+        documents,
+        index,
+        search,
+        similar,
+        explore,
+        judgements,
+        train,
+        evaluate,
+        encoders,
+        bert,
+        jobs,
+        cluster,
+        ui,
+        doctor,
+    ],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -145,24 +166,3 @@ def main() -> None:
         nearsay documents add notes my-notes/
         nearsay search notes "what did we decide about holidays"
     """
-
-
-for command in (
-    demo,
-    collections,
-    documents,
-    index,
-    search,
-    similar,
-    explore,
-    judgements,
-    train,
-    evaluate,
-    encoders,
-    bert,
-    jobs,
-    cluster,
-    ui,
-    doctor,
-):
-    main.add_command(command)

@@ -1,143 +1,33 @@
-"""Options that several commands share, and the group that commands stand in."""
+"""Options that several commands share: each, and each group of them, is declared once."""
 
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from nearsay.app import ONLY_CHECKED
-from nearsay.app.cli.printing import ROWS_FORMAT
+from nearsay.app.cli.command import FILE, argument, option
+from nearsay.app.cli.printing import ROWS_FORMAT, print_notes
 from nearsay.data.document import visible
+from nearsay.data.read_options import Format, ReadOptions, Split
+from nearsay.training.encoder.hardware import Precision
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from nearsay.data.read_options import ReadOptions
-    from nearsay.indexer import Library
-
-__all__ = [
-    "ENCODER",
-    "SEED",
-    "CommandGroup",
-    "OnCluster",
-    "Place",
-    "Sharded",
-    "TextFields",
-    "cluster_options",
-    "contract_options",
-    "device_option",
-    "device_options",
-    "dtype_option",
-    "encoder_named",
-    "encoding_options",
-    "json_option",
-    "library_at_hand",
-    "library_options",
-    "limit_option",
-    "may_remove",
-    "open_library",
-    "read_options",
-    "removal_options",
-    "replace_option",
-    "rows_option",
-    "sample_option",
-    "seed_option",
-    "shards_options",
-    "text_options",
-    "training_run_options",
-    "trains_encoder",
-    "where_option",
-]
-
-SEED = "Seed of the random number generator."
-_LONGEST = 200  # characters of a first sentence: no limit that one reaches
-
-
-class CommandGroup(click.Group):
-    """What is too long for a line is broken into several, where click would cut it."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of the commands, by name."""
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, self.commands[name].get_short_help_str(_LONGEST)) for name in self.list_commands(ctx)]
-            )
-
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.indexer import Cluster, Library
+    from nearsay.training.run.training_progress import Watch
+    from nearsay.training.sentence.encoder import Encoder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Place(TypedDict):
-    """What `library_options` gives to a command."""
-
-    library: str
-    database: str | None
-    device: NotRequired[str | None]  # where something is computed
-    precision: NotRequired[str]  # where something is encoded
-
-
-class OnCluster(Place):
-    """What `cluster_options` gives to a command."""
-
-    cluster: str | None
-    workers: NotRequired[int | None]
-    worker_cpus: NotRequired[float]
-    worker_gpus: NotRequired[float]
-
-
-class Sharded(Place):
-    """What `shards_options` gives to a command."""
-
-    cluster: str | None
-    partial: bool
-
-
-def json_option(command: Command) -> Command:
-    """`--json`: machine-readable output."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
-
-
-def rows_option(command: Command) -> Command:
-    """`--json`, and `--format` of a command that prints rows: CSV and JSON lines go the way of `--json`."""
-
-    def as_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
-        if value:
-            context.meta[ROWS_FORMAT] = "json"
-        return bool(context.meta[ROWS_FORMAT] != "table")
-
-    def chosen(context: click.Context, _: click.Parameter, value: str) -> None:
-        context.meta[ROWS_FORMAT] = value
-
-    command = click.option(
-        "--json", "as_json", is_flag=True, callback=as_json, help="Print one JSON object per line."
-    )(command)
-    return click.option(
-        "--format",
-        type=click.Choice(["table", "csv", "jsonl"]),
-        default="table",
-        show_default=True,
-        is_eager=True,  # before --json, which goes before it
-        expose_value=False,
-        callback=chosen,
-        help="Format of the rows that are printed.",
-    )(command)
-
-
-def device_option(command: Command) -> Command:
-    """`--device`: of a command that computes."""
-    return click.option(
-        "--device",
-        envvar="NEARSAY_DEVICE",
-        show_envvar=True,
-        metavar="DEVICE",
-        help="Device to compute on: cpu, cuda, cuda:1 or mps.",
-        show_default="the fastest available",
-    )(command)
 
 
 class _EncoderName(click.types.StringParamType):
@@ -194,20 +84,386 @@ def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | Non
     return remember
 
 
-def library_at_hand(command: Command) -> Command:
-    """`--library`, for commands that need none: encoders may be called by the names that they have there."""
-    return click.option(
-        "--library",
+def _collections(ctx: click.Context, _: click.Parameter, beginning: str) -> list[str]:
+    """The names of the library's collections; none where its catalogue cannot be read."""
+    home = Path(ctx.params.get("library") or "library")
+    if not (home / "library.json").is_file():
+        return []
+    import sqlalchemy as sa
+
+    from nearsay.data.errors import NearsayError
+    from nearsay.indexer.catalogue import collections
+    from nearsay.indexer.catalogue.database import Database
+
+    # `Library.open` would bring an old catalogue up to date, for which nobody who presses a key waits.
+    inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
+    try:
+        catalogue = Database(ctx.params.get("database") or inside)
+        try:
+            with catalogue.reading() as connection:
+                return [name for name in collections.names(connection) if name.startswith(beginning)]
+        finally:
+            catalogue.close()
+    except (NearsayError, sa.exc.SQLAlchemyError):
+        return []
+
+
+def _rows_format(context: click.Context, _: click.Parameter, value: str) -> None:
+    context.meta[ROWS_FORMAT] = value
+
+
+def _rows_as_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
+    """CSV and JSON lines go the way of --json."""
+    if value:
+        context.meta[ROWS_FORMAT] = "json"
+    return bool(context.meta[ROWS_FORMAT] != "table")
+
+
+# What is printed.
+JSON = option("Print one JSON object per line.", "--json")
+ROWS = JSON(  # of a command that prints rows
+    callback=_rows_as_json,
+    beside=(
+        click.Option(
+            ["--format"],
+            type=click.Choice(["table", "csv", "jsonl"]),
+            default="table",
+            show_default=True,
+            is_eager=True,  # before --json, which goes before it
+            expose_value=False,
+            callback=_rows_format,
+            help="Format of the rows that are printed.",
+        ),
+    ),
+)
+LIMIT = option("Maximum number of results to show.", "-n", "--limit", metavar="N", default=20, least=1)
+PLOT = option("Write a chart to this file, .png or .svg.")
+# What is worked with.
+COLLECTION = argument(shell_complete=_collections)
+WHERE = option(
+    "Only use documents that match this filter, as in: year >= 2019 and venue in ('acl', 'emnlp').",
+    metavar="EXPR",
+)
+TEXT = option("Field that holds the text.", metavar="FIELD", shown="guessed and reported")
+INPUT_FORMAT = option("Format of the files.", "--input-format", shown="by the file name")
+TEXT_ENCODING = option("Character encoding of text files.", metavar="NAME", shown="UTF-8")
+MAX_TEXT_BYTES = option("Skip rows whose text has more bytes than this.")
+TITLE = option("Field that holds the title, which is embedded together with the text.", metavar="FIELD")
+COLUMNS = option("Fields that hold the texts, separated by commas.", metavar="A,B", shown="guessed")
+LABEL = option("Field that holds the label or score.", metavar="FIELD", shown="guessed")
+PAIR = option("Field that holds the second text, with --text.", metavar="FIELD")
+BREAKS = option(
+    "Where a document ends in plain text: at a blank line, at the end of a file, or at a WikiText heading.",
+    default="blank-lines",
+)
+DATE_FIELD = option(
+    "Metadata field that holds the date.", metavar="FIELD", shown="the time when a document was added"
+)
+NAMED_ENCODER = option("Name or folder of the encoder.", metavar="NAME")
+ONE_ENCODER = option("Name or folder of the encoder.", default="all-MiniLM-L6-v2", type=ENCODER)
+SEVERAL_ENCODERS = option(
+    "Name or folder of the encoder. Can be repeated.",
+    "--encoder",
+    default=["all-MiniLM-L6-v2"],
+    type=ENCODER,
+)
+BERT = option("Name or folder of the BERT.", metavar="BERT", type=ENCODER)
+ONE_BERT = option("Name or folder of the BERT.", default="all-MiniLM-L6-v2", type=ENCODER)
+FILES = argument("FILE…", required=True, type=FILE)
+SPLIT = option("Split to measure on: judgements in qrels/SPLIT.tsv.", default="test")
+SCORED_PAIRS = option("File of scored pairs, as for `nearsay evaluate sts`.", type=FILE)
+JUDGED_CORPUS = option(
+    "Folder of a judged corpus, as for `nearsay evaluate retrieval`.",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+# How it is done.
+SEED = option("Seed of the random number generator.")
+SAMPLE = option("Maximum number of items to compute from, drawn at random.", metavar="N", least=1)
+REPLACE = option("Replace the result of an earlier run.")
+STRICT = option("Fail if a row cannot be used, instead of skipping it.")
+RESAMPLES = option("Number of bootstrap resamples for a confidence interval.", default=1000, least=1)
+MODE = option(
+    "How to search: by meaning (dense), by words (lexical, which loads no encoder), or by both (hybrid).",
+    default="hybrid",
+)
+UNIT = option("Whether documents or passages are counted or compared.", default="documents")
+BY_DOCUMENT = option("Only return the best passage of each document.")
+RATER = option("Name of the person who judges.", metavar="NAME")
+PORT = option("Port to listen on.", shown="8501, or the next free one")
+NO_BROWSER = option("Do not open a browser.")
+DTYPE = option(
+    "Data type of the stored vectors. float16 takes half the space of float32, int8 a quarter and loses "
+    "accuracy.",
+    type=click.Choice(["float32", "float16", "int8"]),
+    shown="the collection's, or float32",
+)
+RECALL = option(
+    "Share of the K nearest neighbours that an index has to find.",
+    metavar="SHARE@K",
+    shown="the collection's, or 0.95@10",
+)
+MEMORY = option(
+    "Maximum memory of an index, as in 2GB or 512MB.",
+    metavar="SIZE",
+    shown="the collection's, or unlimited",
+)
+# How a model is trained.
+OUT_ENCODER = option("Folder to write the new encoder to.")
+DEV = option(
+    "Judged set to measure on during the training, as in sts:dev.tsv or sts:dev.tsv:left,right,score. The "
+    "best "
+    "checkpoint is kept.",
+    metavar="SET",
+)
+EVALUATE = option(
+    "Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.", metavar="SET"
+)
+EPOCHS = option("Number of passes over the training data.")
+STEPS = option("Number of training steps.")
+MINUTES = option("Length of the training in minutes.")
+BATCH = option("Number of rows in a training step.")
+LEARNING_RATE = option("Peak learning rate.")
+WARMUP = option("Share of the training during which the learning rate rises.", "--warmup")
+WEIGHT_DECAY = option("Weight decay, which spares biases and normalisation layers.")
+TOKENS_AT_ONCE = option(
+    "Maximum number of tokens in the model at once; larger batches are computed in parts.",
+    shown="fitted to the device",
+)
+LENGTH = option("Maximum number of tokens in a sequence.")
+DIMENSION = option("Number of dimensions of the vectors.")
+POOLING = option("How token vectors are combined into one vector per text.")
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """How a training in steps resumes, and who is told of it."""
+
+    inexact_resume: bool = option("Allow resuming with another device, precision or version, with a warning.")
+    log_to: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = option(
+        "Client that also gets the metrics, with its own environment variables. Can be repeated."
+    )
+
+    @contextmanager
+    def watched(self, before: "ProgressBar | None" = None) -> "Iterator[Watch]":
+        """Progress and notes on standard error, and Ctrl-C that ends after a step.
+
+        before: the bar of what comes before the training, which its first step closes
+        """
+        from nearsay.app.cli.progress import TrainingLine, stoppable
+        from nearsay.training.run.training_progress import Watch
+
+        with TrainingLine(before) as line, stoppable() as stop:
+            yield Watch(listener=line, report=note, stop=stop, log_to=self.log_to)
+
+
+def note(said: str) -> None:
+    """A sentence on standard error, as those who report while they work tell it."""
+    print_notes([said])
+
+
+@dataclass(frozen=True)
+class TextFields:
+    """How texts are read from files."""
+
+    text: str | None = TEXT
+    format_: Format | None = INPUT_FORMAT
+    whole_file: bool = option("Treat each txt file as one text instead of one text per line.")
+    encoding: str | None = TEXT_ENCODING
+    max_text_bytes: int = MAX_TEXT_BYTES(16 * 2**20)
+
+    def reading(self, title: str | None = None) -> ReadOptions:
+        """How the reader reads them."""
+        return ReadOptions(
+            text=self.text,
+            title=title,
+            metadata=(),
+            format=self.format_,
+            split=Split.FILE if self.whole_file else Split.LINES,
+            encoding=self.encoding,
+            max_text_bytes=self.max_text_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Of a command that removes what cannot be brought back."""
+
+    dry_run: bool = option("Report what would be removed without removing it.")
+    yes: bool = option("Do not ask for confirmation.")
+
+    def may(self, what: str, *, harmless: bool = False) -> bool:
+        """Whether to remove it: asked at a terminal, and never where the command only reports.
+
+        harmless: nothing would be lost, so that nobody is asked
+        Ends with exit status 1 for no, and where nobody can answer.
+        """
+        from nearsay.data.errors import BadInputError
+
+        if self.dry_run:
+            click.echo(visible(f"would remove {what}"), err=True)
+        elif not self.yes and not harmless:
+            if not _at_a_terminal():
+                raise BadInputError(
+                    f"this would remove {what}; nothing was done, since there is no terminal to ask at. "
+                    "Add --yes"
+                )
+            click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
+        return not self.dry_run
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+_PRECISION = option(
+    "Number format that the encoder computes with; auto chooses the fastest that the device supports.",
+    default="auto",
+    envvar="NEARSAY_PRECISION",
+    show_envvar=True,
+)
+_DEVICE = option(
+    "Device to compute on: cpu, cuda, cuda:1 or mps.",
+    metavar="DEVICE",
+    envvar="NEARSAY_DEVICE",
+    show_envvar=True,
+    shown="the fastest available",
+)
+ADDRESS = option(
+    "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that RAY_ADDRESS names or "
+    "that `nearsay cluster up` started.",
+    metavar="ADDRESS",
+)
+WORKERS = option("Maximum number of workers.", metavar="N", shown="as many as fit")
+WORKER_CPUS = option("Number of CPU cores of each worker.", default=1.0)
+
+
+def _loaded(name: str, device: str | None, precision: Precision) -> "Encoder":
+    from nearsay.training.sentence.encoder import Encoder
+
+    return Encoder.load(name, device=device, precision=precision)
+
+
+@dataclass(frozen=True)
+class AtHand:
+    """The library that knows encoders by name, of a command that needs none."""
+
+    library: str = option(
+        "Folder of the library.",
+        metavar="DIR",
+        default="library",
         envvar="NEARSAY_LIBRARY",
         show_envvar=True,
-        default="library",
-        show_default=True,
-        metavar="DIR",
         is_eager=True,
-        expose_value=False,
         callback=_remembered(_LIBRARY),
-        help="Folder of the library.",
-    )(command)
+    )
+
+
+@dataclass(frozen=True)
+class Computing(AtHand):
+    """Where something is computed."""
+
+    device: str | None = _DEVICE
+
+
+@dataclass(frozen=True)
+class Run(Computing):
+    """Where and how an encoder runs."""
+
+    precision: Precision = _PRECISION
+
+    def loaded(self, name: str) -> "Encoder":
+        """An encoder, loaded so."""
+        return _loaded(name, self.device, self.precision)
+
+
+@dataclass(frozen=True)
+class Place(AtHand):
+    """The library that is worked in."""
+
+    database: str | None = option(
+        "URL of the PostgreSQL database that holds the catalogue.",
+        metavar="URL",
+        envvar="NEARSAY_DATABASE",
+        show_envvar=True,
+        is_eager=True,
+        callback=_remembered(_DATABASE),
+        shown="SQLite in the library",
+    )
+
+    def open(self, *, create: bool = False, cluster: "Cluster | None" = None) -> "Library":
+        """The library; one that is not there is made only if `create` is true."""
+        if "nearsay.indexer" not in sys.modules and gc.isenabled():
+            # What is imported is no garbage: nobody looks for any among its 70,000 objects, now or later.
+            gc.disable()
+            try:
+                import nearsay.indexer  # noqa: F401
+            finally:
+                gc.freeze()
+                gc.enable()
+        from nearsay.indexer import Library
+
+        return Library.open(
+            self.library,
+            database=self.database,
+            device=getattr(self, "device", None),
+            precision=getattr(self, "precision", "auto"),
+            create=create,
+            wait=0.0,  # who holds a collection is told at once
+            cluster=cluster or self._cluster(),
+        )
+
+    def _cluster(self) -> "Cluster | None":
+        return None
+
+
+@dataclass(frozen=True)
+class OnDevice(Place):
+    """The same, where something is computed."""
+
+    device: str | None = _DEVICE
+
+
+@dataclass(frozen=True)
+class Encoding(OnDevice):
+    """The same, where something is encoded."""
+
+    precision: Precision = _PRECISION
+
+    def loaded(self, name: str) -> "Encoder":
+        """An encoder, loaded so."""
+        return _loaded(name, self.device, self.precision)
+
+
+@dataclass(frozen=True)
+class OnCluster(Encoding):
+    """The same, with the Ray cluster whose workers embed."""
+
+    cluster: str | None = ADDRESS
+    workers: int | None = WORKERS
+    worker_cpus: float = WORKER_CPUS
+    worker_gpus: float = option("Number of GPUs of each worker; with 0.5 two workers share one.", default=0.0)
+
+    def _cluster(self) -> "Cluster | None":
+        from nearsay.indexer import Cluster
+
+        if self.cluster is None:
+            return None
+        return Cluster(self.cluster or "auto", self.workers, self.worker_cpus, self.worker_gpus)
+
+
+@dataclass(frozen=True)
+class Sharded(Encoding):
+    """The same, with the Ray cluster whose shards search."""
+
+    cluster: str | None = ADDRESS
+    partial: bool = option("Return results even if some shards do not answer, with a note.")
+
+    def _cluster(self) -> "Cluster | None":
+        from nearsay.indexer import Cluster
+
+        if self.cluster is None:
+            return None
+        return Cluster(self.cluster or "auto", None, 1.0, 0.0, searches=True, partial=self.partial)
 
 
 def trains_encoder(command: Command) -> Command:
@@ -216,326 +472,15 @@ def trains_encoder(command: Command) -> Command:
     @wraps(command)
     def wrapped(*given: Any, out: Path, **options: Any) -> Any:  # noqa: ANN401
         result = command(*given, out=out, **options)
-        from nearsay.app.cli.printing import print_notes
         from nearsay.indexer.encoders import note_made
 
         home = Path(click.get_current_context().meta[_LIBRARY])
         try:
             names = note_made(home, out)
         except OSError as error:
-            print_notes([f"it could not be noted in {home} ({error.strerror}): give its folder as --encoder"])
+            note(f"it could not be noted in {home} ({error.strerror}): give its folder as --encoder")
         else:
             print_notes(f"--encoder {name} names it in the library {home}" for name in names)
         return result
 
     return wrapped  # type: ignore[return-value]
-
-
-def device_options(command: Command) -> Command:
-    """`--device` and `--precision`: where and how the encoder runs; and the library that knows its name."""
-    return library_at_hand(_run_options(command))
-
-
-def _run_options(command: Command) -> Command:
-    """`--device` and `--precision`: of a command that runs an encoder."""
-    command = click.option(
-        "--precision",
-        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-        default="auto",
-        show_default=True,
-        envvar="NEARSAY_PRECISION",
-        show_envvar=True,
-        help=(
-            "Number format that the encoder computes with; auto chooses the fastest that the device supports."
-        ),
-    )(command)
-    return device_option(command)
-
-
-def training_run_options(command: Command) -> Command:
-    """`--log-to` and `--inexact-resume`: of every command that trains in steps."""
-    command = click.option(
-        "--log-to",
-        multiple=True,
-        type=click.Choice(["tensorboard", "wandb", "mlflow"]),
-        help="Client that also gets the metrics, with its own environment variables. Can be repeated.",
-    )(command)
-    return click.option(
-        "--inexact-resume",
-        is_flag=True,
-        help="Allow resuming with another device, precision or version, with a warning.",
-    )(command)
-
-
-def library_options(command: Command) -> Command:
-    """`--library` and `--database`, given to the command as they are."""
-    command = click.option(
-        "--database",
-        is_eager=True,
-        callback=_remembered(_DATABASE),
-        envvar="NEARSAY_DATABASE",
-        show_envvar=True,
-        metavar="URL",
-        help="URL of the PostgreSQL database that holds the catalogue.",
-        show_default="SQLite in the library",
-    )(command)
-    return click.option(
-        "--library",
-        is_eager=True,
-        callback=_remembered(_LIBRARY),
-        envvar="NEARSAY_LIBRARY",
-        show_envvar=True,
-        default="library",
-        show_default=True,
-        metavar="DIR",
-        help="Folder of the library.",
-    )(command)
-
-
-def encoding_options(command: Command) -> Command:
-    """`library_options` and `device_options`."""
-    return library_options(_run_options(command))
-
-
-def cluster_options(command: Command) -> Command:
-    """`encoding_options`, and the Ray cluster whose workers embed."""
-    parts: dict[str, Any] = {"type": float, "show_default": True}
-    for option in (
-        click.option(
-            "--worker-gpus",
-            default=0.0,
-            **parts,
-            help="Number of GPUs of each worker; with 0.5 two workers share one.",
-        ),
-        click.option("--worker-cpus", default=1.0, **parts, help="Number of CPU cores of each worker."),
-        click.option(
-            "--workers",
-            type=int,
-            metavar="N",
-            help="Maximum number of workers.",
-            show_default="as many as fit",
-        ),
-        click.option(
-            "--cluster",
-            metavar="ADDRESS",
-            help=(
-                "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
-                "RAY_ADDRESS names or that `nearsay cluster up` started."
-            ),
-        ),
-    ):
-        command = option(command)
-    return encoding_options(command)
-
-
-def shards_options(command: Command) -> Command:
-    """`encoding_options`, and the Ray cluster whose shards search."""
-    command = click.option(
-        "--partial", is_flag=True, help="Return results even if some shards do not answer, with a note."
-    )(command)
-    command = click.option(
-        "--cluster",
-        metavar="ADDRESS",
-        help=(
-            "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
-            "RAY_ADDRESS names or that `nearsay cluster up` started."
-        ),
-    )(command)
-    return encoding_options(command)
-
-
-def limit_option(command: Command, *, default: int | None = 20) -> Command:
-    """`-n` and `--limit`: how many results are shown."""
-    return click.option(
-        "-n",
-        "--limit",
-        type=click.IntRange(1),
-        metavar="N",
-        default=default,
-        show_default=True if default else "all",
-        help="Maximum number of results to show.",
-    )(command)
-
-
-def sample_option(command: Command, *, default: int | None = None, least: int = 1) -> Command:
-    """`--sample`: how many are drawn to compute from."""
-    return click.option(
-        "--sample",
-        type=click.IntRange(least),
-        default=default,
-        show_default=True if default else "all",
-        metavar="N",
-        help="Maximum number of items to compute from, drawn at random.",
-    )(command)
-
-
-def replace_option(command: Command) -> Command:
-    """`--replace`: make again what was kept."""
-    return click.option("--replace", is_flag=True, help="Replace the result of an earlier run.")(command)
-
-
-def seed_option(command: Command) -> Command:
-    """`--seed`: of what is drawn at random."""
-    return click.option("--seed", type=int, default=0, show_default=True, help=SEED)(command)
-
-
-def where_option(command: Command) -> Command:
-    """`--where`: a filter over the documents."""
-    return click.option(
-        "--where",
-        metavar="EXPR",
-        help=(
-            "Only use documents that match this filter, as in: year >= 2019 and venue in ('acl', 'emnlp')."
-        ),
-    )(command)
-
-
-def removal_options(command: Command) -> Command:
-    """`--dry-run` and `--yes`: of a command that removes what cannot be brought back."""
-    command = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
-    return click.option("--dry-run", is_flag=True, help="Report what would be removed without removing it.")(
-        command
-    )
-
-
-def may_remove(what: str, *, dry_run: bool, yes: bool) -> bool:
-    """Whether to remove it: asked at a terminal, and never where the command only reports.
-
-    Ends with exit status 1 for no, and where nobody can answer.
-    """
-    from nearsay.data.errors import BadInputError
-
-    if dry_run:
-        click.echo(visible(f"would remove {what}"), err=True)
-    elif not yes:
-        if not _at_a_terminal():
-            raise BadInputError(
-                f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
-            )
-        click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
-    return not dry_run
-
-
-def _at_a_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def open_library(place: Place | OnCluster | Sharded, *, create: bool = False) -> "Library":
-    """The library that the options name; one that is not there is made only if `create` is true."""
-    if "nearsay.indexer" not in sys.modules and gc.isenabled():
-        # What is imported is no garbage: nobody looks for any among these 70,000 objects, now or at the end.
-        gc.disable()
-        try:
-            import nearsay.indexer  # noqa: F401
-        finally:
-            gc.freeze()
-            gc.enable()
-    from nearsay.indexer import Library
-
-    cluster = None
-    if place.get("cluster") is not None:
-        from nearsay.indexer import Cluster
-
-        on: dict[str, Any] = {**place}
-        cluster = Cluster(
-            on["cluster"] or "auto",
-            on.get("workers"),
-            on.get("worker_cpus", 1.0),
-            on.get("worker_gpus", 0.0),
-            searches="partial" in on,
-            partial=on.get("partial", False),
-        )
-    return Library.open(
-        place["library"],
-        database=place["database"],
-        device=place.get("device"),
-        precision=place.get("precision", "auto"),
-        create=create,
-        wait=0.0,  # who holds a collection is told at once
-        cluster=cluster,
-    )
-
-
-dtype_option = click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16", "int8"]),
-    help=(
-        "Data type of the stored vectors. float16 takes half the space of float32, int8 a "
-        "quarter and loses accuracy."
-    ),
-    show_default="the collection's, or float32",
-)
-
-
-def contract_options(command: Command) -> Command:
-    """`--recall` and `--memory`, given to the command as texts."""
-    command = click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Maximum memory of an index, as in 2GB or 512MB.",
-        show_default="the collection's, or unlimited",
-    )(command)
-    return click.option(
-        "--recall",
-        metavar="SHARE@K",
-        help="Share of the K nearest neighbours that an index has to find.",
-        show_default="the collection's, or 0.95@10",
-    )(command)
-
-
-_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
-
-
-class TextFields(TypedDict):
-    """What `text_options` gives to a command."""
-
-    text: str | None
-    format_: str | None
-    whole_file: bool
-    encoding: str | None
-    max_text_bytes: int
-
-
-def text_options(command: Command) -> Command:
-    """`--text`, `--input-format`, `--whole-file`, `--encoding` and `--max-text-bytes`."""
-    for option in (
-        click.option(
-            "--max-text-bytes",
-            type=int,
-            default=16 * 2**20,
-            show_default=True,
-            help="Skip rows whose text has more bytes than this.",
-        ),
-        click.option(
-            "--encoding", metavar="NAME", help="Character encoding of text files.", show_default="UTF-8"
-        ),
-        click.option(
-            "--whole-file", is_flag=True, help="Treat each txt file as one text instead of one text per line."
-        ),
-        click.option(
-            "--input-format",
-            "format_",
-            type=click.Choice(_FORMATS),
-            help="Format of the files.",
-            show_default="by the file name",
-        ),
-        click.option(
-            "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def read_options(fields: TextFields) -> "ReadOptions":
-    """How the reader reads what the options say."""
-    from nearsay.data.read_options import Format, ReadOptions, Split
-
-    return ReadOptions(
-        text=fields["text"],
-        metadata=(),
-        format=None if fields["format_"] is None else Format(fields["format_"]),
-        split=Split.FILE if fields["whole_file"] else Split.LINES,
-        encoding=fields["encoding"],
-        max_text_bytes=fields["max_text_bytes"],
-    )

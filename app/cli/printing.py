@@ -210,11 +210,11 @@ def print_results(found: "RunResults") -> None:
     """The tables of what was reported."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
     rows = [{_label(name): _cut(value) for name, value in row.items()} for row in found.rows]
-    first, second, last = (
+    figures, last = (
         [{"": name, "result": value} for name, value in table[0].items()] if len(table) == 1 else table
-        for table in (found.changes, found.figures, rows)
+        for table in (found.figures, rows)
     )
-    tables = [table for table in (first, second, facts, *found.tables, last) if table]
+    tables = [table for table in (found.changes, figures, facts, *found.tables, last) if table]
     for i, table in enumerate(tables):
         if i:
             click.echo()

@@ -96,6 +96,12 @@ class ProgressBar:
             self._said = time.monotonic()
             click.echo(self._line(progress.done, total), err=True)
 
+    def at(self, done: int, total: int | None = None) -> None:
+        """Show how much is done."""
+        from nearsay.indexer.vectors.progress import Progress
+
+        self(Progress(done, total))
+
     def _turn_to(self, what: str, unit: str) -> None:
         """From now on something else is done: said at once, since its first step may take long."""
         self._what, self._unit = what, unit
@@ -254,13 +260,13 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
 
 def interruptible(
-    listener: Callable[[int, int | None], None], stop: Callable[[], bool]
+    listener: Callable[[int, int | None], None], stop: Callable[[], bool] | None
 ) -> Callable[[int, int | None], None]:
     """Make a listener end what it listens to, with KeyboardInterrupt, once stopping was asked for."""
 
     def listen(done: int, total: int | None) -> None:
         listener(done, total)
-        if stop():
+        if stop is not None and stop():
             raise KeyboardInterrupt
 
     return listen

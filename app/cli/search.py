@@ -4,23 +4,13 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
-from nearsay.app.cli.options import (
-    Place,
-    Sharded,
-    device_option,
-    library_options,
-    limit_option,
-    open_library,
-    rows_option,
-    shards_options,
-    where_option,
-)
+from nearsay.app.cli.command import GROUP, argument, command, option
+from nearsay.app.cli.options import BY_DOCUMENT, COLLECTION, LIMIT, MODE, ROWS, WHERE, OnDevice, Sharded
 from nearsay.app.cli.printing import print_hits, print_json, print_notes, rows_alone
 
 if TYPE_CHECKING:
@@ -32,80 +22,40 @@ _Item = TypeVar("_Item")
 _TOGETHER: Final = 64  # queries that are encoded and scored at once
 
 
-class _How(TypedDict):
+@dataclass(frozen=True)
+class _How:
     """The options of a search, as `Collection.search` names them."""
 
-    where: str | None
-    mode: str
-    fusion: str
-    by_document: bool
-    rerank: str | None
-    explain: bool
-    generation: int | None
+    where: str | None = WHERE
+    mode: Literal["dense", "lexical", "hybrid"] = MODE
+    fusion: Literal["weighted", "rrf"] = option(
+        "How hybrid combines the two rankings: by weighted scores, or by reciprocal rank fusion.",
+        default="weighted",
+    )
+    by_document: bool = BY_DOCUMENT
+    rerank: str | None = option(
+        "Name or folder of a cross-encoder that reranks the first 50 candidates.", metavar="NAME_OR_FOLDER"
+    )
+    explain: bool = option("Show which words made each result match.")
+    generation: int | None = option("Number of the generation to use.", metavar="N", shown="the live one")
 
 
-@click.command()
-@collection_argument
-@click.argument("query", required=False)
-@click.option(
-    "-f",
-    "--file",
-    "queries",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help=(
-        "File of queries to use instead of QUERY: a text file with one per line, a .jsonl, "
-        "or - for standard input. Prints one JSON object per query, or rows as --format says."
-    ),
-)
-@partial(limit_option, default=10)
-@where_option
-@click.option(
-    "--mode",
-    type=click.Choice(["dense", "lexical", "hybrid"]),
-    default="hybrid",
-    show_default=True,
-    help=(
-        "How to search: by meaning (dense), by words (lexical, which loads no encoder), or by both (hybrid)."
-    ),
-)
-@click.option(
-    "--fusion",
-    type=click.Choice(["weighted", "rrf"]),
-    default="weighted",
-    show_default=True,
-    help="How hybrid combines the two rankings: by weighted scores, or by reciprocal rank fusion.",
-)
-@click.option("--by-document", is_flag=True, help="Only return the best passage of each document.")
-@click.option(
-    "--rerank",
-    metavar="NAME_OR_FOLDER",
-    help="Name or folder of a cross-encoder that reranks the first 50 candidates.",
-)
-@click.option("--explain", is_flag=True, help="Show which words made each result match.")
-@click.option(
-    "--generation",
-    type=int,
-    metavar="N",
-    help="Number of the generation to use.",
-    show_default="the live one",
-)
-@rows_option
-@shards_options
+@command()
 def search(
-    collection: str,
-    query: str | None,
-    queries: str | None,
-    limit: int,
-    *,
-    as_json: bool,
-    library: str,
-    database: str | None,
-    device: str | None,
-    precision: str,
-    cluster: str | None,
-    partial: bool,
-    **how: Unpack[_How],
+    collection: str = COLLECTION,
+    query: str | None = argument(required=False),
+    queries: str | None = option(
+        "File of queries to use instead of QUERY: a text file with one per line, a .jsonl, or - for "
+        "standard input. Prints one JSON object per query, or rows as --format says.",
+        "-f",
+        "--file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    ),
+    limit: int = LIMIT(10),
+    how: _How = GROUP,
+    as_json: bool = ROWS,
+    place: Sharded = GROUP,
 ) -> None:
     """Search COLLECTION for passages that answer QUERY, by meaning and by words.
 
@@ -125,21 +75,13 @@ def search(
         cat questions.txt | nearsay search papers -f -
     """
     _check_asked(query, queries)
-    place = Sharded(
-        library=library,
-        database=database,
-        device=device,
-        precision=precision,
-        cluster=cluster,
-        partial=partial,
-    )
-    with open_library(place) as opened:
+    with place.open() as opened:
         target = opened.collection(collection)
         if queries is not None:
-            _answer_all(target, queries, limit, how)
+            _answer_all(target, queries, limit, asdict(how))
         else:
-            hits = target.search(str(query), limit, **how)
-            print_hits(hits, as_json=as_json, by_ranks=how["fusion"] == "rrf")
+            hits = target.search(str(query), limit, **asdict(how))
+            print_hits(hits, as_json=as_json, by_ranks=how.fusion == "rrf")
 
 
 def _check_asked(query: str | None, queries: str | None) -> None:
@@ -151,7 +93,7 @@ def _check_asked(query: str | None, queries: str | None) -> None:
         raise click.UsageError(f"{both}. One query is an argument, those of a file are named with -f FILE")
 
 
-def _answer_all(target: "Collection", source: str, limit: int, how: _How) -> None:
+def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, Any]) -> None:
     """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
     from nearsay.data.errors import BadInputError
     from nearsay.data.faults import Fault
@@ -221,46 +163,21 @@ class _End:
         self.error = error
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "--id",
-    "ids",
-    required=True,
-    multiple=True,
-    metavar="ID",
-    help="Id of a document to start from. Can be repeated.",
-)
-@click.option(
-    "--not",
-    "without",
-    multiple=True,
-    metavar="ID",
-    help="Id of a document to move away from. Can be repeated.",
-)
-@partial(limit_option, default=10)
-@click.option(
-    "--away",
-    type=float,
-    help="Weight of the documents of --not relative to those of --id.",
-    show_default="0.3",
-)
-@where_option
-@click.option("--by-document", is_flag=True, help="Only return the best passage of each document.")
-@rows_option
-@library_options
-@device_option
+@command()
 def similar(
-    collection: str,
-    ids: tuple[str, ...],
-    without: tuple[str, ...],
-    limit: int,
-    *,
-    away: float | None,
-    where: str | None,
-    by_document: bool,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    ids: tuple[str, ...] = option(
+        "Id of a document to start from. Can be repeated.", "--id", metavar="ID", required=True
+    ),
+    without: tuple[str, ...] = option(
+        "Id of a document to move away from. Can be repeated.", "--not", metavar="ID"
+    ),
+    limit: int = LIMIT(10),
+    away: float | None = option("Weight of the documents of --not relative to those of --id.", shown="0.3"),
+    where: str | None = WHERE,
+    by_document: bool = BY_DOCUMENT,
+    as_json: bool = ROWS,
+    place: OnDevice = GROUP,
 ) -> None:
     """Find passages of COLLECTION that are similar to given documents.
 
@@ -273,7 +190,7 @@ def similar(
         nearsay similar papers --id P19-1001 --id D19-1410 --not W18-2605
     """
     weight = {} if away is None else {"away": away}
-    with open_library(place) as library:
+    with place.open() as library:
         papers = library.collection(collection)
         hits = papers.similar(ids, limit, without=without, where=where, by_document=by_document, **weight)
         print_hits(hits, as_json=as_json)

@@ -1,14 +1,33 @@
 """The options of `nearsay train sentence` and `nearsay train cross-encoder`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import Field, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass, make_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
 
-from nearsay.app.cli.options import ENCODER, encoder_named, training_run_options
+from nearsay.app.cli.command import GROUP, option
+from nearsay.app.cli.options import (
+    BATCH,
+    COLUMNS,
+    DEV,
+    DIMENSION,
+    ENCODER,
+    EPOCHS,
+    EVALUATE,
+    LEARNING_RATE,
+    LENGTH,
+    MINUTES,
+    POOLING,
+    SEED,
+    STEPS,
+    TOKENS_AT_ONCE,
+    WARMUP,
+    WEIGHT_DECAY,
+    TrainingRun,
+    encoder_named,
+)
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
@@ -17,298 +36,186 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 
-__all__ = ["LOSSES_OF_PAIRS", "cross_encoder_options", "recipe_of", "sentence_options"]
+__all__ = [
+    "KIND",
+    "LOSSES_OF_PAIRS",
+    "Adapters",
+    "CrossModel",
+    "Data",
+    "Objective",
+    "Structure",
+    "Training",
+    "flat",
+    "recipe_of",
+]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+KIND = option("Kind of the examples.", shown="guessed")
+_OBJECTIVE = option("Loss to train with.", shown="by the kind of the examples")
+_GUIDE = option(
+    "Encoder that guides or teaches. A teacher encodes the first column, also for the others. Where its "
+    "scores "
+    "are learned (mse, margin-mse, kl), it may be a cross-encoder.",
+    metavar="ENCODER",
+    type=ENCODER,
+)
+_BASE = option(
+    "Name or folder of the model to start from: a BERT or a sentence encoder; a cross-encoder may also start "
+    "from another one.",
+    metavar="ENCODER",
+    type=ENCODER,
+    shown="all-MiniLM-L6-v2",
+)
+_REVISION = option("Branch, tag or commit of the base on the hub.", metavar="NAME", shown="the main branch")
+LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss in CrossLoss) + "."
 
 
-class _LossName(click.Choice[str]):
-    """A loss by its name, or by one that other libraries have for it: MNRL, CoSENTLoss."""
+@dataclass(frozen=True)
+class Data:
+    """What is trained and measured on."""
 
-    def __init__(self, losses: type[ObjectiveKind | CrossLoss]) -> None:
-        super().__init__([loss.value for loss in losses])
-        self._losses = losses
+    columns: str | None = COLUMNS
+    label: str | None = option(
+        "Field that holds the label or score, or a score for each passage.", metavar="FIELD", shown="guessed"
+    )
+    rows: int | None = option(
+        "Maximum number of rows of each file, drawn at random.", "--sample", shown="all"
+    )
+    dev: str | None = DEV
+    evaluate: tuple[str, ...] = EVALUATE
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - as click
-        try:
-            return self._losses(value)
-        except ValueError:
-            return super().convert(value, param, ctx)
 
-
-def _setting_option(part: Field[Any]) -> Callable[[Command], Command]:
+def _setting(part: Field[Any]) -> tuple[str, Any, Any]:
     """The option for a setting of losses: which use it and what is usual, from their table."""
-    name, option = part.name, f"--{part.name.replace('_', '-')}"
     usual: dict[str, list[str]] = {}
     for kind in ObjectiveKind:
-        if name in kind.loss.settings:
-            usual.setdefault(kind.loss.usual(name), []).append(kind)
+        if part.name in kind.loss.settings:
+            usual.setdefault(kind.loss.usual(part.name), []).append(kind)
     users = [kind for kinds in usual.values() for kind in kinds]
     told = part.metadata["help"]
     if len(users) < len(ObjectiveKind) - 1:
         told += f" For {', '.join(users)}."
     if isinstance(part.default, bool):
-        return click.option(option, is_flag=True, help=told)
+        return part.name, bool, option(told)
     defaults = [f"{value} for {', '.join(kinds)}" for value, kinds in usual.items() if value]
     shown = "; ".join(defaults) if len(usual) > 1 else next(iter(usual), "")
-    of: dict[str, Any] = {"help": told, "show_default": shown or None}
-    if "list" in part.metadata:
-        return click.option(option, metavar="N,N", **of)
-    if float in get_args(part.type):
-        return click.option(option, type=float, **of)
-    return click.option(option, metavar="NAME", **of)
+    if float in get_args(part.type) and "list" not in part.metadata:
+        return part.name, float | None, option(told, shown=shown or None)
+    metavar = "N,N" if "list" in part.metadata else "NAME"
+    return part.name, str | None, option(told, shown=shown or None, metavar=metavar)
 
 
 _OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
 _SETTINGS = tuple(part.name for part in _OF_OBJECTIVES)
-_POOLINGS = ("cls", "mean", "max", "mean-sqrt-length", "weighted", "last")
+_Settings: Any = make_dataclass("_Settings", [_setting(part) for part in _OF_OBJECTIVES], frozen=True)
 
 
-def _kind_option(*kinds: ExampleKind) -> Callable[[Command], Command]:
-    return click.option(
-        "--kind",
-        type=click.Choice([kind.value for kind in kinds]),
-        help="Kind of the examples.",
-        show_default="guessed",
+@dataclass(frozen=True)
+class Objective:
+    """What a sentence encoder is trained by."""
+
+    objective: ObjectiveKind | None = _OBJECTIVE
+    settings: _Settings = GROUP
+    guide: str | None = _GUIDE
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a sentence encoder is made of."""
+
+    base: str | None = _BASE
+    pooling: Literal["cls", "mean", "max", "mean-sqrt-length", "weighted", "last"] | None = POOLING(
+        shown="that of the base, or mean"
+    )
+    dimension: int | None = DIMENSION(shown="that of the base")
+    normalise: bool | None = option(
+        "Normalise vectors to length 1.", "--normalise/--no-normalise", shown="as the base does"
+    )
+    length: int | None = LENGTH(shown="that of the base")
+    revision: str | None = _REVISION
+    query_prompt: str | None = option(
+        "Prompt that is put before each query, in training and in use, as in 'query: '.",
+        metavar="TEXT",
+        shown="that of the base",
+    )
+    passage_prompt: str | None = option(
+        "Prompt that is put before each passage, in training and in use, as in 'passage: '.",
+        metavar="TEXT",
+        shown="that of the base",
     )
 
 
-_DATA = (
-    click.option(
-        "--recipe",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="TOML file with sets and settings; options on the command line take precedence.",
-    ),
-    click.option(
-        "--columns",
-        metavar="A,B",
-        help="Fields that hold the texts, separated by commas.",
-        show_default="guessed",
-    ),
-    click.option(
-        "--label",
-        metavar="FIELD",
-        help="Field that holds the label or score, or a score for each passage.",
-        show_default="guessed",
-    ),
-    click.option(
-        "--sample",
-        "rows",
-        type=int,
-        help="Maximum number of rows of each file, drawn at random.",
-        show_default="all",
-    ),
-    click.option(
-        "--dev",
-        metavar="SET",
-        help=(
-            "Judged set to measure on during the training, as in sts:dev.tsv or "
-            "sts:dev.tsv:left,right,score. The best checkpoint is kept."
-        ),
-    ),
-    click.option(
-        "--evaluate",
-        multiple=True,
-        metavar="SET",
-        help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
-    ),
-)
-# What both kinds of encoders are trained by.
-_GUIDE = click.option(
-    "--guide",
-    type=ENCODER,
-    metavar="ENCODER",
-    help=(
-        "Encoder that guides or teaches. A teacher encodes the first column, also for the others. Where its "
-        "scores are learned (mse, margin-mse, kl), it may be a cross-encoder."
-    ),
-)
-_BASE = click.option(
-    "--base",
-    type=ENCODER,
-    metavar="ENCODER",
-    help="Name or folder of the model to start from: a BERT or a sentence encoder; a cross-encoder may also "
-    "start from another one.",
-    show_default="all-MiniLM-L6-v2",
-)
-_REVISION = click.option(
-    "--revision",
-    metavar="NAME",
-    help="Branch, tag or commit of the base on the hub.",
-    show_default="the main branch",
-)
-_OBJECTIVE = (
-    click.option(
-        "--objective",
-        type=_LossName(ObjectiveKind),
-        help="Loss to train with.",
-        show_default="by the kind of the examples",
-    ),
-    *map(_setting_option, _OF_OBJECTIVES),
-    _GUIDE,
-)
-_STRUCTURE = (
-    _BASE,
-    click.option(
-        "--pooling",
-        type=click.Choice(_POOLINGS),
-        help="How token vectors are combined into one vector per text.",
-        show_default="that of the base, or mean",
-    ),
-    click.option(
-        "--dimension", type=int, help="Number of dimensions of the vectors.", show_default="that of the base"
-    ),
-    click.option(
-        "--normalise/--no-normalise",
-        default=None,
-        help="Normalise vectors to length 1.",
-        show_default="as the base does",
-    ),
-    click.option(
-        "--length", type=int, help="Maximum number of tokens in a sequence.", show_default="that of the base"
-    ),
-    _REVISION,
-    click.option(
-        "--query-prompt",
-        metavar="TEXT",
-        help="Prompt that is put before each query, in training and in use, as in 'query: '.",
-        show_default="that of the base",
-    ),
-    click.option(
-        "--passage-prompt",
-        metavar="TEXT",
-        help="Prompt that is put before each passage, in training and in use, as in 'passage: '.",
-        show_default="that of the base",
-    ),
-)
-_TRAINING = (
-    click.option(
-        "--epochs",
-        type=float,
-        help="Number of passes over the training data.",
-        show_default="by the number of rows",
-    ),
-    click.option("--steps", type=int, help="Number of training steps."),
-    click.option("--minutes", type=float, help="Length of the training in minutes."),
-    click.option("--batch", type=int, help="Number of rows in a training step.", show_default="32"),
-    click.option("--learning-rate", type=float, help="Peak learning rate.", show_default="2e-5"),
-    click.option(
-        "--warmup",
-        "warmup_share",
-        type=float,
-        help="Share of the training during which the learning rate rises.",
-        show_default="0.1",
-    ),
-    click.option(
-        "--weight-decay",
-        type=float,
-        help="Weight decay, which spares biases and normalisation layers.",
-        show_default="0.01",
-    ),
-    click.option(
-        "--sampling",
-        type=click.Choice(["proportional", "round-robin"]),
-        help="How steps are divided among several sets.",
-        show_default="proportional",
-    ),
-    click.option(
-        "--evaluations", type=float, help="Number of measurements on --dev per epoch.", show_default="1"
-    ),
-    click.option(
-        "--patience",
-        type=int,
-        help="Number of measurements without improvement after which the training stops.",
-        show_default="never",
-    ),
-    click.option(
-        "--training-length",
-        type=int,
-        help="Maximum number of tokens in a sequence during training.",
-        show_default="--length",
-    ),
-    click.option(
-        "--tokens-at-once",
-        type=int,
-        help="Maximum number of tokens in the model at once; larger batches are computed in parts.",
-        show_default="fitted to the device",
-    ),
-    click.option("--seed", type=int, help="Seed of the random number generator.", show_default="0"),
-    click.option(
-        "--seeds",
-        type=int,
-        help="Number of trainings, with consecutive seeds from --seed on.",
-        show_default="1",
-    ),
-    click.option(
-        "--lora-rank",
-        type=int,
-        help="Rank of the low-rank adapters that are trained instead of the whole transformer.",
-        show_default="none",
-    ),
-    click.option(
-        "--lora-alpha",
-        type=int,
-        help="Scale of the adapters: they are weighted by alpha / rank.",
-        show_default="twice the rank",
-    ),
-    click.option(
-        "--lora-targets",
-        metavar="A,B",
-        help="Names of the linear layers that get adapters.",
-        show_default="all",
-    ),
-    training_run_options,
-)
-_CROSS = (
-    click.option(
-        "--objective",
-        type=_LossName(CrossLoss),
-        help="Loss to train with.",
-        show_default="by the kind of the examples",
-    ),
-    click.option(
-        "--negatives",
-        type=int,
-        default=NEGATIVES,
-        show_default=True,
-        help="Number of texts of other rows that a pair without negatives is ranked above.",
-    ),
-    _GUIDE,
-    _BASE,
-    _REVISION,
-    click.option(
-        "--length",
-        type=int,
-        help="Maximum number of tokens in a sequence.",
-        show_default="that of the base, at most 512",
-    ),
-)
-LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss in CrossLoss) + "."
-_OF_ENCODERS = {"recipe", "training_length", "lora_rank", "lora_alpha", "lora_targets"}
+@dataclass(frozen=True)
+class Adapters:
+    """How much of a sentence encoder is trained."""
+
+    training_length: int | None = option(
+        "Maximum number of tokens in a sequence during training.", shown="--length"
+    )
+    lora_rank: int | None = option(
+        "Rank of the low-rank adapters that are trained instead of the whole transformer.", shown="none"
+    )
+    lora_alpha: int | None = option(
+        "Scale of the adapters: they are weighted by alpha / rank.", shown="twice the rank"
+    )
+    lora_targets: str | None = option(
+        "Names of the linear layers that get adapters.", metavar="A,B", shown="all"
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long and by which steps both kinds of encoders are trained."""
+
+    epochs: float | None = EPOCHS(shown="by the number of rows")
+    steps: int | None = STEPS
+    minutes: float | None = MINUTES
+    batch: int | None = BATCH(shown="32")
+    learning_rate: float | None = LEARNING_RATE(shown="2e-5")
+    warmup_share: float | None = WARMUP(shown="0.1")
+    weight_decay: float | None = WEIGHT_DECAY(shown="0.01")
+    sampling: Literal["proportional", "round-robin"] | None = option(
+        "How steps are divided among several sets.", shown="proportional"
+    )
+    evaluations: float | None = option("Number of measurements on --dev per epoch.", shown="1")
+    patience: int | None = option(
+        "Number of measurements without improvement after which the training stops.", shown="never"
+    )
+    tokens_at_once: int | None = TOKENS_AT_ONCE
+    seed: int | None = SEED(shown="0")
+    seeds: int | None = option("Number of trainings, with consecutive seeds from --seed on.", shown="1")
+    resuming: TrainingRun = GROUP
+
+
+@dataclass(frozen=True)
+class CrossModel:
+    """What a cross-encoder is trained by and made of."""
+
+    objective: CrossLoss | None = _OBJECTIVE
+    negatives: int = option(
+        "Number of texts of other rows that a pair without negatives is ranked above.", default=NEGATIVES
+    )
+    guide: str | None = _GUIDE
+    base: str | None = _BASE
+    revision: str | None = _REVISION
+    length: int | None = LENGTH(shown="that of the base, at most 512")
+
+
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 
 
-def sentence_options(command: Command) -> Command:
-    """Every option that a recipe could hold, too."""
-    for option in reversed((_kind_option(*ExampleKind), *_DATA, *_OBJECTIVE, *_STRUCTURE, *_TRAINING)):
-        command = option(command)
-    return command
-
-
-def cross_encoder_options(command: Command) -> Command:
-    """What `sentence_options` has of files, evaluation and training, and a cross-encoder's own."""
-    kinds = (kind for kind in ExampleKind if kind is not ExampleKind.TEXTS)
-    for option in reversed((_kind_option(*kinds), *_DATA, *_CROSS, *_TRAINING)):
-        command = option(command)
-    given: list[click.Parameter] = vars(command)["__click_params__"]
-    given[:] = [one for one in given if one.name not in _OF_ENCODERS]
-    return command
+def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
+    """The options of groups, and of groups in them, by their names."""
+    found: dict[str, Any] = {}
+    for group in groups:
+        for part in fields(group):
+            value = getattr(group, part.name)
+            found |= flat(value) if is_dataclass(value) else {part.name: value}
+    return found
 
 
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options name, changed by the other options."""
     from nearsay.data.errors import BadInputError
-    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import (
         EncoderStructure,
@@ -330,7 +237,7 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     if "recipe" in given and source is ParameterSource.DEFAULT:
         training.pop("precision")  # the recipe's
     else:
-        training["precision"] = Precision(options["precision"])
+        training["precision"] = options["precision"]
     if given["inexact_resume"]:
         training["exact_resume"] = False
     if lengths and lengths != ["minutes"]:

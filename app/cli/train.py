@@ -2,7 +2,7 @@
 
 import click
 
-from nearsay.app.cli.options import CommandGroup
+from nearsay.app.cli.command import CommandGroup
 from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_negatives import negatives
 from nearsay.app.cli.train_pretrain import pretrain, vocabulary

@@ -1,44 +1,44 @@
 """`nearsay train vocabulary` and `nearsay train pretrain`: a BERT from nothing but text."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Literal
 
-import click
-
+from nearsay.app.cli.command import GROUP, argument, command, option
 from nearsay.app.cli.options import (
+    BATCH,
+    BREAKS,
     ENCODER,
+    JSON,
+    LEARNING_RATE,
+    LENGTH,
+    MINUTES,
+    REPLACE,
+    SEED,
+    STEPS,
+    STRICT,
+    TEXT,
+    TOKENS_AT_ONCE,
+    WARMUP,
+    WEIGHT_DECAY,
+    Run,
     TextFields,
-    device_options,
-    json_option,
-    read_options,
-    text_options,
-    training_run_options,
+    TrainingRun,
+    note,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_reports
 from nearsay.data.quantity import counted
+from nearsay.training.encoder.hardware import Precision
 
 if TYPE_CHECKING:
     from nearsay.data.pretraining.prepare_options import PrepareOptions
     from nearsay.training.bert.pretrain import Pretraining
 
-__all__ = ["BREAKS", "prepare_options", "pretrain", "vocabulary"]
-
-BREAKS = click.option(
-    "--breaks",
-    type=click.Choice(["blank-lines", "files", "headings"]),
-    default="blank-lines",
-    show_default=True,
-    help=(
-        "Where a document ends in plain text: at a blank line, at the end of a file, or at "
-        "a WikiText heading."
-    ),
-)
+__all__ = ["prepare_options", "pretrain", "vocabulary"]
 
 
 def prepare_options(
-    text: str | None, breaks: str, *, one_sentence_a_line: bool, strict: bool = False
+    text: str | None, breaks: str, *, one_sentence_a_line: bool = False, strict: bool = False
 ) -> "PrepareOptions":
     """How the text is cut; `text` is the field of a row that holds it."""
     from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
@@ -52,129 +52,29 @@ def prepare_options(
     )
 
 
-def _reading(options: Mapping[str, Any]) -> "PrepareOptions":
-    return prepare_options(
-        options["text"],
-        options["breaks"],
-        one_sentence_a_line=options["one_sentence_a_line"],
-        strict=options["strict"],
-    )
-
-
-def _pretraining(texts: Sequence[str], options: Mapping[str, Any]) -> "Pretraining":
-    """Read the options; BadInputError for those that do not go together."""
-    from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
-    from nearsay.training.bert.pretrain import Pretraining
-    from nearsay.training.bert.sizes import BertSize
-    from nearsay.training.encoder.hardware import Precision
-    from nearsay.training.run.optimisation import Optimisation
-
-    size = None
-    longest = max(options["length"], options["long_length"] if options["long_share"] else 0, 512)
-    if options["start"] is None or options["size"] is not None or options["dropout"] is not None:
-        dropout = 0.1 if options["dropout"] is None else options["dropout"]
-        size = BertSize.parse(options["size"] or "small", positions=longest, dropout=dropout)
-    return Pretraining(
-        texts=tuple(texts),
-        vocabulary=options["vocabulary"],
-        size=size,
-        start=options["start"],
-        examples=ExampleConfig(
-            length=options["length"],
-            packing=Packing.FULL_SENTENCES if options["no_nsp"] else Packing.SENTENCE_PAIRS,
-            masking=Masking(options["masking"]),
-        ),
-        span_boundary=options["span_boundary"],
-        batch=options["batch"],
-        tokens_at_once=options["tokens_at_once"],
-        long_length=options["long_length"],
-        long_share=options["long_share"],
-        reading=_reading(options),
-        prepared=options["prepared"],
-        dev=tuple(options["dev"]),
-        evaluate_every=options["evaluate_every"],
-        optimisation=Optimisation(
-            steps=options["steps"],
-            minutes=options["minutes"],
-            learning_rate=options["learning_rate"],
-            warmup_share=options["warmup"],
-            weight_decay=options["weight_decay"],
-            precision=Precision(options["precision"]),
-            compile=options["compile"],
-            seed=options["seed"],
-            log_every=options["log_every"],
-            checkpoint_every=options["checkpoint_every"],
-            exact_resume=not options["inexact_resume"],
-        ),
-    )
-
-
-@click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="TEXT…")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the vocabulary to."
-)
-@click.option("--size", default=30_522, show_default=True, help="Number of tokens, including special tokens.")
-@click.option(
-    "--cased/--uncased",
-    default=False,
-    show_default=True,
-    help="Keep the case of letters, or convert all text to lower case.",
-)
-@click.option(
-    "--accents",
-    type=click.Choice(["auto", "keep", "strip"]),
-    default="auto",
-    show_default=True,
-    help=(
-        "What to do with accents; auto strips them from uncased text and keeps them in "
-        "cased text, as BERT does."
-    ),
-)
-@click.option(
-    "--min-frequency",
-    default=2,
-    show_default=True,
-    help="Minimum number of times that two parts occur together to become a new token.",
-)
-@click.option(
-    "--alphabet",
-    default=1_000,
-    show_default=True,
-    help="Maximum number of different characters; rarer ones become [UNK].",
-)
-@click.option(
-    "--ascii/--no-ascii",
-    "ascii_",
-    default=True,
-    show_default=True,
-    help="Include all ASCII characters.",
-)
-@click.option("--special", multiple=True, metavar="TOKEN", help="Additional special token. Can be repeated.")
-@click.option(
-    "--unused",
-    default=0,
-    show_default=True,
-    help="Number of unused tokens to reserve: [unused0], [unused1] and so on.",
-)
-@click.option("--replace", is_flag=True, help="Replace the result of an earlier run.")
-@text_options
-@json_option
+@command()
 def vocabulary(
-    *,
-    sources: tuple[str, ...],
-    out: Path,
-    size: int,
-    cased: bool,
-    accents: str,
-    min_frequency: int,
-    alphabet: int,
-    ascii_: bool,
-    special: tuple[str, ...],
-    unused: int,
-    replace: bool,
-    as_json: bool,
-    **fields: Unpack[TextFields],
+    sources: tuple[str, ...] = argument("TEXT…", required=True),
+    out: Path = option("Folder to write the vocabulary to."),
+    size: int = option("Number of tokens, including special tokens.", default=30_522),
+    cased: bool = option(
+        "Keep the case of letters, or convert all text to lower case.", "--cased/--uncased", default=False
+    ),
+    accents: Literal["auto", "keep", "strip"] = option(
+        "What to do with accents; auto strips them from uncased text and keeps them in cased text, as BERT "
+        "does.",
+        default="auto",
+    ),
+    min_frequency: int = option(
+        "Minimum number of times that two parts occur together to become a new token.", default=2
+    ),
+    alphabet: int = option("Maximum number of different characters; rarer ones become [UNK].", default=1000),
+    ascii_: bool = option("Include all ASCII characters.", "--ascii/--no-ascii", default=True),
+    special: tuple[str, ...] = option("Additional special token. Can be repeated.", metavar="TOKEN"),
+    unused: int = option("Number of unused tokens to reserve: [unused0], [unused1] and so on.", default=0),
+    replace: bool = REPLACE,
+    fields: TextFields = GROUP,
+    as_json: bool = JSON,
 ) -> None:
     """Train a WordPiece vocabulary.
 
@@ -187,151 +87,142 @@ def vocabulary(
         nearsay train vocabulary novels/ --out my-vocabulary --size 8192
     """
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary import Accents, VocabularyConfig, train_vocabulary
     from nearsay.training.bert.vocabulary_folder import check_vocabulary_folder, save_vocabulary
     from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.evaluation.judged.reports import Trained
 
     config = VocabularyConfig(size, cased, Accents(accents), min_frequency, alphabet, ascii_, special, unused)
     check_vocabulary_folder(out, replace=replace)
     with ProgressBar("reading") as bar:
-        texts = Texts(sources, read_options(fields), listener=lambda done, total: bar(Progress(done, total)))
+        texts = Texts(sources, fields.reading(), listener=bar.at)
         trained = train_vocabulary(texts, config)
     save_vocabulary(trained, out, sources=texts.names, replace=replace)
     print_notes([*texts.notes, *trained.notes])
     if as_json:
-        from nearsay.training.evaluation.judged.reports import Trained
-
         print_json(Trained(str(out), {"size": trained.size, **asdict(trained.counts)}))
     else:
-        click.echo(f"{counted(trained.size, 'piece')} in {out}", err=True)
+        note(f"{counted(trained.size, 'piece')} in {out}")
 
 
-_MODEL = (
-    click.option(
-        "--vocabulary",
-        metavar="DIR",
-        help="Folder of a vocabulary made by `nearsay train vocabulary`, for a new BERT.",
-    ),
-    click.option(
-        "--size",
+@dataclass(frozen=True)
+class _Pretraining:
+    """What a BERT is trained on, and how."""
+
+    vocabulary: str | None = option(
+        "Folder of a vocabulary made by `nearsay train vocabulary`, for a new BERT.", metavar="DIR"
+    )
+    size: str | None = option(
+        "Size of a new BERT: tiny, mini, small, medium, base, large, or LAYERSxWIDTH as in 6x384.",
         metavar="SIZE",
-        help="Size of a new BERT: tiny, mini, small, medium, base, large, or LAYERSxWIDTH as in 6x384.",
-        show_default="small",
-    ),
-    click.option(
+        shown="small",
+    )
+    start: str | None = option(
+        "Name or folder of a BERT to continue training instead of a new one.",
         "--from",
-        "start",
-        type=ENCODER,
         metavar="BERT",
-        help="Name or folder of a BERT to continue training instead of a new one.",
-    ),
-    click.option("--dropout", type=float, help="Dropout of a new BERT.", show_default="0.1"),
-)
-_TEXT = (
-    click.option(
-        "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
-    ),
-    BREAKS,
-    click.option(
-        "--one-sentence-a-line", is_flag=True, help="Treat each line as one sentence instead of splitting it."
-    ),
-    click.option("--strict", is_flag=True, help="Fail if a row cannot be used, instead of skipping it."),
-    click.option(
-        "--prepared",
-        metavar="DIR",
-        help="Folder to keep the tokenized text in, for reuse by later trainings.",
-    ),
-    click.option(
-        "--dev",
-        multiple=True,
-        metavar="TEXT",
-        help="Held-out text to measure on during the training. Can be repeated.",
-    ),
-    click.option(
-        "--evaluate-every",
-        type=int,
-        metavar="STEPS",
-        help="Number of steps between two measurements on --dev.",
-    ),
-)
-_EXAMPLES = (
-    click.option("--length", default=128, show_default=True, help="Maximum number of tokens in a sequence."),
-    click.option(
-        "--long-length",
-        default=512,
-        show_default=True,
-        help="Maximum number of tokens in a sequence during the last part of the training.",
-    ),
-    click.option(
-        "--long-share", default=0.1, show_default=True, help="Share of the training that uses long sequences."
-    ),
-    click.option("--batch", default=256, show_default=True, help="Number of rows in a training step."),
-    click.option(
-        "--masking",
-        type=click.Choice(["tokens", "whole-words", "spans"]),
-        default="tokens",
-        show_default=True,
-        help="Unit that is masked together.",
-    ),
-    click.option(
-        "--span-boundary",
-        is_flag=True,
-        help="Add the span boundary objective of SpanBERT, with --masking spans.",
-    ),
-    click.option(
-        "--no-nsp",
-        is_flag=True,
-        help="Train without next sentence prediction, on rows filled with sentences.",
-    ),
-)
-_OPTIMISATION = (
-    click.option("--steps", type=int, help="Number of training steps."),
-    click.option("--minutes", type=float, help="Length of the training in minutes."),
-    click.option("--learning-rate", default=1e-4, show_default=True, help="Peak learning rate."),
-    click.option(
-        "--warmup",
-        default=0.1,
-        show_default=True,
-        help="Share of the training during which the learning rate rises.",
-    ),
-    click.option(
-        "--weight-decay",
-        default=0.01,
-        show_default=True,
-        help="Weight decay, which spares biases and normalisation layers.",
-    ),
-    click.option(
-        "--tokens-at-once",
-        type=int,
-        help="Maximum number of tokens in the model at once; larger batches are computed in parts.",
-        show_default="fitted to the device",
-    ),
-    click.option(
-        "--compile/--no-compile",
-        default=None,
-        help="Compile the model.",
-        show_default="on a GPU, if the training is long",
-    ),
-    click.option("--seed", default=0, show_default=True, help="Seed of the random number generator."),
-    click.option(
-        "--log-every", default=10, show_default=True, help="Number of steps between two lines of metrics."
-    ),
-    click.option(
-        "--checkpoint-every",
-        type=int,
-        help="Number of steps between two checkpoints, besides one every five minutes.",
-    ),
-    training_run_options,
-)
+        type=ENCODER,
+    )
+    dropout: float | None = option("Dropout of a new BERT.", shown="0.1")
+    text: str | None = TEXT
+    breaks: Literal["blank-lines", "files", "headings"] = BREAKS
+    one_sentence_a_line: bool = option("Treat each line as one sentence instead of splitting it.")
+    strict: bool = STRICT
+    prepared: str | None = option(
+        "Folder to keep the tokenized text in, for reuse by later trainings.", metavar="DIR"
+    )
+    dev: tuple[str, ...] = option(
+        "Held-out text to measure on during the training. Can be repeated.", metavar="TEXT"
+    )
+    evaluate_every: int | None = option("Number of steps between two measurements on --dev.", metavar="STEPS")
+    length: int = LENGTH(128)
+    long_length: int = option(
+        "Maximum number of tokens in a sequence during the last part of the training.", default=512
+    )
+    long_share: float = option("Share of the training that uses long sequences.", default=0.1)
+    batch: int = BATCH(256)
+    masking: Literal["tokens", "whole-words", "spans"] = option(
+        "Unit that is masked together.", default="tokens"
+    )
+    span_boundary: bool = option("Add the span boundary objective of SpanBERT, with --masking spans.")
+    no_nsp: bool = option("Train without next sentence prediction, on rows filled with sentences.")
+    steps: int | None = STEPS
+    minutes: float | None = MINUTES
+    learning_rate: float = LEARNING_RATE(1e-4)
+    warmup: float = WARMUP(0.1)
+    weight_decay: float = WEIGHT_DECAY(0.01)
+    tokens_at_once: int | None = TOKENS_AT_ONCE
+    compile: bool | None = option(
+        "Compile the model.", "--compile/--no-compile", shown="on a GPU, if the training is long"
+    )
+    seed: int = SEED(0)
+    log_every: int = option("Number of steps between two lines of metrics.", default=10)
+    checkpoint_every: int | None = option(
+        "Number of steps between two checkpoints, besides one every five minutes."
+    )
+    resuming: TrainingRun = GROUP
+
+    def reading(self) -> "PrepareOptions":
+        """How the text is cut."""
+        return prepare_options(
+            self.text, self.breaks, one_sentence_a_line=self.one_sentence_a_line, strict=self.strict
+        )
+
+    def settings(self, texts: tuple[str, ...], precision: Precision) -> "Pretraining":
+        """The same for the library; BadInputError for options that do not go together."""
+        from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
+        from nearsay.training.bert.pretrain import Pretraining
+        from nearsay.training.bert.sizes import BertSize
+        from nearsay.training.run.optimisation import Optimisation
+
+        size = None
+        longest = max(self.length, self.long_length if self.long_share else 0, 512)
+        if self.start is None or self.size is not None or self.dropout is not None:
+            dropout = 0.1 if self.dropout is None else self.dropout
+            size = BertSize.parse(self.size or "small", positions=longest, dropout=dropout)
+        return Pretraining(
+            texts=texts,
+            vocabulary=self.vocabulary,
+            size=size,
+            start=self.start,
+            examples=ExampleConfig(
+                length=self.length,
+                packing=Packing.FULL_SENTENCES if self.no_nsp else Packing.SENTENCE_PAIRS,
+                masking=Masking(self.masking),
+            ),
+            span_boundary=self.span_boundary,
+            batch=self.batch,
+            tokens_at_once=self.tokens_at_once,
+            long_length=self.long_length,
+            long_share=self.long_share,
+            reading=self.reading(),
+            prepared=self.prepared,
+            dev=self.dev,
+            evaluate_every=self.evaluate_every,
+            optimisation=Optimisation(
+                steps=self.steps,
+                minutes=self.minutes,
+                learning_rate=self.learning_rate,
+                warmup_share=self.warmup,
+                weight_decay=self.weight_decay,
+                precision=precision,
+                compile=self.compile,
+                seed=self.seed,
+                log_every=self.log_every,
+                checkpoint_every=self.checkpoint_every,
+                exact_resume=not self.resuming.inexact_resume,
+            ),
+        )
 
 
-@click.command()
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write the model to.")
-@json_option
-@device_options
-def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+@command()
+def pretrain(
+    texts: tuple[str, ...] = argument("TEXT…", required=True),
+    out: Path = option("Folder to write the model to."),
+    how: _Pretraining = GROUP,
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
     """Pretrain a BERT with masked language modelling and next sentence prediction.
 
     TEXT is a file, folder or glob. In plain text a blank line ends a document; in jsonl, csv and parquet each
@@ -343,44 +234,35 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     Example:
         nearsay train pretrain novels/ --vocabulary my-vocabulary --size mini --minutes 30 --out my-bert
     """
-    from nearsay.app.cli.progress import ProgressBar, TrainingLine, interruptible, stoppable
+    from nearsay.app.cli.progress import ProgressBar, interruptible
     from nearsay.data.pretraining.prepare import check_text
-    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_folder import find_vocabulary
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.source import find_encoder
 
-    for some in filter(None, (texts, options["dev"])):
-        check_text(some, _reading(options))
-    if options["vocabulary"] is not None:
-        find_vocabulary(options["vocabulary"])
-    if options["start"] is not None:
-        find_encoder(options["start"])
-    from nearsay.training.bert.pretrain import pretrain as run  # seconds: after all files
+    for some in filter(None, (texts, how.dev)):
+        check_text(some, how.reading())
+    if how.vocabulary is not None:
+        find_vocabulary(how.vocabulary)
+    if how.start is not None:
+        find_encoder(how.start)
+    from nearsay.training.bert.pretrain import pretrain as train  # seconds: after all files
 
-    with ProgressBar("preparing", unit="bytes") as bar, TrainingLine(bar) as line, stoppable() as stop:
-        result = run(
-            _pretraining(texts, options),
+    with ProgressBar("preparing", unit="bytes") as bar, how.resuming.watched(bar) as watch:
+        result = train(
+            how.settings(texts, run.precision),
             out,
-            device=options["device"],
-            listener=line,
-            reading=interruptible(lambda done, total: bar(Progress(done, total)), stop),
-            report=lambda note: print_notes([note]),
-            stop=stop,
-            log_to=options["log_to"],
+            device=run.device,
+            listener=watch.listener,
+            reading=interruptible(bar.at, watch.stop),
+            report=note,
+            stop=watch.stop,
+            log_to=watch.log_to,
         )
     if not result.finished:
         raise KeyboardInterrupt
     if not result.leads:
         return
-    figures = {"steps": result.steps, "tokens": result.tokens, "seconds": round(result.seconds, 1)}
-    if as_json:
-        print_json(Trained(str(out), figures, training=result.metrics, dev=result.evaluation))
-    else:
-        measured = {**result.metrics, **{f"dev {name}": value for name, value in result.evaluation.items()}}
-        rows = [[name.replace("_", " "), f"{value:.4f}"] for name, value in measured.items()]
-        print_table(["", str(out)], [*([name, value] for name, value in figures.items()), *rows])
-
-
-for _option in reversed((*_MODEL, *_TEXT, *_EXAMPLES, *_OPTIMISATION)):
-    pretrain = _option(pretrain)
+    facts = {"steps": result.steps, "tokens": result.tokens, "seconds": round(result.seconds, 1)}
+    trained = Trained(str(out), facts, training=result.metrics, dev=result.evaluation)
+    print_reports([trained], as_json=as_json)

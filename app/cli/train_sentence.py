@@ -1,48 +1,63 @@
 """`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.completion import collection_argument
+from nearsay.app.cli.command import FILE, GROUP, argument, command, option
 from nearsay.app.cli.options import (
-    Place,
-    device_options,
-    encoding_options,
-    json_option,
-    open_library,
+    COLLECTION,
+    EVALUATE,
+    JSON,
+    OUT_ENCODER,
+    SEED,
+    Encoding,
+    Run,
+    note,
     trains_encoder,
 )
-from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_notes, print_reports
 from nearsay.app.cli.sentence_options import (
+    KIND,
     LOSSES_OF_PAIRS,
-    cross_encoder_options,
+    Adapters,
+    CrossModel,
+    Data,
+    Objective,
+    Structure,
+    Training,
+    flat,
     recipe_of,
-    sentence_options,
 )
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
+from nearsay.data.sentence_examples.examples import ExampleKind
 
 if TYPE_CHECKING:
-    from nearsay.training.run.training_progress import Watch
-    from nearsay.training.sentence.adaptation.adapt import AdaptationResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
     from nearsay.training.sentence.fine_tuning.settings import SentenceResult
 
 __all__ = ["adapt", "cross_encoder", "sentence"]
 
 
-@click.command()
-@click.argument("files", nargs=-1, metavar="[FILE]…")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
-)
-@sentence_options
-@json_option
-@device_options
+@command()
 @trains_encoder
-def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+def sentence(
+    files: tuple[str, ...] = argument("[FILE]…"),
+    out: Path = OUT_ENCODER,
+    kind: ExampleKind | None = KIND,
+    recipe: Path | None = option(
+        "TOML file with sets and settings; options on the command line take precedence.", type=FILE
+    ),
+    data: Data = GROUP,
+    objective: Objective = GROUP,
+    structure: Structure = GROUP,
+    adapters: Adapters = GROUP,
+    training: Training = GROUP,
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
     """Train a sentence encoder on pairs, triplets, labels, scores or texts.
 
     FILE is a tsv, csv, jsonl or parquet (also .gz) with two texts and a score, an NLI label or a label of 0
@@ -58,23 +73,26 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     """
     from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
 
-    recipe = recipe_of(files, options)
-    _watched(
-        lambda watch: run_recipe(recipe, out, device=options["device"], watch=watch),
-        options["log_to"],
-        as_json=as_json,
-    )
+    options = flat(data, objective, structure, adapters, training, run)
+    read = recipe_of(files, {"kind": kind, "recipe": recipe, **options})
+    with training.resuming.watched() as watch:
+        results = run_recipe(read, out, device=run.device, watch=watch)
+    _print(results, as_json=as_json)
 
 
-@click.command("cross-encoder", epilog=LOSSES_OF_PAIRS)
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new cross-encoder to."
-)
-@cross_encoder_options
-@json_option
-@device_options
-def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+@command("cross-encoder", epilog=LOSSES_OF_PAIRS)
+def cross_encoder(
+    files: tuple[str, ...] = argument("FILE…", required=True),
+    out: Path = option("Folder to write the new cross-encoder to."),
+    kind: str | None = KIND(
+        type=click.Choice([each.value for each in ExampleKind if each is not ExampleKind.TEXTS])
+    ),
+    data: Data = GROUP,
+    model: CrossModel = GROUP,
+    training: Training = GROUP,
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
     """Train a cross-encoder, which reads a query and a passage together, to rerank passages.
 
     FILE is as for `nearsay train sentence`, with two texts and a score, an NLI label or a label of 0 and 1;
@@ -89,79 +107,48 @@ def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: A
         nearsay train cross-encoder hard.tsv --evaluate reranking:candidates.jsonl --out my-reranker
         nearsay search papers "why is the sky blue" --rerank my-reranker
     """
-    from nearsay.training.sentence.cross_encoder.losses import CrossLoss
     from nearsay.training.sentence.cross_encoder.run_cross_encoder import CrossTraining, run_cross_encoder
 
-    named = options.pop("objective")
-    loss = None if named is None else CrossLoss(named)
-    settings = CrossTraining(loss, options.pop("negatives"), options.pop("length"))
-    recipe = recipe_of(files, options)
-    _watched(
-        lambda watch: run_cross_encoder(recipe, out, settings, device=options["device"], watch=watch),
-        options["log_to"],
-        as_json=as_json,
-    )
+    options = flat(data, model, training, run)
+    settings = CrossTraining(*(options.pop(name) for name in ("objective", "negatives", "length")))
+    recipe = recipe_of(files, {"kind": kind, **options})
+    with training.resuming.watched() as watch:
+        results = run_cross_encoder(recipe, out, settings, device=run.device, watch=watch)
+    _print(results, as_json=as_json)
 
 
-def _watched(
-    train: Callable[["Watch"], list["SeedResult"]], log_to: tuple[str, ...], *, as_json: bool
-) -> None:
-    """Train with a progress line and Ctrl-C, and print what came of it."""
-    from nearsay.app.cli.progress import TrainingLine, stoppable
-    from nearsay.training.run.training_progress import Watch
+def _print(results: list["SeedResult"], *, as_json: bool) -> None:
+    """What came of the trainings; KeyboardInterrupt when the last was stopped."""
+    from nearsay.training.evaluation.judged.reports import OverSeeds, Trained
+    from nearsay.training.sentence.fine_tuning.run_recipe import spread_of
 
-    with TrainingLine() as line, stoppable() as stop:
-        results = train(
-            Watch(listener=line, report=lambda note: print_notes([note]), stop=stop, log_to=log_to)
-        )
     last = results[-1].result
     if last is not None and not last.finished:
         raise KeyboardInterrupt
     if last is not None and not last.leads:
         return  # another of torchrun's processes tells what came of it
-    _print(results, as_json=as_json)
-
-
-def _print(results: list["SeedResult"], *, as_json: bool) -> None:
-    from nearsay.training.evaluation.judged.reports import OverSeeds, Trained
-    from nearsay.training.sentence.fine_tuning.run_recipe import spread_of
-
-    for one in results:
-        result = one.result
-        if result is None:
-            continue
-        figures = {
-            "steps": result.steps,
-            "seconds": round(result.seconds, 1),
-            "rows_per_second": round(result.pairs_per_second, 1),
-        }
-        if as_json:
-            print_json(
-                Trained(
-                    str(one.folder),
-                    {**figures, "stopped_early": result.stopped_early},
-                    seed=one.seed,
-                    dev=result.dev,
-                    base_dev=result.base_dev,
-                    evaluations=tuple(result.changes),
-                )
-            )
-            continue
-        rows: list[list[object]] = [[name.replace("_", " "), value] for name, value in figures.items()]
-        for name, value in result.dev.items():
-            rows.append([f"dev {name}".replace("_", " "), f"{value:.4f}"])
-            rows.append(["of the base", f"{result.base_dev.get(name, float('nan')):.4f}"])
-        print_table(["", str(one.folder)], rows)
-        print_notes(_verdicts(result))
-        print_changes(result.changes)
+    done = [(one, one.result) for one in results if one.result is not None]
+    trained: list[Report] = [
+        Trained(
+            str(one.folder),
+            {
+                "steps": result.steps,
+                "seconds": round(result.seconds, 1),
+                "rows_per_second": round(result.pairs_per_second, 1),
+                "stopped_early": result.stopped_early,
+            },
+            seed=one.seed,
+            dev=result.dev,
+            base_dev=result.base_dev,
+            evaluations=tuple(result.changes),
+        )
+        for one, result in done
+    ]
     if len(results) > 1:
-        spreads = spread_of(results)
-        if as_json:
-            print_json(OverSeeds(len(results), tuple(spreads)))
-        else:
-            click.echo()
-            shown = [[one.set, f"{one.mean:.4g}", f"{one.standard_deviation:.2g}"] for one in spreads]
-            print_table([f"{len(results)} seeds", "mean", "deviation"], shown)
+        trained.append(OverSeeds(len(results), tuple(spread_of(results))))
+    print_reports(trained, as_json=as_json)
+    if not as_json:
+        print_notes(verdict for _, result in done for verdict in _verdicts(result))
 
 
 def _verdicts(result: "SentenceResult") -> list[str]:
@@ -177,37 +164,19 @@ def _verdicts(result: "SentenceResult") -> list[str]:
     return notes
 
 
-@click.command()
-@collection_argument
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
-)
-@click.option(
-    "--evaluate",
-    multiple=True,
-    metavar="SET",
-    help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
-)
-@click.option(
-    "--power",
-    type=float,
-    default=0.15,
-    show_default=True,
-    help="Strength with which shared directions are weakened, from 0 (not at all) to 1 (entirely).",
-)
-@click.option("--seed", default=0, show_default=True, help="Seed of the random number generator.")
-@json_option
-@encoding_options
+@command()
 @trains_encoder
 def adapt(
-    collection: str,
-    out: Path,
-    evaluate: tuple[str, ...],
-    *,
-    power: float,
-    seed: int,
-    as_json: bool,
-    **place: Unpack[Place],
+    collection: str = COLLECTION,
+    out: Path = OUT_ENCODER,
+    evaluate: tuple[str, ...] = EVALUATE,
+    power: float = option(
+        "Strength with which shared directions are weakened, from 0 (not at all) to 1 (entirely).",
+        default=0.15,
+    ),
+    seed: int = SEED(0),
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
 ) -> None:
     """Adapt the encoder of COLLECTION to its documents, without labels, in about a minute.
 
@@ -221,43 +190,32 @@ def adapt(
         nearsay train adapt papers --out my-encoder
         nearsay index rebuild papers --encoder my-encoder
     """
-    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.run.training_progress import Watch
 
     tests = [read_judged_set(spec) for spec in evaluate]
     from nearsay.indexer.encoder_candidate import adapt_to_collection  # seconds: after all files
+    from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.adaptation.adapt import Adaptation
 
-    options = Adaptation(power=power, precision=Precision(place["precision"]), seed=seed)
-    with open_library(place) as library:
+    options = Adaptation(power=power, precision=place.precision, seed=seed)
+    with place.open() as library:
         result = adapt_to_collection(
             library.collection(collection),
             out,
             options=options,
             tests=tests,
-            device=place["device"],
-            watch=Watch(report=lambda note: print_notes([note])),
+            device=place.device,
+            watch=Watch(report=note),
         )
-    _adapt_print(result, out, collection, as_json=as_json)
-
-
-def _adapt_print(result: "AdaptationResult", out: Path, collection: str, *, as_json: bool) -> None:
-    from nearsay.training.evaluation.judged.reports import Trained
-
+    facts = {"adapted": result.adapted, "seconds": round(result.seconds, 1)}
+    print_reports([Trained(str(out), facts, evaluations=tuple(result.changes))], as_json=as_json)
     if as_json:
-        facts = {"adapted": result.adapted, "seconds": round(result.seconds, 1)}
-        print_json(Trained(str(out), facts, evaluations=tuple(result.changes)))
         return
-    print_changes(result.changes)
     if result.adapted:
-        click.echo(
-            f"the encoder is in {out}. Search with it: nearsay index rebuild {collection} --encoder {out}",
-            err=True,
-        )
+        note(f"the encoder is in {out}. Search with it: nearsay index rebuild {collection} --encoder {out}")
     else:
-        click.echo(
+        note(
             "it is not better than the original, so no encoder was written. Go on with the original, or "
-            "judge some results: nearsay train sentence learns from judgements",
-            err=True,
+            "judge some results: nearsay train sentence learns from judgements"
         )

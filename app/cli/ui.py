@@ -4,67 +4,44 @@ import getpass
 import os
 import warnings
 from pathlib import Path
-from typing import Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, encoding_options
+from nearsay.app.cli.command import GROUP, command, option
+from nearsay.app.cli.options import NO_BROWSER, PORT, Encoding
 from nearsay.data.quantity import counted
 
 __all__ = ["ui"]
 
 
-@click.command()
-@click.option("--address", default="localhost", show_default=True, help="Address that the page listens on.")
-@click.option("--port", type=int, help="Port to listen on.", show_default="8501, or the next free one")
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Host name that browsers use for the page, such as that of a proxy. Can be repeated.",
-)
-@click.option("--read-only", is_flag=True, help="Only allow searching and exploring.")
-@click.option(
-    "--password",
-    is_flag=True,
-    help=(
-        "Protect the page with a password, which is asked for now unless the environment "
-        "variable NEARSAY_UI_PASSWORD holds it."
-    ),
-)
-@click.option(
-    "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."
-)
-@click.option(
-    "--max-upload",
-    default=200,
-    show_default=True,
-    metavar="MB",
-    help=(
-        "Maximum size of an uploaded file in MB. All uploads together take at most five times as much memory."
-    ),
-)
-@click.option(
-    "--server-files/--no-server-files",
-    default=None,
-    help="Allow the page to read files and folders of this machine.",
-    show_default="only if no other machine can reach the page",
-)
-@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-@encoding_options
+@command()
 def ui(
-    address: str,
-    port: int | None,
-    hosts: tuple[str, ...],
-    *,
-    read_only: bool,
-    password: bool,
-    password_file: Path | None,
-    max_upload: int,
-    server_files: bool | None,
-    no_browser: bool,
-    **place: Unpack[Place],
+    address: str = option("Address that the page listens on.", default="localhost"),
+    port: int | None = PORT,
+    hosts: tuple[str, ...] = option(
+        "Host name that browsers use for the page, such as that of a proxy. Can be repeated.",
+        "--host",
+        metavar="NAME",
+    ),
+    read_only: bool = option("Only allow searching and exploring."),
+    password: bool = option(
+        "Protect the page with a password, which is asked for now unless the environment variable "
+        "NEARSAY_UI_PASSWORD holds it."
+    ),
+    password_file: Path | None = option("File whose first line is the password."),
+    max_upload: int = option(
+        "Maximum size of an uploaded file in MB. All uploads together take at most five times as much "
+        "memory.",
+        metavar="MB",
+        default=200,
+    ),
+    server_files: bool | None = option(
+        "Allow the page to read files and folders of this machine.",
+        "--server-files/--no-server-files",
+        shown="only if no other machine can reach the page",
+    ),
+    no_browser: bool = NO_BROWSER,
+    place: Encoding = GROUP,
 ) -> None:
     """Open the library in the browser to search, explore, manage collections and train.
 
@@ -80,10 +57,10 @@ def ui(
     from nearsay.app.ui.settings import Settings
 
     settings = Settings(
-        library=str(Path(place["library"]).absolute()),
-        database=place["database"],
-        device=place["device"],
-        precision=place["precision"],
+        library=str(Path(place.library).absolute()),
+        database=place.database,
+        device=place.device,
+        precision=place.precision,
         read_only=read_only,
         largest_upload=max_upload,
     )

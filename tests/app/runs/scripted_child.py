@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from nearsay.app.cli.command import GROUP, argument, command, option
 from nearsay.app.cli.main import main as nearsay
-from nearsay.app.cli.options import encoding_options, json_option
+from nearsay.app.cli.options import JSON, Encoding
 from nearsay.app.cli.printing import print_json
 from nearsay.app.cli.progress import ProgressBar, stoppable
 from nearsay.data.errors import BadInputError
@@ -42,18 +43,20 @@ def step(pipe: Path) -> None:
         time.sleep(60)
 
 
-@scripted.command()
-@click.argument("words", nargs=-1)
-@click.option("--out")
-@json_option
-@encoding_options
-def say(words: tuple[str, ...], out: str | None, as_json: bool, **place: object) -> None:
+@scripted.add_command
+@command()
+def say(
+    words: tuple[str, ...] = argument(),
+    out: str | None = option("Where to write."),
+    as_json: bool = JSON,
+    place: Encoding = GROUP,
+) -> None:
     """Print a line a word, and be nearly done."""
     with ProgressBar("saying", unit="words") as bar:
         bar(Progress(3, 4))
     for word in words:
         print_json({"said": word}) if as_json else click.echo(word)
-    click.echo(f"device {place['device']}, cwd {Path.cwd().name}", err=True)
+    click.echo(f"device {place.device}, cwd {Path.cwd().name}", err=True)
 
 
 @scripted.command()

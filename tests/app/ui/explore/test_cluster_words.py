@@ -104,7 +104,7 @@ def test_choices_become_a_command_that_the_command_line_takes():
         *("--clusters", "12", "--least-size", "3", "--assign-outliers"),
     ]
     read = command.make_context("clusters", arguments[2:]).params
-    assert (read["method"], read["clusters_"], read["least_size"]) == ("kmeans", 12, 3)
+    assert (read["method"], read["clusters"], read["least_size"]) == ("kmeans", 12, 3)
     assert cluster_arguments("papers", "graph", {"resolution": 1.5, "assign-outliers": False})[3:] == [
         *("--method", "graph", "--resolution", "1.5")
     ]
