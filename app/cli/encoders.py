@@ -16,7 +16,7 @@ from nearsay.data.report import as_json as to_plain
 __all__ = ["encoders"]
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, commands=[inside])
 def encoders() -> None:
     """List encoders, encode texts, and inspect encoders.
 
@@ -25,9 +25,6 @@ def encoders() -> None:
         nearsay encoders list
         nearsay encoders encode sentences.txt --out vectors.npy
     """
-
-
-encoders.add_command(inside)
 
 
 @encoders.command("list")

@@ -131,7 +131,29 @@ def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
         print_reports([*compared_sets(comparison), *compared_encoders(comparison)], as_json=as_json)
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    commands=[
+        sts,
+        triplets,
+        pairs,
+        nli,
+        retrieval,
+        reranking,
+        clustering,
+        classification,
+        compare,
+        batches,
+        compression,
+        unlabelled,
+        tokenizer,
+        layers,
+        mlm,
+        classifier,
+        tagger,
+        reader,
+    ],
+)
 def evaluate() -> None:
     """Measure encoders, tokenizers and heads.
 
@@ -139,16 +161,3 @@ def evaluate() -> None:
     Example:
         nearsay evaluate sts stsb/test.tsv
     """
-
-
-for _judged in (sts, triplets, pairs, nli, retrieval, reranking, clustering, classification):
-    evaluate.add_command(_judged)
-evaluate.add_command(compare)
-evaluate.add_command(batches)
-evaluate.add_command(compression)
-evaluate.add_command(unlabelled)
-evaluate.add_command(tokenizer)
-evaluate.add_command(layers)
-evaluate.add_command(mlm)
-for _head in (classifier, tagger, reader):
-    evaluate.add_command(_head)

@@ -283,7 +283,10 @@ def _once_served(port: int, folder: str, browser: bool) -> None:
         click.launch(f"http://127.0.0.1:{port}")
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    commands=[clusters, rename, outliers, diverse, over_time, new, map_, atlas, pairs, duplicates],
+)
 def explore() -> None:
     """Explore a collection: pairs, duplicates, clusters, maps and samples.
 
@@ -291,15 +294,3 @@ def explore() -> None:
     Example:
         nearsay explore pairs papers -n 20
     """
-
-
-explore.add_command(clusters)
-explore.add_command(rename)
-explore.add_command(outliers)
-explore.add_command(diverse)
-explore.add_command(over_time)
-explore.add_command(new)
-explore.add_command(map_)
-explore.add_command(atlas)
-explore.add_command(pairs)
-explore.add_command(duplicates)

@@ -248,7 +248,7 @@ def _export_said(written: "JudgementExport") -> str:
     return f"{rows} of {queries}{among} written to {written.out}"
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, commands=[list_, add, remove, next_, log, import_, export])
 def judgements() -> None:
     """Judge which passages answer a query, and turn judgements into evaluation and training data.
 
@@ -259,12 +259,3 @@ def judgements() -> None:
         nearsay judgements export notes --as evaluation --out judged
         nearsay evaluate retrieval judged
     """
-
-
-judgements.add_command(list_)
-judgements.add_command(add)
-judgements.add_command(remove)
-judgements.add_command(next_)
-judgements.add_command(log)
-judgements.add_command(import_)
-judgements.add_command(export)

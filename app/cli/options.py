@@ -211,8 +211,7 @@ MEMORY = option(
 OUT_ENCODER = option("Folder to write the new encoder to.")
 DEV = option(
     "Judged set to measure on during the training, as in sts:dev.tsv or sts:dev.tsv:left,right,score. The "
-    "best "
-    "checkpoint is kept.",
+    "best checkpoint is kept.",
     metavar="SET",
 )
 EVALUATE = option(

@@ -53,8 +53,7 @@ KIND = option("Kind of the examples.", shown="guessed")
 _OBJECTIVE = option("Loss to train with.", shown="by the kind of the examples")
 _GUIDE = option(
     "Encoder that guides or teaches. A teacher encodes the first column, also for the others. Where its "
-    "scores "
-    "are learned (mse, margin-mse, kl), it may be a cross-encoder.",
+    "scores are learned (mse, margin-mse, kl), it may be a cross-encoder.",
     metavar="ENCODER",
     type=ENCODER,
 )

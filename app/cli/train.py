@@ -12,7 +12,24 @@ from nearsay.app.cli.train_smaller import average, distill, reduce, static
 __all__ = ["train"]
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    commands=[
+        vocabulary,
+        pretrain,
+        sentence,
+        cross_encoder,
+        adapt,
+        average,
+        negatives,
+        distill,
+        reduce,
+        static,
+        classifier,
+        tagger,
+        reader,
+    ],
+)
 def train() -> None:
     """Train vocabularies, encoders and heads on your own text.
 
@@ -20,16 +37,3 @@ def train() -> None:
     Example:
         nearsay train vocabulary novels/ --out my-vocabulary
     """
-
-
-train.add_command(vocabulary)
-train.add_command(pretrain)
-train.add_command(sentence)
-train.add_command(cross_encoder)
-train.add_command(adapt)
-train.add_command(average)
-train.add_command(negatives)
-for _smaller in (distill, reduce, static):
-    train.add_command(_smaller)
-for _head in (classifier, tagger, reader):
-    train.add_command(_head)
