@@ -1,20 +1,20 @@
 """What is asked of the page: the controls above the results, all of which stand in the address."""
 
 import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
+from nearsay.app.ui.controls import capitalised
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.filters.choices import Choice, Choices, filter_text, read_choices, written
 from nearsay.indexer.filters.parse import parse
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -25,179 +25,20 @@ __all__ = [
     "LONGEST_FILTER",
     "PAGE",
     "Asked",
-    "Choice",
-    "Choices",
-    "Value",
     "are_short",
     "ask",
     "begin_anew",
     "choices_now",
-    "filter_text",
+    "choices_said",
     "hand_filter",
     "keep_choices",
     "keep_likeness",
     "query_control",
     "read_ids",
-    "said",
     "short_enough",
-    "tell_unfiltered",
     "tell_what_was_cut",
-    "without",
     "written_ids",
 ]
-
-
-Value: TypeAlias = str | int | float | bool
-
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a field has to be; all of what is said holds."""
-
-    values: tuple[Value, ...] = ()  # one of these; none: any
-    low: str | int | float | None = None  # a number, or a day as 2021-03-05, or more
-    high: str | int | float | None = None  # or less
-    piece: str = ""  # of the field's text; case counts
-
-    def __bool__(self) -> bool:
-        """Whether anything is said."""
-        return bool(self.values or self.piece) or self.low is not None or self.high is not None
-
-
-Choices: TypeAlias = Mapping[str, Choice]  # by field, as the filter language writes its name
-
-
-def read_choices(text: str) -> dict[str, Choice]:
-    """What `written` wrote; BadInputError for anything else, since anybody can write an address."""
-    if not text:
-        return {}
-    try:
-        return {name: choice for name, each in _object(json.loads(text)).items() if (choice := _choice(each))}
-    except (ValueError, TypeError, RecursionError):
-        raise BadInputError("the filter in the address cannot be read. Choose it anew") from None
-
-
-def written(choices: Choices) -> str:
-    """The choices as one short line, the same for the same choices; "" for none."""
-    row: dict[str, object] = {}
-    for name, choice in sorted(choices.items()):
-        if not choice:
-            continue
-        only = replace(choice, values=())
-        if choice.values and not only:
-            row[name] = list(choice.values)
-        else:
-            parts: dict[str, object] = {"low": choice.low, "high": choice.high, "has": choice.piece or None}
-            parts["in"] = list(choice.values) or None
-            row[name] = {key: part for key, part in parts.items() if part is not None}
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) if row else ""
-
-
-def filter_text(choices: Choices, expert: str = "") -> str:
-    """Everything together in the filter language, "" for no filter.
-
-    expert: what was written in that language by hand
-    """
-    parts = [part for name, choice in choices.items() for part in _parts(name, choice)]
-    if expert.strip():
-        parts.append(f"({expert.strip()})" if parts else expert.strip())
-    return " and ".join(parts)
-
-
-def said(name: str, choice: Choice, names: Mapping[Value, str] | None = None) -> str:
-    """One field's choice in a few words: year 2019 to 2021.
-
-    names: what values are called
-    """
-    called = names or {}
-    parts = []
-    if choice.values:
-        parts.append(" or ".join(called.get(value, _shown(value)) for value in choice.values))
-    if choice.low is not None and choice.high is not None:
-        parts.append(f"{_shown(choice.low)} to {_shown(choice.high)}")
-    elif choice.low is not None:
-        parts.append(f"from {_shown(choice.low)}")
-    elif choice.high is not None:
-        parts.append(f"up to {_shown(choice.high)}")
-    if choice.piece:
-        parts.append(f"with “{choice.piece}”")
-    return f"{name.strip('`')}: {', '.join(parts)}"
-
-
-def without(choices: Choices, name: str) -> dict[str, Choice]:
-    """The other fields' choices."""
-    return {other: choice for other, choice in choices.items() if other != name}
-
-
-def _object(found: object) -> dict[str, object]:
-    if not isinstance(found, dict):
-        raise TypeError
-    return found
-
-
-def _choice(given: object) -> Choice:
-    if isinstance(given, list):
-        return Choice(values=_values(given))
-    found = _object(given)
-    piece = found.get("has", "")
-    if not isinstance(piece, str):
-        raise TypeError
-    return Choice(_values(found.get("in", [])), _bound(found.get("low")), _bound(found.get("high")), piece)
-
-
-def _values(found: object) -> tuple[Value, ...]:
-    if not isinstance(found, list):
-        raise TypeError
-    for value in found:
-        if not _is_value(value):
-            raise TypeError
-    return tuple({(isinstance(value, bool), value): value for value in found}.values())
-
-
-def _bound(found: object) -> str | int | float | None:
-    if found is None:
-        return None
-    if (
-        isinstance(found, bool)
-        or not _is_value(found)
-        or (isinstance(found, str) and not _DAY.fullmatch(found))
-    ):
-        raise TypeError
-    return found
-
-
-def _is_value(found: object) -> TypeGuard[Value]:
-    if isinstance(found, float):
-        return math.isfinite(found)
-    return isinstance(found, str | int)
-
-
-def _parts(name: str, choice: Choice) -> list[str]:
-    parts = []
-    if len(choice.values) == 1:
-        parts.append(f"{name} = {_literal(choice.values[0])}")
-    elif choice.values:
-        parts.append(f"{name} in ({', '.join(_literal(value) for value in choice.values)})")
-    for sign, bound in ((">=", choice.low), ("<=", choice.high)):
-        if bound is not None:  # a day stands without quotes
-            parts.append(f"{name} {sign} {bound if isinstance(bound, str) else _literal(bound)}")
-    if choice.piece:
-        parts.append(f"{name} contains {_literal(choice.piece)}")
-    return parts
-
-
-def _literal(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return repr(value)
-
-
-def _shown(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
@@ -308,19 +149,13 @@ def ask(expert: str) -> Asked:
                 "best. It follows about half a second after the results.",
             )
     query = short_enough(query)
-    try:
-        choices = choices_now()
-    except BadInputError as error:
-        said = str(error)
-        st.warning(as_markdown(f"{said[:1].upper()}{said[1:]}."))
-        choices = {}
     return Asked(
         query,
         mode,
         int(k),
         by_document,
         shade,
-        choices,
+        choices_said(),
         expert,
         _first(int(k)),
         read_ids(st.query_params.get("like", "")),
@@ -328,13 +163,14 @@ def ask(expert: str) -> Asked:
     )
 
 
-def hand_filter() -> str | None:
-    """The filter that is written by hand, drawn folded away; None for one that cannot be read.
+def hand_filter() -> str:
+    """The filter that is written by hand, drawn folded away in the sidebar; "" for one that cannot be read.
 
-    What is wrong with that one is told below its field, which is unfolded; `tell_unfiltered` says the rest.
+    What is wrong with that one is told below its field, which is unfolded, and on the page that it does not
+    count.
     """
     fault = _fault_in(st.session_state.get("where", st.query_params.get("where")) or "")
-    with st.expander("Filter by hand", expanded=fault is not None):
+    with st.sidebar, st.expander("Filter by hand", expanded=fault is not None):
         _kept_in_address()
         line = st.text_input(
             "Filter by hand",
@@ -345,19 +181,16 @@ def hand_filter() -> str | None:
             "and, or, not. Fields: title, text, id, source, cluster, and those of the metadata.",
             on_change=begin_anew,
         ).strip()
-        if fault is None:
-            return line
-        say_error(fault)
-        return None
-
-
-def tell_unfiltered() -> None:
-    """Say that the filter by hand does not count: its field may be out of sight."""
-    st.warning(
+        if fault is not None:
+            say_error(fault)
+    if fault is None:
+        return line
+    st.warning(  # its field may be out of sight
         "The filter by hand cannot be read, and what is shown is without it. What is wrong stands below its "
         "field in the sidebar.",
         icon=":material/filter_alt_off:",
     )
+    return ""
 
 
 def _fault_in(line: str) -> NearsayError | None:
@@ -386,6 +219,15 @@ def _kept_in_address() -> None:
 def choices_now() -> dict[str, Choice]:
     """What is chosen of the metadata at this moment; BadInputError if the address makes no sense."""
     return read_choices(st.session_state.get("filter") or "")
+
+
+def choices_said() -> dict[str, Choice]:
+    """What is chosen of the metadata; of an address that makes no sense it is told, and nothing is chosen."""
+    try:
+        return choices_now()
+    except BadInputError as error:
+        st.warning(as_markdown(f"{capitalised(str(error))}."))
+        return {}
 
 
 def keep_choices(choices: Choices) -> None:

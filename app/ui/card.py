@@ -55,7 +55,7 @@ def marks_of(explanation: Explanation | None, matches: Sequence[MatchedWord] = (
     in_text = tuple((word.start, word.end) for word in found if not word.in_title)
     if explanation is None:
         return Marks(matches=in_title), Marks(matches=in_text)
-    title, words = _telling_parts(explanation)
+    title, words = telling(explanation.title, explanation.words)
     strongest = max((word.share for word in (*title, *words)), default=0.0)
     sentence = explanation.sentence
     best = None if sentence is None else (sentence.start, sentence.end)
@@ -86,11 +86,6 @@ def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> s
             inner += _marked(as_html(text[stretch[0] : stretch[-1] + 1]), opacity, matched=matched)
         whole += f'<span class="ns-best">{inner}</span>' if in_best else inner
     return whole
-
-
-def _telling_parts(explanation: Explanation) -> tuple[tuple[WordShare, ...], tuple[WordShare, ...]]:
-    title, words = telling(explanation.title, explanation.words)
-    return title, words
 
 
 def _opacity(share: float, marks: Marks) -> float:
@@ -184,17 +179,17 @@ def card_html(
     terms = () if matches is None else matches.terms
     score = score_line(hit, mode, explanation.matched if explanation is not None else terms)
     title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(headline("", hit.id, hit.text))
-    meta = metadata_line(hit.metadata)
-    parts = [
-        '<div class="ns-head">',
-        f'<span class="ns-rank">{hit.rank}</span>',
-        f'<span class="ns-title" role="heading" aria-level="3">{title}</span>',
-        f'<span class="ns-score">{as_html(score)}</span>',
-        "</div>",
-        _passage(hit.text, marks),
-        f'<div class="ns-meta">{as_html(meta)}</div>' if meta else "",
-    ]
-    return f'<article class="ns-card">{"".join(parts)}</article>'
+    return _card(title, _passage(hit.text, marks), [metadata_line(hit.metadata)], rank=hit.rank, said=score)
+
+
+def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, said: str) -> str:
+    """title, body: HTML; facts: lines below, of which empty ones are left out; said: beside the title."""
+    head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
+    head += f'<span class="ns-title" role="heading" aria-level="3">{title}</span>'
+    if said:
+        head += f'<span class="ns-score">{_text(said)}</span>'
+    below = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in facts if line)
+    return f'<article class="ns-card"><div class="ns-head">{head}</div>{body}{below}</article>'
 
 
 def metadata_line(metadata: Mapping[str, JsonValue], fields: int = _FIELDS) -> str:
@@ -255,15 +250,9 @@ def passage_html(
     whole: bool = False,
 ) -> str:
     """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
-    head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
-    head += f'<span class="ns-title">{_text(title)}</span>'
-    if said:
-        head += f'<span class="ns-score">{_text(said)}</span>'
     cut = text if whole or len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     lines = [below, metadata_line(metadata) if metadata else ""]
-    facts = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in lines if line)
-    body = f'<div class="ns-text">{_text(cut)}</div>'
-    return f'<div class="ns-card"><div class="ns-head">{head}</div>{body}{facts}</div>'
+    return _card(_text(title), f'<div class="ns-text">{_text(cut)}</div>', lines, rank=rank, said=said)
 
 
 def _text(text: str) -> str:

@@ -1,11 +1,16 @@
 """Files to take away, made when somebody asks for them."""
 
-from collections.abc import Callable
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 import streamlit as st
 
-__all__ = ["offer_download"]
+from nearsay.data.formulas import defused
+
+__all__ = ["csv_bytes", "json_lines_bytes", "offer_download"]
 
 _MEDIA_TYPES = {".csv": "text/csv", ".jsonl": "application/x-ndjson"}
 
@@ -37,3 +42,31 @@ def offer_download(
         on_click="ignore",
         help=tip,
     )
+
+
+def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
+    """A header and a line a row, RFC 4180, UTF-8.
+
+    A text that a spreadsheet would compute gets an apostrophe before it. A list or an object is written as
+    JSON, None as nothing.
+    """
+    text = io.StringIO(newline="")
+    text.write("\ufeff")  # a byte order mark: without it Excel takes UTF-8 for something else
+    writer = csv.writer(text)
+    writer.writerow([_cell(name) for name in columns])
+    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
+    """A JSON object a line, UTF-8."""
+    lines = (json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+    return b"".join(line.encode("utf-8", "replace") for line in lines)
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple | dict | bool):
+        value = json.dumps(value, ensure_ascii=False)
+    return defused(value)

@@ -4,6 +4,7 @@ Markdown of a stranger could load a picture from anywhere and so tell that it wa
 """
 
 import html
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ __all__ = [
     "as_html",
     "as_markdown",
     "distinct_labels",
+    "json_text",
 ]
 
 
@@ -55,3 +57,8 @@ def as_markdown(text: str) -> str:
 def as_html(text: str) -> str:
     """The text for the inside of an element or of an attribute; line ends stay."""
     return html.escape(text, quote=True)
+
+
+def json_text(value: object) -> str:
+    """A value of metadata: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -3,23 +3,17 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
-from nearsay.app.ui.asked import (
-    Choice,
-    Choices,
-    Value,
-    choices_now,
-    filter_text,
-    keep_choices,
-    said,
-    without,
-)
+from nearsay.app.ui.asked import choices_now, keep_choices
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import beginning
 from nearsay.data.errors import NearsayError
+from nearsay.indexer.filters.choices import Choice, Choices, Value, filter_text, said, without
 from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
 from nearsay.indexer.filters.parse import parse
 
@@ -70,6 +64,8 @@ def day_of(text: object) -> dt.date | None:
 
 
 CLUSTER = "cluster"
+_EXPERT = "expert "  # no field: the filter by hand
+_MOST_WORDS = 80  # characters of what is chosen
 _MOST = 12  # fields with widgets of their own
 _AT_ONCE = 6  # values that are all shown; of more a list is unfolded
 _CENTURY = dt.timedelta(days=36_525)
@@ -151,23 +147,18 @@ def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
     if not choices and not expert:
         return
     with st.container(horizontal=True, gap="small"):
-        for name, choice in choices.items():
-            words = said(name, choice, clusters if name == CLUSTER else None)
+        chosen = {
+            name: said(name, choice, clusters if name == CLUSTER else None)
+            for name, choice in choices.items()
+        }
+        for name, words in (chosen | ({_EXPERT: expert} if expert else {})).items():
             st.button(
-                as_markdown(words if len(words) <= 80 else f"{words[:79]}…"),
+                as_markdown(beginning(words, _MOST_WORDS)),
                 key=f"drop {name}",
                 icon=":material/close:",
                 help="Take this filter away.",
                 on_click=_drop,
                 args=(name,),
-            )
-        if expert:
-            st.button(
-                as_markdown(expert if len(expert) <= 80 else f"{expert[:79]}…"),
-                key="drop expert",
-                icon=":material/close:",
-                help="Take this filter away.",
-                on_click=_drop_expert,
             )
 
 
@@ -177,32 +168,22 @@ def _values(name: str, label: str, options: list[Value], choices: Choices, names
     every = [*options, *(value for value in chosen if value not in options)]
     labels = distinct_labels({value: names.get(value, label_of(value)) for value in every})
     st.session_state[key] = list(chosen)
+    how: dict[str, Any] = {"key": key, "on_change": _changed, "args": (name, "values", key)}
+
+    def called(value: Value) -> str:
+        return labels.get(value, label_of(value))
+
     if 0 < len(every) <= _AT_ONCE:
         st.pills(
             label,
             every,
             selection_mode="multi",
-            key=key,
-            format_func=lambda value: as_markdown(labels.get(value, label_of(value))),
+            format_func=lambda value: as_markdown(called(value)),
             wrap=True,
-            on_change=_values_changed,
-            args=(name,),
+            **how,
         )
-        return
-    st.multiselect(
-        label,
-        every,
-        key=key,
-        format_func=lambda value: labels.get(value, label_of(value)),
-        placeholder="Any",
-        on_change=_values_changed,
-        args=(name,),
-    )
-
-
-@telling_errors()
-def _values_changed(name: str) -> None:
-    _changed(name, values=tuple(st.session_state[f"filter {name}"]))
+    else:
+        st.multiselect(label, every, format_func=called, placeholder="Any", **how)
 
 
 def _range(look: FieldLook, label: str, choices: Choices, least: object, greatest: object) -> None:
@@ -224,17 +205,9 @@ def _range(look: FieldLook, label: str, choices: Choices, least: object, greates
                 format="%d" if whole_here else "%g",
                 key=key,
                 placeholder=_figure(seen),
-                on_change=_bound_changed,
-                args=(look.name, side),
+                on_change=_changed,
+                args=(look.name, side, key),
             )
-
-
-@telling_errors()
-def _bound_changed(name: str, side: str) -> None:
-    value = st.session_state[f"filter {side} {name}"]
-    if isinstance(value, dt.date):
-        value = value.isoformat()
-    _changed(name, **{side: value})
 
 
 def _days(look: FieldLook, label: str, choices: Choices) -> None:
@@ -251,8 +224,8 @@ def _days(look: FieldLook, label: str, choices: Choices) -> None:
             max_value=min(max(days), dt.date.max - _CENTURY) + _CENTURY,
             format="YYYY-MM-DD",
             key=key,
-            on_change=_bound_changed,
-            args=(look.name, side),
+            on_change=_changed,
+            args=(look.name, side, key),
         )
 
 
@@ -264,28 +237,28 @@ def _piece(name: str, label: str, choices: Choices) -> None:
         key=key,
         max_chars=200,
         help="A piece of the text, as it is written there: case counts.",
-        on_change=_piece_changed,
-        args=(name,),
+        on_change=_changed,
+        args=(name, "piece", key),
     )
 
 
 @telling_errors()
-def _piece_changed(name: str) -> None:
-    _changed(name, piece=st.session_state[f"filter piece {name}"])
-
-
-def _changed(name: str, **parts: object) -> None:
+def _changed(name: str, part: str, key: str) -> None:
+    """Take what a widget says for a part of a field's choice."""
+    value = st.session_state[key]
+    if isinstance(value, dt.date):
+        value = value.isoformat()
     choices = choices_now()
-    keep_choices({**choices, name: replace(choices.get(name, Choice()), **parts)})  # type: ignore[arg-type]
+    changed: dict[str, Any] = {part: tuple(value) if part == "values" else value}
+    keep_choices({**choices, name: replace(choices.get(name, Choice()), **changed)})
 
 
 @telling_errors()
 def _drop(name: str) -> None:
-    keep_choices(without(choices_now(), name))
-
-
-def _drop_expert() -> None:
-    st.session_state["where"] = ""
+    if name == _EXPERT:
+        st.session_state["where"] = ""
+    else:
+        keep_choices(without(choices_now(), name))
 
 
 def _figure(value: object) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 import streamlit as st
 
+from nearsay.app.ui.controls import pick
 from nearsay.app.ui.escaping import distinct_labels
 from nearsay.app.ui.uploads import TrainingFiles
 from nearsay.app.ui.visit import Visit
@@ -39,14 +40,13 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
 
     without: the source of one that is not offered
     """
-    labels = offered(visit, without=without)
-    chosen = st.selectbox(
+    other = {_OTHER: "another: its folder or name"} if visit.may_name_files else {}
+    chosen = pick(
         label,
-        [*labels, *([_OTHER] if visit.may_name_files else [])],
-        key=key,
-        format_func=lambda source: labels.get(source, "another: its folder or name"),
-        help="It turns a text into numbers, so that texts which say the same come to lie close together. All "
-        "of a collection is embedded by the same one.",
+        offered(visit, without=without) | other,
+        key,
+        "It turns a text into numbers, so that texts which say the same come to lie close together. All of a "
+        "collection is embedded by the same one.",
     )
     if chosen != _OTHER:
         return chosen

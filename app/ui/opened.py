@@ -10,7 +10,7 @@ import streamlit as st
 
 from nearsay.app.bulk_work import bulk_work
 from nearsay.app.ui.errors import is_import_clash
-from nearsay.app.ui.map_component.packed_map import LONGEST, MOST_POINTS, PackedMap, packed_map
+from nearsay.app.ui.map_component.show_map import LONGEST, MOST_POINTS, PackedMap, packed_map
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -21,6 +21,7 @@ from nearsay.training.sentence.text_encoder import TextKind
 __all__ = [
     "get_ready",
     "is_there",
+    "kept",
     "kept_drawing",
     "make_library",
     "opened",
@@ -144,6 +145,17 @@ def _remembered_map(key: str, _make: Callable[[], object]) -> object:
 def _remembered(key: str, _make: Callable[[], object]) -> object:
     del key
     return _make()
+
+
+def kept(name: str, about: object, make: Callable[[], _Found], most: int = 1) -> _Found:
+    """What `make` gives, found once in a session while it is about the same; the last few are kept."""
+    found: list[tuple[object, _Found]] = st.session_state.setdefault(name, [])
+    for known, value in found:
+        if known == about:
+            return value
+    made = make()
+    st.session_state[name] = [*found, (about, made)][-most:]
+    return made
 
 
 def kept_drawing(visit: Visit) -> tuple[PackedMap, int] | None:

@@ -1,6 +1,7 @@
 """One person's look at one page: what there is to work with, and what may be done."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import BadInputError
@@ -41,6 +42,16 @@ class Visit:
                 "files and folders of the server cannot be named on this page. Who started it can allow it: "
                 "nearsay ui --server-files"
             )
+
+    def server_path(self, typed: str) -> Path:
+        """A file or folder of the serving machine; BadInputError for what is none, or may not be named."""
+        self.check_naming_files()
+        path = Path(typed.strip()).expanduser()
+        if not path.is_absolute():
+            raise BadInputError(f"'{path}' is no whole path. Begin it with '/' or '~'")
+        if not path.exists():
+            raise BadInputError(f"there is no {path} on the machine that serves this page. Check the name")
+        return path
 
     def check_writing(self) -> None:
         """BadInputError where nothing may be changed: asked before every change, whatever was shown."""

@@ -9,14 +9,16 @@ for run in running_runs(visit, visit.name):  # after a reload: what is still at 
     watch_run(visit, run)
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
+from nearsay.app.runs.command_line import shell_line
+from nearsay.app.ui.controls import capitalised
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -30,6 +32,7 @@ __all__ = [
     "duration",
     "followed",
     "moment",
+    "offer_run",
     "progress_words",
     "running_runs",
     "runs_of",
@@ -39,6 +42,7 @@ __all__ = [
     "to_watch",
     "took",
     "watch_run",
+    "watch_started",
 ]
 
 
@@ -65,6 +69,29 @@ def start_run(
     if kept:
         st.session_state[kept] = run.number
     return run
+
+
+def offer_run(
+    visit: Visit,
+    label: str,
+    arguments: Sequence[str],
+    title: str,
+    key: str,
+    icon: str,
+    *,
+    begin: Callable[..., object] = start_run,
+    shell: bool = True,
+    **how: Any,  # noqa: ANN401 - as Streamlit's own
+) -> None:
+    """A button that starts a command, and below it the same as a command line, unless shell is False.
+
+    begin: what starts it; how: what else `st.button` takes
+    """
+    if st.button(label, key=key, icon=icon, **how):
+        begin(visit, arguments, title)
+        st.rerun()
+    if shell:
+        show_command(visit, arguments)
 
 
 def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:
@@ -115,6 +142,32 @@ def successor(visit: Visit, number: int) -> Run | None:
         if run.resumes == (number if found is None else found.number):
             found = run
     return found
+
+
+def watch_started(
+    visit: Visit,
+    name: str,
+    kinds: Collection[RunKind],
+    *,
+    place: str = "",
+    log: int = 2,
+    beside: Callable[[Run, bool], None] = lambda *_: None,
+) -> list[Run]:
+    """Show what `to_watch` gives; what was started here until it is put away, once it has ended.
+
+    beside: draws what else belongs to a run; True: it is the one that the session keeps
+    """
+    runs, mine = to_watch(visit, name, kinds)
+    for run in runs:
+        watch_run(visit, run, place=place, log=log)
+        own = mine is not None and run.number == mine.number
+        with st.container(horizontal=True):
+            beside(run, own)
+            away = f"{name.removesuffix('_run')}_away"
+            if own and run.state.ended and st.button("Put away", key=away, icon=":material/close:"):
+                del st.session_state[name]
+                st.rerun()
+    return runs
 
 
 def watch_run(
@@ -200,7 +253,7 @@ def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None, *, fo
         return
     if run.state is RunState.FAILED:
         said = " ".join(visible(run.message or "it failed, and said nothing. See its log").split())
-        st.error(as_markdown(said[:1].upper() + said[1:]), icon=STATE_ICONS[run.state])
+        st.error(as_markdown(capitalised(said)), icon=STATE_ICONS[run.state])
     elif run.state is RunState.CANCELLED:
         st.info(as_markdown(f"Cancelled{time}. What it wrote is kept."), icon=STATE_ICONS[run.state])
     else:
@@ -351,8 +404,6 @@ def _moment(at: str) -> datetime:
 
 def show_command(visit: Visit, arguments: Sequence[str]) -> None:
     """Show the command, folded away; arguments: what stands behind `nearsay`."""
-    from nearsay.app.runs.command_line import shell_line
-
     library = visit.library.store.folder if visit.may_write else "LIBRARY"  # others need not know where it is
     with st.expander("The same in a shell", icon=":material/terminal:"):
         st.code(shell_line(arguments, Path(library)), language="bash", wrap_lines=True)

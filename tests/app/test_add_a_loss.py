@@ -61,14 +61,16 @@ told["command"] = CliRunner().invoke(main, arguments).output
 run = json.loads((folder / "by-command" / "run" / "config.json").read_text("utf-8"))
 told["command's set"] = run["sets"][0]["objective"]
 page = AppTest.from_string(
-    "from nearsay.app.ui.training.sentence_form import _learning\\n"
+    "from nearsay.app.ui.training.sentence_form import ask_objective, ask_settings\\n"
     "from nearsay.data.sentence_examples.examples import ExampleKind\\n"
-    "_learning([ExampleKind.SCORED])",
+    "ask_objective([ExampleKind.SCORED])\\n"
+    f"ask_settings('{name}', None)",
     default_timeout=60,
 ).run()
 assert not page.exception
 (choice,) = [each for each in page.selectbox if each.label == "Objective"]
 told["page"] = list(choice.options)
+told["page's scale"] = [each.placeholder for each in page.number_input if each.label == "Scale"]
 print(json.dumps(told))
 """
 
@@ -124,6 +126,7 @@ def test_a_loss_is_one_file_and_one_row(house: Path, tmp_path: Path, save_bert: 
     assert told["help"]
     assert told["command's set"] == {"kind": "squared-cosine", "scale": 2.0}, told["command"]
     assert "squared-cosine: make the square of a pair's cosine its score" in told["page"]
+    assert told["page's scale"] == ["1"]
     assert (
         "| [squared-cosine](https://example.org/a-paper) | make the square of a pair's cosine"
         in told["table"]

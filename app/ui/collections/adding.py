@@ -1,29 +1,33 @@
 """Adding documents: where to, from where, what is in it, how it is cut and embedded, and go."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
+from nearsay.app.ui.command_form import Asks, ask_options
+from nearsay.app.ui.controls import choose_part, pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import ask_encoder
+from nearsay.app.ui.opened import kept
 from nearsay.app.ui.settings import UPLOADS_HELD
-from nearsay.app.ui.uploads import UPLOAD_TYPES, Upload, Uploads, check_content, safe_name
+from nearsay.app.ui.uploads import UPLOAD_TYPES, Upload, Uploads, safe_name
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.chunking import Chunking, ChunkingMethod
+from nearsay.data.content_check import check_content
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.preview import FilesSeen, look_at
-from nearsay.data.quantity import size_words
-from nearsay.data.read_options import Format, ReadOptions, Split
+from nearsay.data.quantity import counted, size_words
+from nearsay.data.read_options import Format, ReadOptions
 from nearsay.indexer import Collection
-from nearsay.indexer.duplicates.gate import AskedGate
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 if TYPE_CHECKING:
@@ -37,77 +41,25 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class AddChoices:
-    """Everything behind `nearsay documents add`; what is None is left to the command."""
+def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """What stands behind `nearsay` to add files; names that begin with '-' stand behind '--'.
 
-    collection: str
-    sources: tuple[str, ...]  # whole paths
-    relative_to: str | None = None  # the folder that holds them: their documents are called by their place
-    text: str | None = None  # the field with the text
-    id: str | None = None
-    title: str | None = None
-    metadata: tuple[str, ...] | None = None  # fields to keep beside; None: all others
-    split: Split = Split.AUTO  # what of a .txt file is one document
-    whole_page: bool = False  # HTML with what stands around its main part
-    encoding: str | None = None  # of the files; None: UTF-8, or what their bytes say
-    chunking: str | None = None
-    encoder: str | None = None
-    dtype: str | None = None  # how a new collection's vectors are stored
-    near_duplicates: str | None = None
-    threshold: float | None = None
+    sources: whole paths; options: of `documents add`. BadInputError for a field with a comma in its name
+    """
+    fields = options.get("metadata")
+    for name in fields or ():
+        if "," in name:
+            raise BadInputError(
+                f"the field {name!r} has a comma in its name and cannot be chosen alone. Keep all fields"
+            )
+    said = dict(options) | {"metadata": None if fields is None else ",".join(fields)}
+    return ["documents", "add", *options_of(said, {}), "--", collection, *sources]
 
-    def __post_init__(self) -> None:
-        """BadInputError for fields, chunking or a gate that cannot be."""
-        for name in self.metadata or ():
-            if "," in name:
-                raise BadInputError(
-                    f"the field {name!r} has a comma in its name and cannot be chosen alone. Keep all fields"
-                )
-        self.options()
-        AskedGate(self.near_duplicates, self.threshold)
-        if self.chunking is not None:
-            Chunking.parse(self.chunking)
 
-    @property
-    def run_title(self) -> str:
-        """What is done, for people."""
-        what = Path(self.sources[0]).name if len(self.sources) == 1 else f"{len(self.sources):,} files"
-        return f"Add {what} to {self.collection}"
-
-    def options(self) -> ReadOptions:
-        """The same for the readers."""
-        return ReadOptions(
-            text=self.text,
-            id=self.id,
-            title=self.title,
-            metadata=self.metadata,
-            split=self.split,
-            whole_page=self.whole_page,
-            encoding=self.encoding,
-            relative_to=self.relative_to,
-        )
-
-    def arguments(self) -> list[str]:
-        """What stands behind `nearsay`; names that begin with '-' stand behind '--'."""
-        said: list[tuple[str, str | None]] = [
-            ("--text", self.text),
-            ("--id", self.id),
-            ("--title", self.title),
-            ("--metadata", None if self.metadata is None else ",".join(self.metadata)),
-            ("--split", None if self.split is Split.AUTO else str(self.split)),
-            ("--encoding", self.encoding),
-            ("--chunking", self.chunking),
-            ("--encoder", self.encoder),
-            ("--dtype", self.dtype),
-            ("--near-duplicates", self.near_duplicates),
-            ("--near-duplicate-threshold", None if self.threshold is None else f"{self.threshold:g}"),
-            ("--relative-to", self.relative_to),
-        ]
-        options = [part for name, value in said if value is not None for part in (name, value)]
-        if self.whole_page:
-            options.append("--whole-page")
-        return ["documents", "add", *options, "--", self.collection, *self.sources]
+def add_title(collection: str, sources: Sequence[str]) -> str:
+    """What is done, for people."""
+    what = Path(sources[0]).name if len(sources) == 1 else f"{len(sources):,} files"
+    return f"Add {what} to {collection}"
 
 
 def chunking_text(method: str, tokens: int = 0, overlap: int = 32, language: str = "en") -> str | None:
@@ -123,101 +75,73 @@ _CUT: Final = {
     "sentences": "after every sentence",
     "none": "not at all: a document is a passage",
 }
-_SPLIT: Final = {
-    Split.AUTO: "a paragraph or a line, as it looks",
-    Split.LINES: "a line",
-    Split.PARAGRAPHS: "a paragraph, between blank lines",
-    Split.FILE: "the whole file",
-}
-_STORED: Final = {
-    None: "as float32, 4 bytes a number (usual)",
-    "float16": "as float16, half the room",
-    "int8": "as int8, a quarter of the room",
-}
-_GATE: Final = {
-    None: "as it was: not looked for, at first",
-    "report": "tell of them",
-    "skip": "leave them out",
-    "link": "keep them, linked to the first",
-    "off": "do not look for them any more",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class HowChoice:
-    """What was chosen; None: as usual, or as the collection was made."""
-
-    chunking: str | None = None
-    encoder: str | None = None
-    near_duplicates: str | None = None
-    threshold: float | None = None
-    dtype: str | None = None
-
-
-def ask_split(seen: FilesSeen) -> Split:
-    """What of a .txt file is one document; asked where there is one."""
-    if Format.TXT not in dict(seen.formats):
-        return Split.AUTO
-    chosen: Split = st.selectbox(
+_ASKS: Final = {
+    "split": Asks(
         "Of a .txt file one document is",
-        list(_SPLIT),
-        key="add_split",
-        format_func=_SPLIT.__getitem__,
-        help="Prose that an editor wrapped at a margin is read by paragraphs, everything else by lines.",
-        width=360,
-    )
-    return chosen
+        offered={
+            "auto": "a paragraph or a line, as it looks",
+            "lines": "a line",
+            "paragraphs": "a paragraph, between blank lines",
+            "file": "the whole file",
+        },
+    ),
+    "whole_page": Asks("Menus, banners and footers of HTML pages, too"),
+    "dtype": Asks(
+        "Store vectors",
+        "Half precision changes hardly a result; int8 swaps a few of those that score nearly the same.",
+        usual="float32",
+        offered={
+            "float32": "as float32, 4 bytes a number (usual)",
+            "float16": "as float16, half the room",
+            "int8": "as int8, a quarter of the room",
+        },
+    ),
+    "near_duplicates": Asks(
+        usual="as it was: not looked for, at first",
+        offered={
+            "report": "tell of them",
+            "skip": "leave them out",
+            "link": "keep them, linked to the first",
+            "off": "do not look for them any more",
+        },
+    ),
+    "near_duplicate_threshold": Asks("From a cosine of"),
+}
 
 
-def ask_whole_page(seen: FilesSeen) -> bool:
-    """Whether HTML pages are taken with what stands around their main part; asked where there are any."""
-    if Format.HTML not in dict(seen.formats):
-        return False
-    return st.toggle(
-        "Menus, banners and footers of HTML pages, too",
-        key="add_whole_page",
-        help="Otherwise a page with a main element is read without them.",
-    )
+def ask_reading(seen: FilesSeen) -> dict[str, Any]:
+    """What of a .txt file is one document, and how much of an HTML page; asked where there are any."""
+    formats = dict(seen.formats)
+    names = ["split"] * (Format.TXT in formats) + ["whole_page"] * (Format.HTML in formats)
+    return ask_options("documents add", names, "add", _ASKS)
 
 
-def ask_how(visit: Visit, collection: Collection | None) -> HowChoice:
+def ask_how(visit: Visit, collection: Collection | None) -> dict[str, Any]:
     """Ask, folded away; collection: the one that is added to, whose encoder and cutting are settled."""
     with st.expander("How it is cut and embedded", icon=":material/tune:"):
+        live = found = None
         if collection is not None:
             found = collection.overview()
-            if found.live is not None:
-                st.caption(
-                    f"Embedded by {as_markdown(found.live.encoder.name)} and cut by "
-                    f"{as_markdown(found.chunking)}, its vectors stored as {found.live.dtype}, as the "
-                    "collection was made. Another encoder: rebuild it under Generations."
-                )
-                return HowChoice(None, None, *_ask_gate())
+            live = found.live
+        if found is not None and live is not None:
+            st.caption(
+                f"Embedded by {as_markdown(live.encoder.name)} and cut by {as_markdown(found.chunking)}, its "
+                f"vectors stored as {live.dtype}, as the collection was made. Another encoder: rebuild it "
+                "under Generations."
+            )
+            return _ask_gate()
         encoder = ask_encoder(visit, key="add_encoder", label="Encoder")
-        return HowChoice(
-            _ask_cutting(),
-            None if encoder in (None, BUNDLED_NAME) else encoder,
-            *_ask_gate(),
-            dtype=_ask_dtype(),
-        )
-
-
-def _ask_dtype() -> str | None:
-    return st.selectbox(
-        "Store vectors",
-        list(_STORED),
-        key="add_dtype",
-        format_func=_STORED.__getitem__,
-        help="Half precision changes hardly a result; int8 swaps a few of those that score nearly the same.",
-    )
+        chosen = {"chunking": _ask_cutting(), "encoder": None if encoder == BUNDLED_NAME else encoder}
+        gate = _ask_gate()
+        return chosen | ask_options("documents add", ["dtype"], "add", _ASKS) | gate
 
 
 def _ask_cutting() -> str | None:
-    method = st.selectbox(
+    method = pick(
         "Cut texts",
-        list(_CUT),
-        key="add_cut",
-        format_func=_CUT.__getitem__,
-        help="A passage gets one vector, so it should say one thing: long passages blur, single sentences "
+        _CUT,
+        "add_cut",
+        "A passage gets one vector, so it should say one thing: long passages blur, single sentences "
         "lose what stands around them.",
     )
     tokens, overlap = 0, 32
@@ -255,26 +179,11 @@ def _ask_cutting() -> str | None:
     return chunking_text(method, int(tokens), int(overlap), language)
 
 
-def _ask_gate() -> tuple[str | None, float | None]:
-    action = st.selectbox(
-        "Near-duplicates",
-        list(_GATE),
-        key="add_gate",
-        format_func=_GATE.__getitem__,
-        help="Documents that say nearly the same as an earlier one. The choice is kept for later additions.",
-    )
-    if action in (None, "off"):
-        return action, None
-    threshold = st.slider(
-        "From a cosine of",
-        min_value=0.80,
-        max_value=1.0,
-        value=0.95,
-        step=0.01,
-        key="add_threshold",
-        help="1 is the same text, 0.95 the same said in nearly the same words.",
-    )
-    return action, None if threshold == 0.95 else float(threshold)
+def _ask_gate() -> dict[str, Any]:
+    gate = ask_options("documents add", ["near_duplicates"], "add", _ASKS)
+    if gate["near_duplicates"] not in (None, "off"):
+        gate |= ask_options("documents add", ["near_duplicate_threshold"], "add", _ASKS)
+    return gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,14 +234,8 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
     first = way is not None
     if way is None:
         st.subheader("Add documents", anchor=False)
-        way = st.segmented_control(
-            "From",
-            [FILES, *([FOLDER] if visit.may_name_files else []), SAMPLES],
-            default=FILES,
-            required=True,
-            key="add_from",
-            bind="query-params",
-        )
+        ways = [FILES, *([FOLDER] if visit.may_name_files else []), SAMPLES]
+        way = choose_part("From", ways, "add_from", label_visibility="visible")
     if way == SAMPLES:
         st.markdown(
             "660 short passages over 30 subjects, from cooking to debugging, written for nearsay. Half a "
@@ -349,11 +252,10 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
     found = _folder(visit) if way == FOLDER else _files(visit)
     if found is None:
         return
-    sources, folder = found
-    chosen = _choices(visit, collection, is_new=is_new, sources=sources, folder=folder)
-    if chosen is not None:
+    begun = _choices(visit, collection, *found, is_new=is_new)
+    if begun is not None:
         new = visit.library.collection(collection) if is_new else None
-        _begin(visit, chosen, new, elsewhere=first)
+        _begin(visit, *begun, new, elsewhere=first)
 
 
 def _target(visit: Visit) -> tuple[str, bool]:
@@ -364,13 +266,9 @@ def _target(visit: Visit) -> tuple[str, bool]:
     if names:
         if st.session_state.get("add_into") not in (None, NEW, *names):
             del st.session_state["add_into"]  # it was deleted meanwhile
-        into = left.selectbox(
-            "Into",
-            [NEW, *names],
-            key="add_into",
-            format_func=lambda name: "a new collection" if name == NEW else name,
-            help="Documents whose id is there are updated; unchanged ones are not embedded again.",
-        )
+        tip = "Documents whose id is there are updated; unchanged ones are not embedded again."
+        with left:
+            into = pick("Into", {NEW: "a new collection"} | {name: name for name in names}, "add_into", tip)
     if into != NEW:
         return into, False
     name = right.text_input(
@@ -422,95 +320,66 @@ def _folder(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
         f"On the machine where nearsay runs ({host}), not on your own, and with the rights of who started "
         "it: whoever may write on this page can read any file there that this person can."
     )
-    if not typed or not typed.strip():
-        return None
-    place = Path(typed.strip()).expanduser()
-    if not place.is_absolute():
-        raise BadInputError(f"'{place}' is no whole path. Begin it with /")
-    if not place.exists():
-        raise BadInputError(f"{place} is not there. Check the name")
-    return (place,), None
+    return ((visit.server_path(typed),), None) if typed and typed.strip() else None
 
 
 def _choices(
-    visit: Visit, collection: str, *, is_new: bool, sources: tuple[Path, ...], folder: Path | None
-) -> AddChoices | None:
-    """Show what the files hold and ask how they are added; what was chosen, once it is to begin."""
-    relative = None if folder is None else str(folder)
-    first = _seen(sources, ReadOptions(relative_to=relative))
-    st.markdown(f"**{as_markdown(_held(first))}**")
-    split, whole_page = ask_split(first), ask_whole_page(first)
-    encoding = ask_encoding(first, key=str(sources[0]))
-    if encoding is not None:
-        first = _seen(sources, ReadOptions(relative_to=relative, encoding=encoding))
-    fields = ask_fields(first, key=str(sources[0]))
+    visit: Visit, collection: str, paths: tuple[Path, ...], folder: Path | None, *, is_new: bool
+) -> tuple[list[str], str] | None:
+    """Show what the files hold and ask how they are added; the command and its title, once it is to begin."""
+    key, sources = str(paths[0]), [str(path) for path in paths]
+    reading: dict[str, Any] = {"relative_to": None if folder is None else str(folder)}
+    first = _seen(paths, ReadOptions(**reading))
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in first.formats)
+    held = f"{counted(first.files, 'file')}, {size_words(first.bytes)}: {kinds}"
+    st.markdown(f"**{as_markdown(held)}**")
+    asked = ask_reading(first)
+    reading["encoding"] = ask_encoding(first, key=key)
+    if reading["encoding"] is not None:
+        first = _seen(paths, ReadOptions(**reading))
+    fields = ask_fields(first, key=key)
+    reading = fields | {name: one for name, one in asked.items() if one is not None} | reading
     how = ask_how(visit, None if is_new else visit.library.collection(collection))
-    choices = AddChoices(
-        collection=collection or "NAME",
-        sources=tuple(str(source) for source in sources),
-        relative_to=relative,
-        text=fields.text,
-        id=fields.id,
-        title=fields.title,
-        metadata=fields.metadata,
-        split=split,
-        whole_page=whole_page,
-        encoding=encoding,
-        chunking=how.chunking,
-        encoder=how.encoder,
-        dtype=how.dtype,
-        near_duplicates=how.near_duplicates,
-        threshold=how.threshold,
-    )
-    show_first_documents(_seen(sources, choices.options()))
-    ready = bool(collection) and fields.known
+    arguments = add_arguments(collection or "NAME", sources, fields | reading | how)
+    show_first_documents(_seen(paths, ReadOptions(**reading)))
+    known = "text" not in fields or fields["text"] is not None
+    title = add_title(collection, sources)
     begun = st.button(
-        as_markdown(choices.run_title) if collection else "Add",
+        as_markdown(title) if collection else "Add",
         type="primary",
         icon=":material/play_arrow:",
         key="add-start",
-        disabled=not ready,
+        disabled=not (collection and known),
     )
-    if not ready:
-        if not fields.known:
-            st.caption("Choose the field with the text first.")
-        elif not (st.session_state.get("add_name") or "").strip():  # one that cannot be is told at its field
-            st.caption("Name the collection first.")
-        return None
-    show_command(visit, choices.arguments())
-    return choices if begun else None
+    if not known:
+        st.caption("Choose the field with the text first.")
+    elif collection:
+        show_command(visit, arguments)
+        return (arguments, title) if begun else None
+    elif not (st.session_state.get("add_name") or "").strip():  # one that cannot be is told at its field
+        st.caption("Name the collection first.")
+    return None
 
 
-def _begin(visit: Visit, choices: AddChoices, new: Collection | None, *, elsewhere: bool) -> None:
+def _begin(
+    visit: Visit, arguments: list[str], title: str, new: Collection | None, *, elsewhere: bool
+) -> None:
     visit.check_writing()
     if new is not None and new.exists():
         raise BadInputError(f"there is a collection '{new.name}' by now. Choose it to add to it")
     st.session_state["add_round"] = st.session_state.get("add_round", 0) + 1
     st.session_state["add_begun"] = True
-    kept = st.session_state.pop("add_staged", None)  # its files are the run's from now on
+    files = st.session_state.pop("add_staged", None)  # its files are the run's from now on
     try:
-        start(visit, choices.arguments(), choices.run_title, elsewhere=elsewhere)
+        start(visit, arguments, title, elsewhere=elsewhere)
     except NearsayError:
         st.session_state["add_round"] -= 1
         st.session_state["add_begun"] = False
-        st.session_state["add_staged"] = kept
+        st.session_state["add_staged"] = files
         raise
 
 
-def _seen(sources: tuple[Path, ...], options: ReadOptions) -> FilesSeen:
+def _seen(paths: tuple[Path, ...], options: ReadOptions) -> FilesSeen:
     """Looked at once, not at every rerun; the last few looks of the session are kept."""
-    stamps = tuple(source.stat().st_mtime_ns for source in sources if source.exists())
-    kept = st.session_state.setdefault("add_seen", {})
-    key = (sources, options, stamps)
-    if key not in kept:
-        while len(kept) >= 4:
-            kept.pop(next(iter(kept)))
-        kept[key] = look_at(sources, options)
-    found: FilesSeen = kept[key]
-    return found
-
-
-def _held(seen: FilesSeen) -> str:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in seen.formats)
-    files = "1 file" if seen.files == 1 else f"{seen.files:,} files"
-    return f"{files}, {size_words(seen.bytes)}: {kinds}"
+    stamps = tuple(path.stat().st_mtime_ns for path in paths if path.exists())
+    return kept("add_seen", (paths, options, stamps), lambda: look_at(paths, options), most=4)

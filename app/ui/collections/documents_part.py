@@ -9,10 +9,13 @@ import streamlit as st
 
 from nearsay.app.ui.asked import LONGEST_FILTER, are_short, written_ids
 from nearsay.app.ui.collections.at_work import start
+from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
+from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_markdown, distinct_labels
+from nearsay.app.ui.escaping import as_markdown, distinct_labels, json_text
 from nearsay.app.ui.full_document import show_text
 from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
@@ -115,44 +118,6 @@ def shown_row(row: DocumentRow) -> dict[str, object]:
     }
 
 
-_AT_ONCE: Final = 2_000  # documents: more are deleted by a run
-
-
-@st.dialog("Delete documents", icon=":material/delete:")
-def ask_to_delete(
-    visit: Visit, collection: Collection, *, ids: Sequence[str] = (), where: str | None = None
-) -> None:
-    """Ask once more, and delete documents by id or by a filter."""
-    with telling_errors():
-        count = len(ids) if where is None else collection.browser.count(where)
-        what = counted(count, "document")
-        name = as_markdown(collection.name)
-        if where is None:
-            shown = ", ".join(as_markdown(id_) for id_ in ids[:5]) + (" …" if len(ids) > 5 else "")
-            st.markdown(f"Delete **{what}** of {name}: {shown}?")
-        else:
-            st.markdown(f"Delete the **{what}** of {name} for which this holds?")
-            st.code(where, language=None, wrap_lines=True)
-        st.caption("Searches miss them at once. There is no way back but to add them again.")
-        with st.container(horizontal=True):
-            sure = st.button(f"Delete {what}", type="primary", key="delete-sure", disabled=not count)
-            if st.button("Keep them", key="delete-not"):
-                st.rerun()
-        if not sure:
-            return
-        visit.check_writing()
-        if where is not None and count > _AT_ONCE:
-            start(
-                visit,
-                ["documents", "remove", "--yes", "--where", where, "--", collection.name],
-                f"Delete {what} of {collection.name}",
-            )
-        removed = collection.remove(ids, where=where)
-        st.session_state["collections-said"] = f"{counted(removed, 'document')} deleted."
-        st.query_params.pop("doc", None)
-        st.rerun()
-
-
 _WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a run first
 _MOST_PASSAGES: Final = 500  # of a document that are shown
 _FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
@@ -174,14 +139,14 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
     if found.source:
         facts.append(f"from {found.source}")
     st.caption(as_markdown(" · ".join(facts)))
-    _text(collection, found, _passages(collection, found))
+    _text(collection, found, collection.browser.passages(found.id) if found.passages > 1 else [])
     if visit.may_write:
         with st.expander("Edit", icon=":material/edit:"):
             _edit(visit, collection, found)
     with st.container(horizontal=True, vertical_alignment="center"):
         link_to("search", "More like this", icon=":material/search:", like=written_ids([found.id]))
         if visit.may_write and st.button("Delete …", icon=":material/delete:", key="doc-delete"):
-            ask_to_delete(visit, collection, ids=[found.id])
+            ask_to_remove(visit, [found.id])
 
 
 def show_new_document(visit: Visit, collection: Collection) -> None:
@@ -210,7 +175,7 @@ def _text(collection: Collection, found: StoredDocument, beside: list[PassageSpa
         chosen = None
         if found.metadata:
             st.dataframe(
-                [{"field": name, "value": _shown(value)} for name, value in found.metadata.items()],
+                [{"field": name, "value": json_text(value)} for name, value in found.metadata.items()],
                 hide_index=True,
                 height="content",
             )
@@ -219,10 +184,6 @@ def _text(collection: Collection, found: StoredDocument, beside: list[PassageSpa
         with text:
             start, end = (0, 0) if chosen is None else (chosen.start, chosen.end)
             show_text(f"{collection.name}|{found.id}", found.text, start, end)
-
-
-def _passages(collection: Collection, found: StoredDocument) -> list[PassageSpan]:
-    return collection.browser.passages(found.id) if found.passages > 1 else []
 
 
 def _chosen_passage(
@@ -308,12 +269,6 @@ def _write(visit: Visit, collection: Collection, document: Document, said: str) 
     st.rerun()
 
 
-def _shown(value: object) -> str:
-    import json
-
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _close() -> None:
     st.query_params.pop("doc", None)
     st.rerun()
@@ -337,9 +292,8 @@ def show_documents(visit: Visit) -> None:
         show_document(visit, collection, opened)
         return
     find, where = _asked(collection)
-    if not are_short(("What is looked for", find)) or not are_short(
-        ("The filter", where or ""), most=LONGEST_FILTER
-    ):
+    both_short = are_short(("What is looked for", find))
+    if not both_short or not are_short(("The filter", where or ""), most=LONGEST_FILTER):
         return
     if find:
         rows = _found(collection, find, where)
@@ -428,55 +382,33 @@ def _table(
         key=f"docs-{collection.name}-{find}-{where}-{page.rows[0].number}-{len(page.rows)}",
         on_select="rerun",
         selection_mode="multi-row",
-        column_config={
-            "id": st.column_config.TextColumn("Id", width="small"),
-            "title": st.column_config.TextColumn("Title", width="medium"),
-            "text": st.column_config.TextColumn("Text", width="large"),
-            "metadata": st.column_config.TextColumn("Metadata", width="medium"),
-            "updated": st.column_config.TextColumn("Updated", width="small"),
-        },
+        column_config=DOCUMENT_WIDTHS,
     )
     return tuple(page.rows[at] for at in event.selection.rows if at < len(page.rows))
 
 
 def _turning(page: DocumentPage) -> None:
+    ends = [row.number for row in page.rows] or [0]
     with st.container(horizontal=True, key="docs-turning"):
-        st.button(
-            "First",
-            icon=":material/first_page:",
-            key="docs-first",
-            disabled=not page.more_before,
-            on_click=_first_page,
-        )
-        st.button(
-            "Previous",
-            icon=":material/chevron_left:",
-            key="docs-previous",
-            disabled=not page.more_before,
-            on_click=_turn,
-            args=("before", page.rows[0].number if page.rows else 0),
-        )
-        st.button(
-            "Next",
-            icon=":material/chevron_right:",
-            key="docs-next",
-            disabled=not page.more_after,
-            on_click=_turn,
-            args=("after", page.rows[-1].number if page.rows else 0),
-        )
+        for label, icon, more, turn in (
+            ("First", "first_page", page.more_before, ()),
+            ("Previous", "chevron_left", page.more_before, ("before", ends[0])),
+            ("Next", "chevron_right", page.more_after, ("after", ends[-1])),
+        ):
+            st.button(
+                label,
+                icon=f":material/{icon}:",
+                key=f"docs-{label.lower()}",
+                disabled=not more,
+                on_click=_turn,
+                args=turn,
+            )
 
 
 def _open_by_name(page: DocumentPage) -> None:
     names = distinct_labels({row.id: _called(row) for row in page.rows})
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
-            "Open a document",
-            list(names),
-            index=None,
-            key="docs-open",
-            placeholder="choose one of these",
-            format_func=lambda id_: names.get(id_, id_),
-        )
+        chosen = pick("Open a document", names, "docs-open", index=None, placeholder="choose one of these")
         if chosen is not None:
             _open(chosen)
 
@@ -495,11 +427,11 @@ def _changing(
         if chosen and st.button(
             f"Delete {counted(len(chosen), 'document')} …", icon=":material/delete:", key="docs-delete"
         ):
-            ask_to_delete(visit, collection, ids=[row.id for row in chosen])
+            ask_to_remove(visit, [row.id for row in chosen])
         if where and st.button(
             "Delete all that pass the filter …", icon=":material/delete_sweep:", key="docs-delete-where"
         ):
-            ask_to_delete(visit, collection, where=where)
+            ask_to_remove(visit, where=where)
     if not chosen:
         st.caption("Tick rows in the table to open or delete them.")
     with st.expander("Write a new document", icon=":material/edit_note:"):
@@ -511,10 +443,11 @@ def _open(id_: str) -> None:
     st.rerun()
 
 
-def _turn(name: str, number: int) -> None:
+def _turn(name: str = "", number: int = 0) -> None:
     with telling_errors():
         _first_page()
-        st.query_params[name] = str(number)
+        if name:
+            st.query_params[name] = str(number)
 
 
 def _leave_another(name: str) -> None:

@@ -2,31 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
+from nearsay.app.ui.controls import pick, widths
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
-from nearsay.data.faults import Fault, spread
+from nearsay.data.faults import spread
 from nearsay.data.lines import USUAL_ENCODINGS
-from nearsay.data.preview import FilesSeen, Table
+from nearsay.data.preview import FilesSeen
 
-__all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
+__all__ = ["DOCUMENT_WIDTHS", "ask_encoding", "ask_fields", "show_first_documents"]
 
+DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
 _CHARACTERS = 1000  # of a document's metadata that are shown
 _FAULTS = 5  # that are told one by one
-
-
-@dataclass(frozen=True, slots=True)
-class FieldsChoice:
-    """What was chosen; None: as the readers guess."""
-
-    text: str | None = None
-    id: str | None = None
-    title: str | None = None
-    metadata: tuple[str, ...] | None = None
-    known: bool = True  # whether the text is: it can be added
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
@@ -35,80 +25,59 @@ def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
         return None
     guessed = ", ".join(dict.fromkeys(seen.encodings.values()))
     labels: dict[str | None, str] = {None: f"utf-8, or {guessed} where a file looks like it"}
-    others = [name for name in USUAL_ENCODINGS if name != "utf_8"]
-    return st.selectbox(
+    return pick(
         "Encoding",
-        [*labels, *others],
-        key=f"add-encoding-{key}",
-        format_func=lambda name: labels.get(name, str(name)),
-        help="How letters are written as bytes: a file here is not in UTF-8. Each file is read in what its "
+        labels | {name: name for name in USUAL_ENCODINGS if name != "utf_8"},
+        f"add-encoding-{key}",
+        "How letters are written as bytes: a file here is not in UTF-8. Each file is read in what its "
         "own bytes say; choose where the first documents below show wrong letters.",
         width=360,
     )
 
 
-def ask_fields(seen: FilesSeen, *, key: str) -> FieldsChoice:
-    """Ask, where the files have named fields; key: tells these files from others."""
+_ASKED = {
+    "text": "What is searched: it is cut into passages, and each gets a vector.",
+    "id": "What a document is called. The same id added again replaces it; rows without one belong to their "
+    "file.",
+    "title": "Shown above a result, and embedded together with the text.",
+}
+
+
+def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
+    """Ask, where the files have named fields; key: tells these files from others.
+
+    returns: text, id, title, metadata as `ReadOptions` has them; nothing where the readers tell. A text of
+             None: it is not known, and nothing can be added
+    """
     if seen.tables_differ:
         st.info("The tables have different fields; which is the text is told for each by itself.")
     if seen.table is None:
-        return FieldsChoice()
-    return _ask(seen.table, key)
-
-
-def _ask(table: Table, key: str) -> FieldsChoice:
-    guess = table.fields
-    guessed = (None, None, None) if guess is None else (guess.text, guess.id, guess.title)
+        return {}
+    table, guess = seen.table, seen.table.fields
+    chosen: dict[str, Any] = {}
     with st.container(horizontal=True, vertical_alignment="top"):
-        text = _one(
-            "Text",
-            table.text_names,
-            guessed[0],
-            f"text-{key}",
-            "What is searched: it is cut into passages, and each gets a vector.",
-        )
-        id_ = _one(
-            "Id",
-            table.id_names,
-            guessed[1],
-            f"id-{key}",
-            "What a document is called. The same id added again replaces it; rows without one belong to "
-            "their file.",
-        )
-        title = _one(
-            "Title",
-            table.text_names,
-            guessed[2],
-            f"title-{key}",
-            "Shown above a result, and embedded together with the text.",
-        )
-    others = [name for name in table.names if name not in (text, id_, title) and name]
+        for name, tip in _ASKED.items():
+            names = table.id_names if name == "id" else table.text_names
+            chosen[name] = _one(name, names, getattr(guess, name, None), f"{name}-{key}", tip)
+    others = [name for name in table.names if name and name not in chosen.values()]
     kept = others
     if others:
         kept = st.multiselect(
             "Metadata",
             others,
             default=others,
-            key=f"add-metadata-{key}-{text}-{id_}-{title}",
+            key=f"add-metadata-{key}-{'-'.join(map(str, chosen.values()))}",
             help="Fields that are kept beside the text, to filter and to count by.",
         )
-    metadata = None if kept == others else tuple(kept)
-    return FieldsChoice(text, id_, title, metadata, known=text is not None)
+    return chosen | {"metadata": None if kept == others else tuple(kept)}
 
 
 def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_: str) -> str | None:
     """A guessed field can be exchanged but not taken away: the command guesses where nothing is said."""
     options: list[str | None] = list(names) if guess is not None else [None, *names]
     labels = distinct_labels({name: "none" if name is None else name for name in options})
-    return st.selectbox(
-        label,
-        options,
-        index=options.index(guess) if guess in options else 0,
-        key=f"add-{key}",
-        format_func=lambda name: labels.get(name, str(name)),
-        help=help_,
-        width=220,
-    )
+    index = options.index(guess) if guess in options else 0
+    return pick(label.capitalize(), labels, f"add-{key}", help_, index=index, width=220)
 
 
 def show_first_documents(seen: FilesSeen) -> None:
@@ -129,27 +98,17 @@ def show_first_documents(seen: FilesSeen) -> None:
             ],
             hide_index=True,
             height=min(320, 36 * (len(seen.documents) + 1) + 3),
-            column_config={
-                "id": st.column_config.TextColumn("Id", width="small"),
-                "title": st.column_config.TextColumn("Title", width="medium"),
-                "text": st.column_config.TextColumn("Text", width="large"),
-                "metadata": st.column_config.TextColumn("Metadata", width="medium"),
-            },
+            column_config=DOCUMENT_WIDTHS,
         )
     for fault in seen.stopped:
         st.warning(as_markdown(str(fault)), icon=":material/timer_off:")
     told = spread(seen.faults, _FAULTS)
     for fault in told:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
-    if rest := [fault for fault in seen.faults if fault not in told]:
-        st.warning(as_markdown(_more(rest)), icon=":material/warning:")
+    if rest := Counter(fault.source for fault in seen.faults if fault not in told):
+        named = ", ".join(f"{name} ({count:,})" for name, count in rest.items())
+        said = f"And {rest.total():,} more of what was looked at cannot be used, in {named}."
+        st.warning(as_markdown(said), icon=":material/warning:")
     for note in seen.notes:
         if ": text = " not in note:  # what was guessed stands in the choices above
             st.caption(as_markdown(note))
-
-
-def _more(faults: Sequence[Fault]) -> str:
-    """How many more cannot be used of what was looked at, and in which files."""
-    files = Counter(fault.source for fault in faults)
-    named = ", ".join(f"{name} ({count:,})" for name, count in files.items())
-    return f"And {len(faults):,} more of what was looked at cannot be used, in {named}."

@@ -1,27 +1,33 @@
 """The generations of a collection: which answers, how each was chosen, and what can be done."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.rollout_forms import (
+    built_words,
     candidate_rows,
     check_sentence,
     generation_row,
     gpu_rows,
+    settings_words,
     show_rollout,
     show_upkeep,
 )
+from nearsay.app.ui.controls import pick, widths
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.plans.plan import EXACT_UP_TO, Measured, Plan, PlanKind, RecallContract, memory_text
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind, RecallContract, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 from nearsay.indexer.writing.report_plot import front
+
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = [
     "show_generations",
@@ -82,13 +88,6 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
 
 
 _GREY: Final = "#8a8f98"  # is seen on light and on dark
-_TOOLTIP: Final = (
-    {"field": "kind", "title": "candidate"},
-    {"field": "setting", "title": "searched"},
-    {"field": "recall", "type": "quantitative", "format": ".4f"},
-    {"field": "milliseconds", "type": "quantitative", "format": ".3f"},
-    {"field": "verdict"},
-)
 
 
 def pareto_points(plan: Plan) -> list[dict[str, Any]]:
@@ -97,10 +96,10 @@ def pareto_points(plan: Plan) -> list[dict[str, Any]]:
     drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
     return [
         {
-            "kind": _name(row),
+            "kind": built_words(row.kind, row.shape, mapped=row.mapped),
             "recall": row.recall,
             "milliseconds": row.milliseconds_a_query,
-            "setting": ", ".join(f"{name} {value}" for name, value in row.parameters.items()),
+            "setting": settings_words(row.parameters),
             "front": row in best,
             "verdict": row.verdict,
             "taken": row.verdict == "taken",
@@ -109,71 +108,46 @@ def pareto_points(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def pareto_chart(plan: Plan) -> dict[str, Any] | None:
-    """The picture as Vega-Lite draws it, in the colours of the page's theme; None if nothing was measured.
+def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
+    """The picture, in the colours of the page's theme; None if nothing was measured.
 
-    Shapes tell the kinds of index as well as colours do. https://vega.github.io/vega-lite/docs/
+    Shapes tell the kinds of index as well as colours do.
     """
     points = pareto_points(plan)
     if not points:
         return None
+    import altair as alt
+
     times = [point["milliseconds"] for point in points]
     lowest = min([plan.contract.recall, *(point["recall"] for point in points)])
-    x = {
-        "field": "milliseconds",
-        "type": "quantitative",
-        "title": "milliseconds a query (log)",
-        "scale": {"type": "log", "nice": False, "domain": [0.7 * min(times), 1.4 * max(times)]},
-    }
-    scale = {"domain": [max(0.0, lowest - 0.02), 1.005], "zero": False, "clamp": True}
-    y = {
-        "field": "recall",
-        "type": "quantitative",
-        "title": f"recall at {plan.contract.at}",
-        "scale": scale,
-    }
-    legend = {"orient": "bottom", "columns": 1, "title": None, "labelLimit": 260}
-    kind = {"field": "kind", "type": "nominal", "legend": legend}
-    place = {"x": x, "y": y, "tooltip": list(_TOOLTIP)}
-    looks = place | {"color": kind, "shape": kind}
-    return {
-        "data": {"values": points},
-        "height": 480,
-        "layer": [
-            {
-                "transform": [{"filter": "datum.front"}],
-                "mark": {"type": "line", "interpolate": "step-after", "strokeDash": [2, 3], "color": _GREY},
-                "encoding": {"x": x, "y": y, "order": {"field": "milliseconds", "type": "quantitative"}},
-            },
-            {"mark": {"type": "point", "filled": False, "size": 60}, "encoding": looks},
-            {
-                "transform": [{"filter": "datum.front"}],
-                "mark": {"type": "point", "filled": True, "size": 90},
-                "encoding": looks,
-            },
-            {
-                "transform": [{"filter": "datum.taken"}],
-                "mark": {
-                    "type": "point",
-                    "shape": "circle",
-                    "size": 420,
-                    "strokeWidth": 2,
-                    "color": "#D55E00",
-                },
-                "encoding": place,
-            },
-            {
-                "data": {"values": [{"promised": plan.contract.recall}]},
-                "mark": {"type": "rule", "strokeDash": [6, 4], "color": _GREY},
-                "encoding": {"y": {"field": "promised", "type": "quantitative", "scale": scale}},
-            },
+    log = alt.Scale(type="log", nice=False, domain=[0.7 * min(times), 1.4 * max(times)])
+    scale = alt.Scale(domain=[max(0.0, lowest - 0.02), 1.005], zero=False, clamp=True)
+    base = alt.Chart(alt.InlineData(points)).encode(
+        x=alt.X("milliseconds:Q", title="milliseconds a query (log)", scale=log),
+        y=alt.Y("recall:Q", title=f"recall at {plan.contract.at}", scale=scale),
+        tooltip=[
+            alt.Tooltip("kind:N", title="candidate"),
+            alt.Tooltip("setting:N", title="searched"),
+            alt.Tooltip("recall:Q", format=".4f"),
+            alt.Tooltip("milliseconds:Q", format=".3f"),
+            alt.Tooltip("verdict:N"),
         ],
-    }
-
-
-def _name(row: Measured) -> str:
-    how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
-    return str(row.kind) + (f" ({how})" if how else "") + (", in its file" if row.mapped else "")
+    )
+    legend = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260)
+    kinds = base.encode(color=alt.Color("kind:N", legend=legend), shape=alt.Shape("kind:N", legend=legend))
+    line, best = (chart.transform_filter("datum.front") for chart in (base, kinds))
+    promised = alt.Chart(alt.InlineData([{"promised": plan.contract.recall}]))
+    return alt.layer(
+        line.mark_line(interpolate="step-after", strokeDash=[2, 3], color=_GREY).encode(
+            order="milliseconds:Q"
+        ),
+        kinds.mark_point(filled=False, size=60),
+        best.mark_point(filled=True, size=90),
+        base.transform_filter("datum.taken").mark_point(
+            shape="circle", size=420, strokeWidth=2, color="#D55E00"
+        ),
+        promised.mark_rule(strokeDash=[6, 4], color=_GREY).encode(y=alt.Y("promised:Q", scale=scale)),
+    ).properties(height=480)
 
 
 def show_generations(visit: Visit) -> None:
@@ -209,13 +183,9 @@ def _show_plan(found: CollectionOverview) -> None:
     rows = list(found.generations)
     chosen = found.live or rows[-1]
     if len(rows) > 1:
-        chosen = st.selectbox(
-            "Plan of generation",
-            rows,
-            index=rows.index(chosen),
-            key=f"plan-{found.name}",
-            format_func=lambda row: f"{row.number}, {row.state}, {row.encoder.name}",
-        )
+        called = {row.number: f"{row.number}, {row.state}, {row.encoder.name}" for row in rows}
+        number = pick("Plan of generation", called, f"plan-{found.name}", index=rows.index(chosen))
+        chosen = next(row for row in rows if row.number == number)
     with st.container(border=True):
         _plan_of(found, chosen)
 
@@ -241,23 +211,16 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
     st.caption(as_markdown(f"Measured at {plan.measured_at:,} passages with {plan.evidence}."))
     chart = pareto_chart(plan)
     if chart is not None:
-        st.vega_lite_chart(chart, width="stretch")
+        st.altair_chart(chart, width="stretch")
         st.caption(
             "Each point is a setting that was tried: higher finds more, further left is faster. Filled: "
             "nothing is better in both. Dashed: what was promised. In the circle: what was taken."
         )
-    st.dataframe(
-        candidate_rows(plan),
-        hide_index=True,
-        height="content",
-        column_config={"verdict": st.column_config.TextColumn(width="medium")},
-    )
+    measured = [candidate_rows(plan)]
     if plan.gpu is not None:
-        st.caption("On GPUs:" if not plan.gpu.reason else as_markdown(f"On GPUs: {plan.gpu.reason}"))
-        if plan.gpu.rows:
-            st.dataframe(
-                gpu_rows(plan),
-                hide_index=True,
-                height="content",
-                column_config={"verdict": st.column_config.TextColumn(width="medium")},
-            )
+        measured.append(gpu_rows(plan))
+    for rows in measured:
+        if rows is not measured[0] and plan.gpu is not None:
+            st.caption("On GPUs:" if not plan.gpu.reason else as_markdown(f"On GPUs: {plan.gpu.reason}"))
+        if rows:
+            st.dataframe(rows, hide_index=True, height="content", column_config=widths(verdict="medium"))

@@ -6,6 +6,7 @@ import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.ui.collections.at_work import Part, look_at
+from nearsay.app.ui.controls import widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -121,11 +122,7 @@ def _report(visit: Visit, run: Run) -> None:
         rows,
         hide_index=True,
         height="content",
-        column_config={
-            "state": st.column_config.TextColumn("State", width="small"),
-            "what": st.column_config.TextColumn("What", width="medium"),
-            "found": st.column_config.TextColumn("Found", width="large"),
-        },
+        column_config=widths(state="small", what="medium", found="large"),
     )
     wrong = [row for row in rows if row["state"] == "✗ wrong"]
     for row in wrong:  # whole sentences: a cell may cut them

@@ -7,6 +7,7 @@ from nearsay.app.ui.collections.at_work import NEXT_PART, PART, Part, show_at_wo
 from nearsay.app.ui.collections.documents_part import show_documents
 from nearsay.app.ui.collections.generations_part import show_generations
 from nearsay.app.ui.collections.overview_part import show_health, show_overview
+from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -37,16 +38,7 @@ def show(visit: Visit) -> None:
     wanted = st.session_state.pop(NEXT_PART, None)
     if wanted in parts:
         st.session_state[PART] = wanted
-    part = st.segmented_control(
-        "Part of the page",
-        parts,
-        default=None if PART in st.session_state else Part.OVERVIEW,  # a button may have chosen one
-        required=True,
-        key=PART,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    _PARTS[part or Part.OVERVIEW](visit)
+    _PARTS[choose_part("Part of the page", parts, PART, elsewhere=True)](visit)
 
 
 @st.fragment(run_every=1.0)
@@ -67,13 +59,5 @@ def _offer_first_collection(visit: Visit) -> None:
     if show_at_work(visit):
         return
     st.markdown("**There is nothing to search yet. How do you want to begin?**")
-    way = st.segmented_control(
-        "How to begin",
-        [SAMPLES, FILES, *([FOLDER] if visit.may_name_files else [])],
-        default=SAMPLES,
-        required=True,
-        key="begin",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    show_adding(visit, way)
+    ways = [SAMPLES, FILES, *([FOLDER] if visit.may_name_files else [])]
+    show_adding(visit, choose_part("How to begin", ways, "begin"))

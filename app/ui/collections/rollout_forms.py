@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.collections.at_work import start
+from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
+from nearsay.app.ui.watching import offer_run, show_command
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
@@ -20,10 +22,12 @@ from nearsay.indexer.plans.plan import EXACT_UP_TO, GpuMeasured, Measured, Plan,
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = [
+    "built_words",
     "candidate_rows",
     "check_sentence",
     "generation_row",
     "gpu_rows",
+    "settings_words",
     "show_rollout",
     "show_upkeep",
 ]
@@ -50,9 +54,8 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
         "additions left are merged into it. Searches go on meanwhile."
     )
     arguments = ["index", "optimize", "--", found.name]
-    if st.button("Index", key=f"optimize-{found.name}", icon=":material/bolt:"):
-        start(visit, arguments, f"Index {found.name}")
-    show_command(visit, arguments)
+    key, icon = f"optimize-{found.name}", ":material/bolt:"
+    offer_run(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
 
 
 def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
@@ -73,10 +76,7 @@ def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> 
         sent = st.form_submit_button("Keep these", icon=":material/save:")
     more = [name for name in chosen if name not in declared]
     less = [name for name in declared if name not in chosen]
-    arguments = ["documents", "fields"]
-    arguments += [part for name in more for part in ("--declare", name)]
-    arguments += [part for name in less for part in ("--forget", name)]
-    arguments += ["--", found.name]
+    arguments = ["documents", "fields", *options_of({"declare": more, "forget": less}, {}), "--", found.name]
     if sent and (more or less):
         start(visit, arguments, f"Declare fields of {found.name}")
     elif sent:
@@ -97,9 +97,8 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
             key=f"compact-drop-{found.name}",
         )
     arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
-    if st.button("Compact", key=f"compact-{found.name}", icon=":material/compress:"):
-        start(visit, arguments, f"Compact {found.name}")
-    show_command(visit, arguments)
+    key, icon = f"compact-{found.name}", ":material/compress:"
+    offer_run(visit, "Compact", arguments, f"Compact {found.name}", key, icon, begin=start)
 
 
 def _delete(visit: Visit, found: CollectionOverview) -> None:
@@ -113,11 +112,8 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
     if sent and typed.strip() != found.name:
         st.error("That is not its name, so nothing was deleted.")
     elif sent:
-        start(
-            visit,
-            ["collections", "remove", "--yes", "--", found.name],
-            f"Delete the collection {found.name}",
-        )
+        arguments = ["collections", "remove", "--yes", "--", found.name]
+        start(visit, arguments, f"Delete the collection {found.name}")
 
 
 STATE_MARKS: Mapping[GenerationState, str] = {
@@ -139,7 +135,7 @@ def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[s
         "fingerprint": row.encoder.fingerprint[:8],
         "dimensions": row.encoder.dimension,
         "stored as": str(row.dtype),
-        "plan": _how(plan.kind, plan.shape, mapped=plan.mapped),
+        "plan": built_words(plan.kind, plan.shape, mapped=plan.mapped),
         "contract": str(plan.contract),
         "segments": len(own),
         "MB": round(sum(segment.bytes for segment in own) / 1e6, 1),
@@ -153,12 +149,7 @@ def candidate_rows(plan: Plan) -> list[dict[str, object]]:
     """A line for each candidate at the setting that it was left at, as `collections show` prints them."""
     last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
     return [
-        {
-            "candidate": _how(row.kind, row.shape, mapped=row.mapped),
-            "verdict": row.verdict,
-            "searched": _settings(row.parameters),
-        }
-        | _figures(row, plan.contract.at)
+        _measured_row(built_words(row.kind, row.shape, mapped=row.mapped), row, row.parameters, plan)
         for row in last.values()
     ]
 
@@ -169,14 +160,25 @@ def gpu_rows(plan: Plan) -> list[dict[str, object]]:
         return []
     last = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in plan.gpu.rows}
     return [
-        {
-            "candidate": f"{row.plan.kind} on {row.device}",
-            "verdict": row.verdict,
-            "searched": _settings(row.plan.parameters),
-        }
-        | _figures(row, plan.contract.at)
+        _measured_row(f"{row.plan.kind} on {row.device}", row, row.plan.parameters, plan)
         for row in last.values()
     ]
+
+
+def _measured_row(
+    candidate: str, row: Measured | GpuMeasured, searched: Mapping[str, int], plan: Plan
+) -> dict[str, object]:
+    return {
+        "candidate": candidate,
+        "verdict": row.verdict,
+        "searched": settings_words(searched),
+        f"recall@{plan.contract.at}": _number(row.recall, ".3f"),
+        "at least": _number(row.recall_at_least, ".3f"),
+        "ms a query": _number(row.milliseconds_a_query, ".2f"),
+        "queries a second": _number(row.queries_a_second, ",.0f"),
+        "memory": memory_text(row.bytes) if row.bytes else "",
+        "built in s": _number(row.build_seconds, ",.1f"),
+    }
 
 
 def check_sentence(plan: Plan) -> str | None:
@@ -225,28 +227,19 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
     return said
 
 
-def _figures(row: Measured | GpuMeasured, at: int) -> dict[str, object]:
-    return {
-        f"recall@{at}": _number(row.recall, ".3f"),
-        "at least": _number(row.recall_at_least, ".3f"),
-        "ms a query": _number(row.milliseconds_a_query, ".2f"),
-        "queries a second": _number(row.queries_a_second, ",.0f"),
-        "memory": memory_text(row.bytes) if row.bytes else "",
-        "built in s": _number(row.build_seconds, ",.1f"),
-    }
-
-
 def _number(value: float | None, form: str) -> str:
     """Text: a table would write None where nothing was measured."""
     return "" if value is None else format(value, form)
 
 
-def _how(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
-    how = f"{kind} ({_settings(shape)})" if shape else str(kind)
+def built_words(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
+    """How an index is built: ivf (lists 64), in its file."""
+    how = f"{kind} ({settings_words(shape)})" if shape else str(kind)
     return f"{how}, in its file" if mapped else how
 
 
-def _settings(values: Mapping[str, int]) -> str:
+def settings_words(values: Mapping[str, int]) -> str:
+    """The settings of a search: probes 8, k_factor 4."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
@@ -265,9 +258,8 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
             "vectors. Nothing is done where all is well."
         )
         arguments = ["index", "rebuild", "--", found.name]
-        if st.button("Mend it", key=f"mend-{found.name}", icon=":material/healing:"):
-            start(visit, arguments, f"Mend {found.name}")
-        show_command(visit, arguments)
+        key, icon = f"mend-{found.name}", ":material/healing:"
+        offer_run(visit, "Mend it", arguments, f"Mend {found.name}", key, icon, begin=start)
     if retired and live is not None:
         before = max(retired, key=lambda row: row.promotion or 0)
         label = f"Roll back to generation {before.number} …"
@@ -309,16 +301,10 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
         *(["--promote"] if at_once else []),
         *("--", found.name),
     ]
-    if st.button(
-        f"Rebuild {found.passages:,} passages",
-        key=f"rebuild-{found.name}",
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=source is None,
-    ):
-        start(visit, arguments, f"Rebuild {found.name} with {source}")
-    if source is not None:
-        show_command(visit, arguments)
+    label, title = f"Rebuild {found.passages:,} passages", f"Rebuild {found.name} with {source}"
+    key, icon, shell = f"rebuild-{found.name}", ":material/play_arrow:", source is not None
+    how = {"type": "primary", "disabled": source is None}
+    offer_run(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)
 
 
 @st.dialog("Which generation answers", icon=":material/layers:")
@@ -336,10 +322,7 @@ def _confirm(
         )
         for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen)):
             st.markdown(f"- {as_markdown(said)}")
-        with st.container(horizontal=True):
-            sure = st.button(what.removesuffix(" to"), type="primary", key="rollout-sure")
-            if st.button("Leave it", key="rollout-not"):
-                st.rerun()
+        sure = confirmed(what.removesuffix(" to"), "Leave it", "rollout")
         arguments = ["index", "promote", "--generation", str(chosen.number), "--", collection.name]
         if back:
             arguments = ["index", "rollback", "--", collection.name]

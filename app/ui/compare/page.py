@@ -9,16 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from nearsay.app.ui.asked import (
-    choices_now,
-    filter_text,
-    hand_filter,
-    query_control,
-    short_enough,
-    tell_unfiltered,
-    tell_what_was_cut,
-)
+from nearsay.app.ui.asked import choices_said, hand_filter, query_control, short_enough, tell_what_was_cut
 from nearsay.app.ui.card import card_html, judge_buttons, judged_of, passage_html
+from nearsay.app.ui.controls import capitalised, pick
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.filters import cluster_names, show_chosen
@@ -28,6 +21,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hit, Hits
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.filters.choices import filter_text
 from nearsay.indexer.judgements.minimal_test import Preference, Verdict, preference, team_draft, won
 from nearsay.indexer.query.matched_terms import matched_terms
 from nearsay.training.evaluation.rank_metrics import PERSISTENCE, overlap, rank_biased_overlap
@@ -296,22 +290,13 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
         st.columns(2, border=True), ("left", "right"), usual_sides(generations), strict=True
     ):
         with place:
-            number = st.selectbox(
-                f"Generation to the {name}",
-                numbers,
-                index=numbers.index(str(usual.generation)),
-                key=name,
-                bind="query-params",
-                help="The collection embedded by one encoder; another is made by rebuilding with another.",
-            )
-            ranking = st.selectbox(
-                f"Ranked to the {name}",
-                [str(each) for each in Ranking],
-                index=list(Ranking).index(usual.ranking),
-                key=f"{name}-mode",
-                bind="query-params",
-                help=_RANKED_HELP,
-            )
+            tip = "The collection embedded by one encoder; another is made by rebuilding with another."
+            at = numbers.index(str(usual.generation))
+            called = {number: number for number in numbers}
+            number = pick(f"Generation to the {name}", called, name, tip, index=at, bind="query-params")
+            ranked = {str(each): str(each) for each in Ranking}
+            label, key, at = f"Ranked to the {name}", f"{name}-mode", list(Ranking).index(usual.ranking)
+            ranking = pick(label, ranked, key, _RANKED_HELP, index=at, bind="query-params")
             st.caption(as_markdown(described(by_number[number])))
             chosen.append(Side(int(number), Ranking(ranking)))
     return chosen[0], chosen[1]
@@ -319,16 +304,7 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 def _filter(visit: Visit) -> str:
     """What holds on both sides: the filter of the page Search, and one by hand."""
-    with st.sidebar:
-        by_hand = hand_filter()
-    expert = by_hand or ""
-    if by_hand is None:
-        tell_unfiltered()
-    try:
-        choices = choices_now()
-    except NearsayError as error:
-        say_error(error)
-        choices = {}
+    expert, choices = hand_filter(), choices_said()
     show_chosen(choices, expert, cluster_names(visit))
     return filter_text(choices, expert)
 
@@ -354,7 +330,7 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _
 def _show_found(left: _Found, right: _Found, depth: int) -> None:
     for one in (left, right):
         for note in one.hits.notes:
-            st.info(as_markdown(f"{one.side}: {note[:1].upper()}{note[1:]}"), icon=":material/info:")
+            st.info(as_markdown(f"{one.side}: {capitalised(note)}"), icon=":material/info:")
     if not left.hits and not right.hits:
         st.markdown("**Nothing was found on either side.**")
         return

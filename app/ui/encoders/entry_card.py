@@ -6,6 +6,7 @@ import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.runs.results import Row, changes_table, evaluation_row
+from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import spec_of
@@ -49,9 +50,8 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             st.dataframe(figures, hide_index=True, width="stretch")
         with st.container(horizontal=True):
             if entry.job is not None and visit.may_write:
-                link_to(
-                    "runs", f"Its training, run {entry.job}", icon=":material/timeline:", run=str(entry.job)
-                )
+                label = f"Its training, run {entry.job}"
+                link_to("runs", label, icon=":material/timeline:", run=str(entry.job))
             if visit.may_write:
                 _evaluating(visit, entry, sets)
                 _embedding(visit, entry)
@@ -80,13 +80,8 @@ def _evaluating(visit: Visit, entry: EncoderEntry, sets: dict[str, str]) -> None
         st.popover("Measure it", icon=":material/speed:"),
         st.form(f"enc_measure-{entry.source}", border=False),
     ):
-        chosen = st.selectbox(
-            "On",
-            list(sets),
-            format_func=lambda each: sets.get(each, str(each)),
-            key=f"enc_set-{entry.source}",
-            help="Files of your own are uploaded on the page Training.",
-        )
+        tip = "Files of your own are uploaded on the page Training."
+        chosen = pick("On", sets, f"enc_set-{entry.source}", tip)
         if st.form_submit_button("Measure", type="primary"):
             kind, _, place = spec_of(visit, chosen).partition(":")
             arguments = ["evaluate", kind, place, "--encoder", entry.source]

@@ -1,11 +1,13 @@
 """Inside an encoder: its attention to a text, tokens like one of it in the collection, and what changed."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind, RunState
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.attention_component.show_attention import (
     AttentionChoice,
@@ -15,12 +17,14 @@ from nearsay.app.ui.attention_component.show_attention import (
     show_attention,
     text_key,
 )
+from nearsay.app.ui.controls import pick, say_notes
 from nearsay.app.ui.encoders.entry_card import layer_scores
 from nearsay.app.ui.encoders.models import reader
+from nearsay.app.ui.encoders.trying import heat_html
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import runs_of, start_run, to_watch, watch_run
+from nearsay.app.ui.watching import offer_run, runs_of, start_run, to_watch, watch_run
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.encoders import stamp
@@ -31,32 +35,11 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import AttentionReader, TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
-STYLE = """<style>
-.ns-kwic { display: grid; gap: .1rem; max-height: 26rem; overflow-y: auto; font-size: .875rem; }
-.ns-kwic div { display: grid; grid-template-columns: 3.2rem minmax(0, 1fr) minmax(0, 1.2fr) 7rem; gap: .5rem;
-  align-items: baseline; }
-.ns-kwic p { margin: 0; overflow-wrap: anywhere; }
-.ns-kwic p:first-of-type { text-align: right; }
-.ns-kwic small { opacity: .65; font-variant-numeric: tabular-nums; overflow: hidden; text-overflow: ellipsis;
-  white-space: nowrap; }
-.ns-kwic mark { background: rgba(31, 95, 191, .25); color: inherit; border-radius: .2rem; padding: 0 .15rem; }
-.ns-kwic u { text-decoration-color: #b4540a; text-decoration-thickness: 2px; text-underline-offset: 3px; }
-.ns-sums { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 1rem;
-  font-size: .8rem; }
-.ns-sums h4 { font-size: .85rem; margin: 0 0 .2rem; padding: 0; }
-.ns-sums div.ns-bar { display: grid; grid-template-columns: 6rem 1fr 2rem; gap: .4rem; align-items: center; }
-.ns-sums span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.ns-sums i { height: .55rem; background: rgba(31, 95, 191, .7); border-radius: .15rem; min-width: 1px; }
-.ns-sums i.ns-other { background: rgba(180, 84, 10, .7); }
-.ns-heads td, .ns-heads th { padding: .2rem .45rem; text-align: right; font-weight: 400; }
-.ns-heads { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .8rem; }
-</style>"""
-
 
 def lines_html(found: TokenMatches) -> str:
     """The matches in their lines: the token marked, what it attends to underlined."""
     lines = "".join(_line(match) for match in found.matches)
-    return f'{STYLE}<div class="ns-kwic" role="list">{lines}</div>'
+    return f'<div class="ns-kwic" role="list">{lines}</div>'
 
 
 def _line(match: TokenMatch) -> str:
@@ -93,22 +76,14 @@ def summaries_html(summaries: Sequence[Summary]) -> str:
                 )
         parts += "</section>"
     told = "<p>Blue: of the matched tokens; orange: of those that they attend to most.</p>"
-    return f'{STYLE}<div class="ns-sums">{parts}</div>{told if summaries else ""}'
+    return f'<div class="ns-sums">{parts}</div>{told if summaries else ""}'
 
 
 def layers_html(values: Sequence[Sequence[float]]) -> str:
     """A cell a layer and head, the darker the larger its value, 0 to 1."""
     most = max((value for row in values for value in row), default=0.0) or 1.0
-    head = "".join(f'<th scope="col">{number}</th>' for number in range(1, len(values[0]) + 1))
-    rows = ""
-    for layer, row in enumerate(values, 1):
-        cells = "".join(
-            f'<td style="background: rgba(255, 176, 32, {0.75 * value / most:.2f})">{value:.3f}</td>'
-            for value in row
-        )
-        rows += f'<tr><th scope="row">layer {layer}</th>{cells}</tr>'
-    table = f'<table class="ns-heads"><tr><th>head</th>{head}</tr>{rows}</table>'
-    return f'{STYLE}<div style="overflow-x: auto">{table}</div>'
+    rows = {f"layer {layer}": row for layer, row in enumerate(values, 1)}
+    return heat_html(rows, "head", lambda value: 0.75 * value / most, ".3f")
 
 
 _TEXT = "She sat on the bank of the river and counted the boats."
@@ -128,17 +103,11 @@ def look_inside(visit: Visit) -> None:
     known = offered(visit, berts=True)
     columns = st.columns(2)
     with columns[0]:
-        source = st.selectbox(
-            "Encoder", list(known), format_func=lambda each: known.get(each, str(each)), key="in_source"
-        )
+        source = pick("Encoder", known, "in_source")
     with columns[1]:
-        beside = st.selectbox(
-            "Beside it",
-            ["", *(each for each in known if each != source)],
-            format_func=lambda each: known.get(each, "none"),
-            key="in_beside",
-            help="The same text in another encoder: before and after a fine-tuning.",
-        )
+        others = {"": "none"} | {each: name for each, name in known.items() if each != source}
+        tip = "The same text in another encoder: before and after a fine-tuning."
+        beside = pick("Beside it", others, "in_beside", tip)
     with st.form("in_form", border=False):
         text = st.text_area("Text", _TEXT, key="in_text", height=68)
         columns = st.columns(2)
@@ -241,7 +210,7 @@ def _search(
 ) -> None:
     """Tokens of the collection that are like the frozen one."""
     st.subheader(f"The same in {as_markdown(visit.name or '')}", anchor=False)
-    _watch(visit)
+    _watch(visit, _RUN, (RunKind.INSIDE,), "inside")
     place = None if choice is None else choice.place
     if choice is None or place is None or place >= len(read.tokens) or read.tokens[place].special:
         st.caption("Click a token above to find tokens of the collection that are like it.")
@@ -270,8 +239,7 @@ def _search(
     st.html(summaries_html(found.summaries))
     made = f"All of {found.searched:,} tokens of {row.parameters['texts']:,} passages were compared"
     st.caption(as_markdown(f"{made}; the sample was made {row.created_at[:10]}."))
-    for note in found.notes:
-        st.caption(as_markdown(note[:1].upper() + note[1:] + "."))
+    say_notes(f"{note}." for note in found.notes)
 
 
 def _heads_said(choice: AttentionChoice, inside: "AttentionReader") -> str:
@@ -318,23 +286,21 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
             help="The folder of a head made by `nearsay train tagger`: its tags are kept with the tokens and "
             "counted among what is found.",
         ).strip()
-    if st.button(f"Sample layer {layer}", key="in_sample", icon=":material/database:"):
-        arguments = [
-            *("encoders", "inside", "sample", visit.name or "", "--encoder", source),
-            *("--layer", str(layer)),
-            *(("--tagger", tagger) if tagger else ()),
-        ]
-        start_run(visit, arguments, f"Tokens of {visit.name} at layer {layer}", kept=_RUN)
-        st.rerun()
+    options = {"encoder": source, "layer": layer, "tagger": tagger or None}
+    arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options, {})]
+    label, icon, begin = f"Sample layer {layer}", ":material/database:", partial(start_run, kept=_RUN)
+    title = f"Tokens of {visit.name} at layer {layer}"
+    offer_run(visit, label, arguments, title, "in_sample", icon, begin=begin, shell=False)
 
 
-def _watch(visit: Visit) -> None:
-    runs, mine = to_watch(visit, _RUN, (RunKind.INSIDE,))
+def _watch(visit: Visit, name: str, kinds: tuple[RunKind, ...], place: str) -> None:
+    """What is at work; what was started here is forgotten once it is done, since the page then shows it."""
+    runs, mine = to_watch(visit, name, kinds)
     for run in runs:
         if run.state is not RunState.DONE:
-            watch_run(visit, run, place="inside", log=2)
+            watch_run(visit, run, place=place, log=2)
     if mine is not None and mine.state is RunState.DONE:
-        st.session_state[_RUN] = None
+        st.session_state[name] = None
 
 
 def _changed_heads(visit: Visit, one: "AttentionReader", two: "AttentionReader") -> None:
@@ -365,13 +331,7 @@ def _divergence(
 
 def _layers(visit: Visit, source: str) -> None:
     """What each layer is worth, by the explorer of layers."""
-    started: int | None = st.session_state.get(_SCORED)
-    if started is not None:
-        run = runs_of(visit).get(started)
-        if run.state is RunState.DONE:
-            st.session_state[_SCORED] = None
-        else:
-            watch_run(visit, run, place="scored", log=2)
+    _watch(visit, _SCORED, (), "scored")
     scores = layer_scores(source, runs_of(visit).list(limit=None))
     with st.expander("What each layer is worth"):
         if scores:
@@ -382,7 +342,8 @@ def _layers(visit: Visit, source: str) -> None:
             )
             return
         st.caption("Each layer's vectors can be scored under every pooling, as nearsay evaluate layers does.")
-        if visit.may_write and st.button("Score the layers", key="in_score", icon=":material/straighten:"):
+        if visit.may_write:
             arguments = ["evaluate", "layers", "--sts", str(sample_file("scored-pairs")), "--encoder", source]
-            start_run(visit, arguments, "Score of each layer", kept=_SCORED)
-            st.rerun()
+            label, icon, begin = "Score the layers", ":material/straighten:", partial(start_run, kept=_SCORED)
+            title = "Score of each layer"
+            offer_run(visit, label, arguments, title, "in_score", icon, begin=begin, shell=False)

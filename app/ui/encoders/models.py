@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, cast
 
 import streamlit as st
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["encoder", "filler", "next_sentence", "reader"]
 
-_KEPT = 3  # of each kind: a model may take gigabytes
+_KEPT = 6  # a model may take gigabytes
 # transformers fails where two threads import it at once, as at the page's start.
 _LOADING = threading.Lock()
 
@@ -26,26 +27,22 @@ def encoder(visit: Visit, source: str) -> "Encoder":
     """The encoder; one that the library has loaded already is taken from there."""
     if source in _live_sources(visit):
         return cast("Encoder", visit.library.encoder(source))
-    _wait_for_the_first_search(visit)
-    return _encoder(source, visit.settings.device, visit.settings.precision, stamp(source))
+    return cast("Encoder", _loaded(visit, "sentence.encoder:Encoder", source))
 
 
-def filler(visit: Visit, bert: str, changed: int) -> "Filler":
-    """A BERT with its head for masked words; changed: a number that changes with its folder."""
-    _wait_for_the_first_search(visit)
-    return _filler(bert, visit.settings.device, changed)
+def filler(visit: Visit, bert: str) -> "Filler":
+    """A BERT with its head for masked words."""
+    return cast("Filler", _loaded(visit, "bert.fill:Filler", bert))
 
 
-def next_sentence(visit: Visit, bert: str, changed: int) -> "NextSentence":
+def next_sentence(visit: Visit, bert: str) -> "NextSentence":
     """A BERT with its next-sentence head."""
-    _wait_for_the_first_search(visit)
-    return _next_sentence(bert, visit.settings.device, changed)
+    return cast("NextSentence", _loaded(visit, "bert.fill:NextSentence", bert))
 
 
 def reader(visit: Visit, source: str) -> "AttentionReader":
     """An encoder, or a BERT, whose inside is looked into."""
-    _wait_for_the_first_search(visit)
-    return _reader(source, visit.settings.device, stamp(source))
+    return cast("AttentionReader", _loaded(visit, "bert.attention:AttentionReader", source))
 
 
 def _live_sources(visit: Visit) -> list[str]:
@@ -53,44 +50,19 @@ def _live_sources(visit: Visit) -> list[str]:
     return [each.source for each in visit.library.encoders.list() if each.live_in]
 
 
-def _wait_for_the_first_search(visit: Visit) -> None:
+def _loaded(visit: Visit, kind: str, source: str) -> object:
+    """kind: module and class, below `nearsay.training`."""
     with contextlib.suppress(NearsayError):  # of an encoder that is gone whoever searches is told
-        for source in _live_sources(visit)[:1]:
-            visit.library.encoder(source)
+        for live in _live_sources(visit)[:1]:  # the first search comes first
+            visit.library.encoder(live)
+    return _load(kind, source, visit.settings.device, visit.settings.precision, stamp(source))
 
 
-@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the encoder …")
-def _encoder(source: str, device: str | None, precision: str, changed: int) -> "Encoder":
+@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the model …")
+def _load(kind: str, source: str, device: str | None, precision: str, changed: int) -> object:
     del changed
     with _LOADING:
         from nearsay.training.encoder.hardware import Precision
-        from nearsay.training.sentence.encoder import Encoder
 
-        return Encoder.load(source, device=device, precision=Precision(precision))
-
-
-@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the BERT …")
-def _filler(bert: str, device: str | None, changed: int) -> "Filler":
-    del changed
-    with _LOADING:
-        from nearsay.training.bert.fill import Filler
-
-        return Filler.load(bert, device=device)
-
-
-@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the BERT …")
-def _next_sentence(bert: str, device: str | None, changed: int) -> "NextSentence":
-    del changed
-    with _LOADING:
-        from nearsay.training.bert.fill import NextSentence
-
-        return NextSentence.load(bert, device=device)
-
-
-@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the encoder …")
-def _reader(source: str, device: str | None, changed: int) -> "AttentionReader":
-    del changed
-    with _LOADING:
-        from nearsay.training.bert.attention import AttentionReader
-
-        return AttentionReader.load(source, device=device)
+        how = {"precision": Precision(precision)} if kind.endswith(":Encoder") else {}
+        return resolve_name(f"nearsay.training.{kind}").load(source, device=device, **how)

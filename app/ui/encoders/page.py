@@ -1,17 +1,20 @@
 """The page Encoders: which there are, where they come from, and what they do with a text."""
 
-import importlib
+from collections.abc import Callable
+from pkgutil import resolve_name
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind, RunState
+from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import runs_of, to_watch, watch_run
+from nearsay.app.ui.watching import runs_of, watch_started
 
 __all__ = ["show"]
 
 _LIST, _TRY, _INSIDE, _BERT = "List", "Try an encoder", "Inside", "Try a BERT"
+_SHOWN = {_TRY: "trying:try_encoder", _INSIDE: "inside:look_inside", _BERT: "trying:try_bert"}
 _STARTED = "encoders_run"
 _NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 
@@ -19,20 +22,10 @@ _NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Encoders", anchor=False)
-    part = st.segmented_control(
-        "Part of the page",
-        [_LIST, _TRY, _INSIDE, _BERT],
-        default=_LIST,
-        key="part",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    if part == _TRY:
-        importlib.import_module("nearsay.app.ui.encoders.trying").try_encoder(visit)
-    elif part == _INSIDE:
-        importlib.import_module("nearsay.app.ui.encoders.inside").look_inside(visit)
-    elif part == _BERT:
-        importlib.import_module("nearsay.app.ui.encoders.trying_bert").try_bert(visit)
+    part = choose_part("Part of the page", [_LIST, _TRY, _INSIDE, _BERT], "part")
+    if part in _SHOWN:  # imported when it is looked at: the models' libraries take seconds
+        show_part: Callable[[Visit], None] = resolve_name(f"nearsay.app.ui.encoders.{_SHOWN[part]}")
+        show_part(visit)
     else:
         _list(visit)
 
@@ -41,7 +34,7 @@ def _list(visit: Visit) -> None:
     from nearsay.app.ui.encoders.entry_card import show_entry
     from nearsay.app.ui.offered import evaluation_sets
 
-    _watch(visit)
+    watch_started(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD), place="enc", beside=_beside)
     runs = runs_of(visit).list(limit=None)
     sets = {spec: told for spec, told in evaluation_sets(visit).items() if not spec.startswith(_NEEDS_MORE)}
     for entry in visit.library.encoders.list():
@@ -50,22 +43,8 @@ def _list(visit: Visit) -> None:
         link_to("training", "Train another", icon=":material/model_training:")
 
 
-def _watch(visit: Visit) -> None:
-    """The measuring and embedding at work, and what was started or seen here, until it is put away."""
-    runs, mine = to_watch(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD))
-    for run in runs:
-        watch_run(visit, run, place="enc", log=2)
-    if mine is not None and mine.state.ended:
-        with st.container(horizontal=True):
-            if mine.kind is RunKind.REBUILD and mine.state is RunState.DONE and mine.collection is not None:
-                label = "Promote it on the page Collections"
-                link_to(
-                    "collections",
-                    label,
-                    icon=":material/upgrade:",
-                    collection=mine.collection,
-                    see="Generations",
-                )
-            if st.button("Put away", key="encoders_away", icon=":material/close:"):
-                del st.session_state[_STARTED]
-                st.rerun()
+def _beside(run: Run, mine: bool) -> None:
+    """The way on from an embedding that was started here."""
+    if mine and run.kind is RunKind.REBUILD and run.state is RunState.DONE and run.collection is not None:
+        label, icon = "Promote it on the page Collections", ":material/upgrade:"
+        link_to("collections", label, icon=icon, collection=run.collection, see="Generations")

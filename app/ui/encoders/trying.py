@@ -1,6 +1,6 @@
-"""Try an encoder: two sentences and their similarity, several of them, the tokens of a text."""
+"""Try an encoder: two sentences and their similarity, several, the tokens of a text; or a BERT."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 
 from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.card import Marks, in_words, shaded
-from nearsay.app.ui.encoders.models import encoder
+from nearsay.app.ui.controls import pick
+from nearsay.app.ui.encoders.models import encoder, filler, next_sentence
+from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.offered import offered
+from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import visible
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.encoders import Shelf, made
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage, Explanation, telling
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -41,23 +47,13 @@ def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> E
     return explanation
 
 
-STYLE = """<style>
-.ns-tokens { display: flex; flex-wrap: wrap; gap: .3rem; line-height: 1.3; }
-.ns-tokens span { border: 1px solid rgba(128, 128, 128, .45); border-radius: .35rem; padding: .1rem .4rem;
-  overflow-wrap: anywhere; }
-.ns-tokens small { display: block; opacity: .6; font-size: .7rem; }
-.ns-tokens .ns-special { border-style: dashed; opacity: .75; }
-.ns-tokens .ns-cut { text-decoration: line-through; opacity: .5; }
-</style>"""
-
-
 def tokens_html(pieces: Sequence[TokenPiece]) -> str:
     """Each token with its number: special ones dashed, those that are cut off struck through."""
     spans = "".join(
         f'<span class="{_class(piece)}">{as_html(piece.text)}<small>{piece.id}</small></span>'
         for piece in pieces
     )
-    return f'{STYLE}<div class="ns-tokens">{spans}</div>'
+    return f'<div class="ns-tokens">{spans}</div>'
 
 
 def tokens_said(pieces: Sequence[TokenPiece], most: int) -> str:
@@ -103,14 +99,8 @@ _SHADED_HELP = (
 
 def try_encoder(visit: Visit) -> None:
     """Choose an encoder, and what to do with it."""
-    known = offered(visit)
-    source = st.selectbox(
-        "Encoder",
-        list(known),
-        format_func=lambda each: known.get(each, str(each)),
-        key="enc_source",
-        help="It is loaded when it is first tried, which takes a few seconds.",
-    )
+    tip = "It is loaded when it is first tried, which takes a few seconds."
+    source = pick("Encoder", offered(visit), "enc_source", tip)
     pair, several, tokens = st.tabs(["Two sentences", "Several", "Tokens"])
     with pair:
         _pair(visit, source)
@@ -159,8 +149,9 @@ def _several(visit: Visit, source: str) -> None:
     if not 2 <= len(texts) <= _MOST_TEXTS:
         st.warning(f"Write 2 to {_MOST_TEXTS} sentences, a line each.")
         return
-    found = cosines(encoder(visit, source), texts)
-    st.html(_matrix(texts, found))
+    found: list[list[float]] = cosines(encoder(visit, source), texts).tolist()
+    rows = {f"{place}. {text}": row for place, (text, row) in enumerate(zip(texts, found, strict=True), 1)}
+    st.html(heat_html(rows, "", lambda value: 0.6 * max(value, 0.0) ** 2, ".2f"))
     st.caption("Each sentence against each: the darker, the more alike.")
 
 
@@ -170,21 +161,21 @@ def _once(what: str, asked: bool) -> bool:
     return bool(st.session_state[f"{what}_asked"])
 
 
-def _matrix(texts: list[str], found: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
-    head = "".join(f'<th scope="col">{place}</th>' for place in range(1, len(texts) + 1))
-    rows = ""
-    for place, text in enumerate(texts):
+def heat_html(
+    rows: Mapping[str, Sequence[float]], corner: str, shade: Callable[[float], float], form: str
+) -> str:
+    """A table with a cell for each value, the darker the larger its shade, 0 to 1; rows: by their names."""
+    columns = range(1, len(next(iter(rows.values()))) + 1)
+    head = "".join(f'<th scope="col">{number}</th>' for number in columns)
+    lines = ""
+    for name, row in rows.items():
         cells = "".join(
-            f'<td style="background: rgba(255, 176, 32, {0.6 * max(float(value), 0.0) ** 2:.2f}); '
-            f'text-align: right; padding: .25rem .5rem">{value:.2f}</td>'
-            for value in found[place]
+            f'<td style="background: rgba(255, 176, 32, {shade(value):.2f})">{value:{form}}</td>'
+            for value in row
         )
-        named = f"{place + 1}. {as_html(text)}"
-        rows += f'<tr><th scope="row" style="text-align: left; font-weight: 400">{named}</th>{cells}</tr>'
-    return (
-        '<div style="overflow-x: auto"><table style="border-collapse: collapse">'
-        f"<tr><th></th>{head}</tr>{rows}</table></div>"
-    )
+        lines += f'<tr><th scope="row">{as_html(name)}</th>{cells}</tr>'
+    table = f'<table class="ns-heads"><tr><th>{corner}</th>{head}</tr>{lines}</table>'
+    return f'<div style="overflow-x: auto">{table}</div>'
 
 
 def _tokens(visit: Visit, source: str) -> None:
@@ -201,3 +192,101 @@ def _tokens(visit: Visit, source: str) -> None:
     st.html(tokens_html(pieces[:600]))
     with st.expander("As a table"):
         st.dataframe(token_rows(pieces, text), hide_index=True, width="stretch")
+
+
+_MASKED = "She closed the [MASK] behind her."
+_BEFORE, _AFTER = "It had rained all night.", "The road was deep in mud."
+_OTHER = "another folder"
+
+
+def try_bert(visit: Visit) -> None:
+    """Choose a BERT, and what to do with it."""
+    st.caption(
+        "Words are filled in by a BERT that was pretrained, here or elsewhere. The bundled encoder has no "
+        "such head: it was left behind when it learned to compare sentences."
+    )
+    known = {
+        str(bert.folder): f"{bert.name}, made here ({bert.told})"
+        for bert in made(visit.library.store.folder, Shelf.BERTS)
+    }
+    source = _chosen(visit, known)
+    if not known and visit.may_write:
+        link_to("training", "Pretrain one", icon=":material/model_training:", train="BERT")
+    if source is None:
+        return
+    words, follows = st.tabs(["Fill in a word", "Next sentence"])
+    with words:
+        _fill(visit, source)
+    with follows:
+        _next(visit, source)
+
+
+def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
+    """The BERT's folder."""
+    offered = [*known, *([_OTHER] if visit.may_name_files else [])]
+    if not offered:
+        return None
+    chosen = _OTHER
+    if known:
+        chosen = pick("BERT", {each: known.get(each, each) for each in offered}, "enc_bert")
+    if chosen != _OTHER:
+        return chosen
+    visit.check_naming_files()
+    typed = st.text_input(
+        "Folder of a BERT",
+        key="enc_bert_folder",
+        placeholder="/home/me/my-bert",
+        help="On the machine that serves the page: as nearsay train pretrain or transformers saved it.",
+    ).strip()
+    return str(visit.server_path(typed)) if typed else None
+
+
+def _fill(visit: Visit, source: str) -> None:
+    with st.form("enc_fill", border=False):
+        text = st.text_input(
+            "Text with [MASK]", _MASKED, key="enc_masked", help="Write [MASK] for each word to guess."
+        )
+        asked = st.form_submit_button("Fill in", type="primary")
+    if not asked or not are_short(("The text", text)):
+        return
+    try:
+        candidates = filler(visit, source).fill(text, 5)
+    except NearsayError as error:
+        say_error(error)
+        return
+    for place in sorted({candidate.place for candidate in candidates}):
+        of_it = [candidate for candidate in candidates if candidate.place == place]
+        if len(of_it) < len(candidates):
+            st.markdown(f"**[MASK] {place}**")
+        st.dataframe(
+            {
+                "word": [visible(candidate.token) for candidate in of_it],
+                "probability": [candidate.probability for candidate in of_it],
+            },
+            hide_index=True,
+            width="content",
+            column_config={
+                "probability": st.column_config.ProgressColumn(
+                    "probability",
+                    format="%.3f",
+                    min_value=0.0,
+                    max_value=of_it[0].probability,
+                )
+            },
+        )
+
+
+def _next(visit: Visit, source: str) -> None:
+    with st.form("enc_next", border=False):
+        first = st.text_input("First sentence", _BEFORE, key="enc_before")
+        second = st.text_input("Second sentence", _AFTER, key="enc_after")
+        asked = st.form_submit_button("Does it follow?", type="primary")
+    if not asked or not are_short(("The first", first), ("The second", second)):
+        return
+    try:
+        probability = next_sentence(visit, source).probability(first, second)
+    except NearsayError as error:
+        say_error(error)
+        return
+    st.metric("Probability that it follows", f"{probability:.3f}")
+    st.markdown("**It follows.**" if probability >= 0.5 else "**It does not follow.**")

@@ -4,30 +4,33 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.card import passage_html
-from nearsay.app.ui.download import offer_download
+from nearsay.app.ui.command_form import Asks, ask_options
+from nearsay.app.ui.controls import pick, show_paged
+from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import (
-    cluster_link,
-    csv_bytes,
     like_link,
     newest_runs,
-    show_paged,
+    offer_file,
+    offer_look,
     watch_newest,
 )
 from nearsay.app.ui.opened import remembered, state_of
+from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import moment, show_command, start_run
+from nearsay.app.ui.watching import moment, show_command
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod, Movement
+from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
 
 __all__ = [
     "show_clusters_view",
@@ -115,15 +118,12 @@ def moved_words(found: Clustering) -> list[str]:
         f"{_named(one, names)} was merged from {listed(_named(part, names) for part in parts)}."
         for one, parts in moved.merged.items()
     ]
-    return said + _moves(moved, names)
-
-
-def _moves(moved: Movement, names: Mapping[int, str]) -> list[str]:
-    return [
+    said += [
         f"{counted(each.passages, 'passage')} went from {_named(each.source, names)} "
         f"to {_named(each.target, names)}."
         for each in moved.moves[:_MOVES]
     ]
+    return said
 
 
 def _named(number: int | None, names: Mapping[int, str]) -> str:
@@ -160,7 +160,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
                     st.html(passage_html(title=headline(one.title, one.id, one.text), text=one.text))
                     like_link(one.id)
         with st.container(horizontal=True, vertical_alignment="center"):
-            cluster_link(number)
+            link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")
             if visit.may_write:
                 _rename(visit, each)
             if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
@@ -223,71 +223,27 @@ def _rename(visit: Visit, each: Cluster) -> None:
 
 SMALLEST = "Smallest cluster"
 NEAREST = "Put each outlier into the nearest cluster"
-
-
-def cluster_arguments(collection: str, method: str, chosen: Mapping[str, Any]) -> list[str]:
-    """The command for choices; None and false say nothing."""
-    arguments = ["explore", "clusters", collection, "--method", str(method)]
-    for name, value in chosen.items():
-        if value is True:
-            arguments.append(f"--{name}")
-        elif value is not None and value is not False:
-            arguments += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    return arguments
+_ASKS: Final = {
+    "clusters": Asks("How many clusters", usual="chosen by how well they are apart"),
+    "resolution": Asks(usual="chosen"),
+    "least_size": Asks(SMALLEST, usual="the usual"),
+    "assign_outliers": Asks(NEAREST),
+}
 
 
 def cluster_form(visit: Visit, label: str) -> None:
     """Choices and the button that starts the run."""
-    chosen = st.selectbox(
-        "How clusters are found",
-        [str(method) for method in METHODS],
-        key="cl_method",
-        help="Leave it as it is if you do not know.",
-    )
-    method = ClusterMethod(chosen)
+    called = {method: str(method) for method in METHODS}
+    method = pick("How clusters are found", called, "cl_method", "Leave it as it is if you do not know.")
     st.caption(METHODS[method])
-    arguments = cluster_arguments(visit.name or "", method, _choices(method))
-    at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
-    if not at_work and st.button(label, type="primary", key="cl_start", icon=":material/bubble_chart:"):
-        start_run(visit, arguments, f"Clusters of {visit.name}")
-        st.rerun()
+    own = "clusters" if method is ClusterMethod.KMEANS else "resolution"
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = ask_options("explore clusters", [own, "least_size"], "cl", _ASKS)
+    chosen |= ask_options("explore clusters", ["assign_outliers"], "cl", _ASKS)
+    arguments = ["explore", "clusters", visit.name or "", "--method", str(method), *options_of(chosen, {})]
+    title, icon = f"Clusters of {visit.name}", ":material/bubble_chart:"
+    offer_look(visit, label, arguments, title, "cl_start", icon, first=True)
     show_command(visit, arguments)
-
-
-def _choices(method: ClusterMethod) -> dict[str, Any]:
-    """What can be chosen beside the method; None where the method chooses itself."""
-    chosen: dict[str, Any] = {}
-    with st.container(horizontal=True):
-        if method is ClusterMethod.KMEANS:
-            chosen["clusters"] = st.number_input(
-                "How many clusters",
-                min_value=1,
-                value=None,
-                placeholder="chosen",
-                key="cl_k",
-                help="Empty: chosen by how well they are apart.",
-            )
-        if method is ClusterMethod.GRAPH:
-            chosen["resolution"] = st.number_input(
-                "Resolution",
-                min_value=0.1,
-                max_value=1000.0,
-                step=0.5,
-                value=None,
-                placeholder="chosen",
-                key="cl_resolution",
-                help="Higher gives more and smaller clusters.",
-            )
-        chosen["least-size"] = st.number_input(
-            SMALLEST,
-            min_value=1,
-            value=None,
-            placeholder="the usual",
-            key="cl_least",
-            help="Passages; those of a smaller cluster are outliers.",
-        )
-    chosen["assign-outliers"] = st.checkbox(NEAREST, key="cl_assign", help="Then no passage is left over.")
-    return chosen
 
 
 _A_PAGE = 12  # clusters
@@ -323,7 +279,9 @@ def _about(visit: Visit, found: Clustering) -> None:
     if found.newer:
         _newer(visit, found)
     st.caption(as_markdown(f"Made {moment(found.created_at)} UTC by the method {found.method}."))
-    _export(visit, found)
+    arguments, file = ["explore", "clusters", visit.name or ""], f"{visit.name}-clusters.csv"
+    label, make = "Every passage with its cluster", partial(members_file, visit)
+    offer_file(visit, label, make, file, "cl_export", arguments, most=_MOST_EXPORTED)
     moved = moved_words(found)
     if moved:
         with st.expander(f"Since the clustering before: {as_markdown(moved[0])}", icon=":material/compare:"):
@@ -350,23 +308,6 @@ def _many_outliers(found: Clustering) -> None:
     )
 
 
-def _export(visit: Visit, found: Clustering) -> None:
-    """Every passage with its cluster; of very many only the command that writes them."""
-    arguments = ["explore", "clusters", visit.name or "", "--out", f"{visit.name}-clusters.csv"]
-    if found.passages > _MOST_EXPORTED:
-        st.caption(
-            "A file of every passage with its cluster is written by a command, since there are so many."
-        )
-        show_command(visit, arguments)
-        return
-    offer_download(
-        "Every passage with its cluster",
-        partial(members_file, visit),
-        f"{visit.name}-clusters.csv",
-        key="cl_export",
-    )
-
-
 def members_file(visit: Visit) -> bytes:
     """Each passage in a cluster as CSV, in which nothing is computed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -378,11 +319,9 @@ def members_file(visit: Visit) -> bytes:
 def _newer(visit: Visit, found: Clustering) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(f"{counted(found.newer, 'passage')} came since, in no cluster yet.")
-        at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
-        if visit.may_write and not at_work and st.button("Put them in", key="cl_newer"):
-            arguments = ["explore", "clusters", visit.name or "", "--assign"]
-            start_run(visit, arguments, f"New passages of {visit.name} into their clusters")
-            st.rerun()
+        arguments = ["explore", "clusters", visit.name or "", "--assign"]
+        title = f"New passages of {visit.name} into their clusters"
+        offer_look(visit, "Put them in", arguments, title, "cl_newer", ":material/add:", first=False)
 
 
 def _cards(visit: Visit, found: Clustering) -> None:

@@ -1,9 +1,7 @@
 """Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
 
-import json
-import shlex
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -11,29 +9,21 @@ from typing import Literal
 import streamlit as st
 
 from nearsay.app.ui.card import metadata_line
-from nearsay.app.ui.download import offer_download
+from nearsay.app.ui.controls import capitalised, choose_part, confirmed, say_notes, show_paged, widths
+from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
-from nearsay.app.ui.explore.looking import (
-    Look,
-    ask_to_remove,
-    csv_bytes,
-    found_by,
-    is_quick,
-    like_link,
-    names_html,
-    show_paged,
-)
+from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels, json_text
+from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, offer_file
+from nearsay.app.ui.removing import ask_to_remove, names_html
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
-from nearsay.data.document import JsonValue, visible
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.duplicates.groups import DuplicateGroup, Link
-from nearsay.indexer.duplicates.merging import Merged, Part, difference, merge, merged_document
-from nearsay.indexer.duplicates.pairs import Pair, PairedPassage
+from nearsay.indexer.duplicates.merging import Difference, Merged, Part, difference, merge, merged_document
+from nearsay.indexer.duplicates.pairs import Pair
 from nearsay.indexer.results import every
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
@@ -54,24 +44,21 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
         st.html(merged_html(merged))
         st.markdown(f"Removed with all passages: **{counted(len(gone), 'document')}**")
         st.html(names_html(gone))
-        with st.container(horizontal=True):
-            if st.button("Merge them", type="primary", key="merge_yes", icon=":material/merge:"):
-                visit.check_writing()
-                removed = merge(visit.collection, stays, gone)
-                st.toast(f"Merged; {counted(removed, 'document')} removed.", icon=":material/merge:")
-                st.rerun()
-            if st.button("Leave them", key="merge_no"):
-                st.rerun()
+        if confirmed("Merge them", "Leave them", "merge", ":material/merge:"):
+            visit.check_writing()
+            removed = merge(visit.collection, stays, gone)
+            st.toast(f"Merged; {counted(removed, 'document')} removed.", icon=":material/merge:")
+            st.rerun()
 
 
 def merged_html(merged: Merged) -> str:
     """What is filled in, and what the others say that will be lost."""
     filled = "".join(
-        f"<li>{as_html(name)}: {as_html(_value(merged.metadata[name]))}</li>" for name in merged.filled
+        f"<li>{as_html(name)}: {as_html(json_text(merged.metadata[name]))}</li>" for name in merged.filled
     )
     conflicts = "".join(
-        f"<li>{as_html(each.field)}: {as_html(_value(each.kept))} stays; lost: "
-        f"{as_html(', '.join(_value(value) for value in each.others))}</li>"
+        f"<li>{as_html(each.field)}: {as_html(json_text(each.kept))} stays; lost: "
+        f"{as_html(', '.join(json_text(value) for value in each.others))}</li>"
         for each in merged.conflicts
     )
     taken = f"<div>It takes over:</div><ul>{filled}</ul>" if filled else "<div>It lacks nothing.</div>"
@@ -79,14 +66,26 @@ def merged_html(merged: Merged) -> str:
     return f'<div class="ns-card">{taken}{lost}</div>'
 
 
-def _value(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def side_html(parts: tuple[Part, ...], mark: Literal["del", "ins"]) -> str:
     """One of the texts; mark: the element around what only it says."""
     text = "".join(_piece(part, mark) for part in parts)
     return f'<div class="ns-card"><div class="ns-text">{text}</div></div>'
+
+
+def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] = ()) -> None:
+    """Two texts beside each other, under HTML that says whose they are; links: ids to look for more like."""
+    sides = (side_html(compared.first, "del"), side_html(compared.second, "ins"))
+    for at, (column, head, side) in enumerate(zip(st.columns(2), heads, sides, strict=True)):
+        with column:
+            st.html(f'<div class="ns-card">{head}</div>{side}')
+            if links:
+                like_link(links[at])
+
+
+def _facts_html(each: StoredDocument) -> str:
+    facts = " · ".join(part for part in (each.id, metadata_line(each.metadata)) if part)
+    called = as_html(headline(each.title, each.id, each.text))
+    return f'<div class="ns-title">{called}</div><div class="ns-meta">{as_html(facts)}</div>'
 
 
 def _piece(part: Part, mark: str) -> str:
@@ -166,17 +165,7 @@ def _read(visit: Visit, ids: Sequence[str]) -> list[StoredDocument]:
 
 def _side_by_side(left: StoredDocument, right: StoredDocument) -> None:
     compared = difference(left.text, right.text)
-    for column, each, parts, mark in zip(
-        st.columns(2), (left, right), (compared.first, compared.second), ("del", "ins"), strict=True
-    ):
-        facts = " · ".join(part for part in (each.id, metadata_line(each.metadata)) if part)
-        with column:
-            called = as_html(headline(each.title, each.id, each.text))
-            st.html(
-                f'<div class="ns-card"><div class="ns-title">{called}</div>'
-                f'<div class="ns-meta">{as_html(facts)}</div></div>'
-            )
-            st.html(side_html(parts, "del" if mark == "del" else "ins"))
+    _two_texts(compared, [_facts_html(each) for each in (left, right)])
     if compared.same:
         st.caption("The texts are the same." if not compared.cut else "The beginnings are the same.")
     elif compared.cut:
@@ -255,6 +244,7 @@ def superfluous(groups: Sequence[tuple[str, ...]]) -> list[str]:
 
 _QUICK = 8_000  # passages: every two are compared
 _MOST = 1_000  # pairs
+_TEXTS = ("first text", "second text")
 _COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", "second text")
 
 
@@ -270,10 +260,7 @@ def show_pairs(visit: Visit) -> None:
         lambda: tuple(visit.collection.explore.pairs(top)),
         lambda lines: tuple(every(lines, Pair)),
     )
-    found = found_by(visit, look)
-    if found is not None:
-        _show(visit, found.rows)
-    show_command(visit, arguments)
+    look_at(visit, look, lambda found: _show(visit, found.rows))
 
 
 def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
@@ -303,13 +290,9 @@ def _show(visit: Visit, pairs: Sequence[Pair]) -> None:
         key=f"pairs_table_{visit.name}_{len(pairs)}",  # a row that was chosen is one of these pairs
         on_select="rerun",
         selection_mode="single-row",
-        column_config={
-            "cosine": st.column_config.NumberColumn("cosine", format="%.4f", width="small"),
-            "first": st.column_config.TextColumn("first", width="medium"),
-            "second": st.column_config.TextColumn("second", width="medium"),
-            "first text": st.column_config.TextColumn("first text", width="medium"),
-            "second text": st.column_config.TextColumn("second text", width="medium"),
-        },
+        column_config=widths(first="medium", second="medium")
+        | {name: st.column_config.TextColumn(capitalised(name), width="medium") for name in _TEXTS}
+        | {"cosine": st.column_config.NumberColumn("Cosine", format="%.4f", width="small")},
     )
     offer_download("CSV", lambda: csv_bytes(rows, _COLUMNS), f"{visit.name}-pairs.csv", key="pairs_csv")
     chosen = event["selection"]["rows"]
@@ -317,18 +300,8 @@ def _show(visit: Visit, pairs: Sequence[Pair]) -> None:
         st.caption("Choose a row to see the two side by side.")
         return
     first, second = pairs[chosen[0]].first, pairs[chosen[0]].second
-    compared = difference(first.text, second.text)
-    left, right = st.columns(2)
-    with left:
-        _side(first, side_html(compared.first, "del"))
-    with right:
-        _side(second, side_html(compared.second, "ins"))
-
-
-def _side(passage: PairedPassage, text: str) -> None:
-    title = as_html(passage.title or passage.id)
-    st.html(f'<div class="ns-card"><div class="ns-title">{title}</div></div>{text}')
-    like_link(passage.id)
+    titles = [f'<div class="ns-title">{as_html(each.title or each.id)}</div>' for each in (first, second)]
+    _two_texts(difference(first.text, second.text), titles, (first.id, second.id))
 
 
 _MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
@@ -341,16 +314,7 @@ _LINKS = {
 
 def show_duplicates_view(visit: Visit) -> None:
     """Groups of documents, or pairs of passages."""
-    what = st.segmented_control(
-        "What",
-        ["groups", "pairs"],
-        default="groups",
-        required=True,
-        key="dup_what",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    if what == "pairs":
+    if choose_part("What", ["groups", "pairs"], "dup_what") == "pairs":
         show_pairs(visit)
     else:
         _show_groups(visit)
@@ -385,19 +349,19 @@ def _show_groups(visit: Visit) -> None:
         lambda: _groups_now(visit.collection, threshold, link),
         lambda lines: groups_of(every(lines, DuplicateGroup)),
     )
-    found = found_by(visit, look)
-    if found is not None:
+
+    def show(found: Found[Groups]) -> None:
         since = None if found.run is None else found.run.started_at
         _show_found(visit, still_there(visit.collection, found.rows, since), arguments)
-    show_command(visit, arguments)
+
+    look_at(visit, look, show)
 
 
 def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
     apart = apart_of(visit)
     groups = left_over(found, apart)
     hidden = len(found.groups) - len(groups)
-    for note in found.notes:
-        st.caption(as_markdown(note[:1].upper() + note[1:]))
+    say_notes(found.notes)
     if hidden:
         said = "of which you said that they are no duplicates."
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -416,25 +380,10 @@ def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
             "Keep the best of every group …", key="dup_all", icon=":material/done_all:"
         ):
             ask_to_remove(visit, gone, "The most central of each group stays, as it is.")
-        _export(visit, gone, arguments)
+        label, make = "Export with one of each", partial(_kept_lines, visit, frozenset(gone))
+        file = f"{visit.name}-one-of-each.jsonl"
+        offer_file(visit, label, make, file, "dup_export", arguments, most=_MOST_EXPORTED)
     show_paged(groups, _A_PAGE, "dup_page", partial(_show_some, visit))
-
-
-def _export(visit: Visit, gone: Sequence[str], arguments: Sequence[str]) -> None:
-    """Every document but those that could go; of very many only the command that writes them."""
-    name = f"{visit.name}-one-of-each.jsonl"
-    if not is_quick(visit, _MOST_EXPORTED):
-        with st.popover("Export with one of each", icon=":material/download:"):
-            st.markdown("A file of so many documents is written by the command:")
-            st.code(shlex.join(["nearsay", *arguments, "--out", name]), language="bash", wrap_lines=True)
-        return
-    offer_download(
-        "Export with one of each",
-        lambda: b"".join(_kept_lines(visit, frozenset(gone))),
-        name,
-        key="dup_export",
-        tip="Every document but those that could go, as JSON lines that can be added again.",
-    )
 
 
 def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:
@@ -442,9 +391,10 @@ def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:
         show_group(visit, group)
 
 
-def _kept_lines(visit: Visit, gone: frozenset[str]) -> Iterator[bytes]:
-    for document in visit.collection.documents():
-        if document.id not in gone:
-            row = {"id": document.id, "title": document.title, "text": document.text}
-            line = json.dumps(row | {"metadata": dict(document.metadata)}, ensure_ascii=False)
-            yield line.encode("utf-8", "replace") + b"\n"
+def _kept_lines(visit: Visit, gone: frozenset[str]) -> bytes:
+    """Every document but those that could go, as JSON lines that can be added again."""
+    kept = (each for each in visit.collection.documents() if each.id not in gone)
+    return json_lines_bytes(
+        {"id": each.id, "title": each.title, "text": each.text, "metadata": dict(each.metadata)}
+        for each in kept
+    )

@@ -1,13 +1,10 @@
 """Explorations that a page shows: done at once where that is quick, else as a run that is read back."""
 
-import csv
-import io
-import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
@@ -15,55 +12,32 @@ from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.asked import written_ids
 from nearsay.app.ui.card import passage_html
-from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_html
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import moment, runs_of, start_run, watch_run
-from nearsay.data.formulas import defused
-from nearsay.data.quantity import counted
+from nearsay.app.ui.watching import moment, offer_run, runs_of, show_command, watch_run
 from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.neighbours.shown import Near, ShownPassage
 
 __all__ = [
+    "Found",
     "Look",
-    "ask_to_remove",
-    "cluster_link",
-    "csv_bytes",
-    "found_by",
     "is_quick",
-    "json_lines_bytes",
     "like_link",
-    "names_html",
+    "look_at",
     "near_words",
     "newest_runs",
-    "show_paged",
+    "offer_file",
+    "offer_look",
     "show_passage",
     "watch_newest",
 ]
 
 
-_Item = TypeVar("_Item")
-
-
-def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequence[_Item]], None]) -> None:
-    """Show the page of the list that is chosen under it; a list of one page has no choice."""
-    pages = max(1, -(-len(items) // size))
-    place = st.container()
-    at = st.pagination(pages, key=key) if pages > 1 else 1
-    with place:
-        show(items[(at - 1) * size : at * size])
-
-
 def like_link(document: str) -> None:
     """A link to the passages nearest to a document."""
     link_to("search", "More like this", icon=":material/hub:", like=written_ids([document]))
-
-
-def cluster_link(number: int) -> None:
-    """A link to the search in one cluster."""
-    link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")
 
 
 def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> None:
@@ -83,65 +57,6 @@ def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> Non
 def near_words(what: str, near: Near | None) -> str:
     """The passage that is nearest to another, in a line; nothing where it is gone."""
     return "" if near is None else f"{what} ({near.cosine:.2f}): {headline(near.title, near.id, near.text)}"
-
-
-_NAMED = 50  # documents that are named one by one
-
-
-@st.dialog("Remove documents?", width="medium")
-def ask_to_remove(visit: Visit, ids: Sequence[str], why: str = "") -> None:
-    """Ask, with the documents named; yes removes them."""
-    with telling_errors():
-        st.markdown(f"Removed with all passages: **{counted(len(ids), 'document')}**. {why}".strip())
-        st.html(names_html(ids))
-        with st.container(horizontal=True):
-            if st.button("Remove them", type="primary", key="remove_yes", icon=":material/delete:"):
-                remove_and_say(visit, ids)
-                st.rerun()
-            if st.button("Keep them", key="remove_no"):
-                st.rerun()
-
-
-def remove_and_say(visit: Visit, ids: Sequence[str]) -> None:
-    """Remove documents that somebody has confirmed."""
-    visit.check_writing()
-    with st.spinner("Removing …"):
-        removed = visit.collection.remove(ids)
-    st.toast(f"{counted(removed, 'document')} removed.", icon=":material/delete:")
-
-
-def names_html(ids: Sequence[str]) -> str:
-    """The ids as a list; of many the first, and how many more there are."""
-    named = "".join(f"<li>{as_html(id_)}</li>" for id_ in ids[:_NAMED])
-    more = f"<li>and {len(ids) - _NAMED:,} more</li>" if len(ids) > _NAMED else ""
-    return f'<div class="ns-card"><ul>{named}{more}</ul></div>'
-
-
-def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
-    """A header and a line a row, UTF-8; a text that a spreadsheet would compute gets an apostrophe before it.
-
-    A list or an object is written as JSON, None as nothing.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow([_cell(name) for name in columns])
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
-    """A JSON object a line, UTF-8."""
-    return b"".join(
-        json.dumps(dict(row), ensure_ascii=False).encode("utf-8", "replace") + b"\n" for row in rows
-    )
-
-
-def _cell(value: object) -> object:
-    if value is None:
-        return ""
-    if isinstance(value, list | tuple | dict | bool):
-        value = json.dumps(value, ensure_ascii=False)
-    return defused(value)
 
 
 _Rows = TypeVar("_Rows")
@@ -173,7 +88,15 @@ def is_quick(visit: Visit, most: int) -> bool:
     return visit.collection.snapshot().searchable <= most
 
 
-def found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
+def look_at(visit: Visit, look: Look[_Rows], show: Callable[[Found[_Rows]], None]) -> None:
+    """Show what is found, once it is, and the same as a command line."""
+    found = _found_by(visit, look)
+    if found is not None:
+        show(found)
+    show_command(visit, look.arguments)
+
+
+def _found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
     """What is found, or None while somebody has to start a run or to wait for it: then the page says so."""
     if is_quick(visit, look.most):
         found = remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
@@ -217,20 +140,44 @@ def watch_newest(visit: Visit, runs: Sequence[Run], place: str) -> None:
         watch_run(visit, newest, place=place)
 
 
+def offer_look(
+    visit: Visit, label: str, arguments: Sequence[str], title: str, key: str, icon: str, *, first: bool
+) -> None:
+    """The button that starts a run, where something may be changed and none of its kind is at work.
+
+    first: nothing was found before
+    """
+    if visit.may_write and all(run.state.ended for run in newest_runs(visit, RunKind.of(arguments))):
+        kind = "primary" if first else "secondary"
+        offer_run(visit, label, arguments, title, key, icon, shell=False, type=kind)
+
+
 def _offer(visit: Visit, look: Look[_Rows], before: list[Run], done: Run | None) -> None:
     """The button that starts a run, and when was looked last."""
-    at_work = bool(before) and not before[0].state.ended
     with st.container(horizontal=True, vertical_alignment="center"):
-        label = "Look now" if done is None else "Look again"
-        if visit.may_write and not at_work:
-            icon = ":material/search_insights:"
-            kind: Literal["primary", "secondary"] = "primary" if done is None else "secondary"
-            if st.button(label, key=f"look-{look.name}", type=kind, icon=icon):
-                start_run(visit, look.arguments, look.title)
-                st.rerun()
+        label, icon = "Look now" if done is None else "Look again", ":material/search_insights:"
+        offer_look(visit, label, look.arguments, look.title, f"look-{look.name}", icon, first=done is None)
         if done is not None:
             st.caption(f"As of {moment(done.started_at)} UTC. What changed since is not in it.")
-        elif not at_work:
+        elif not before or before[0].state.ended:
             count = visit.collection.snapshot().searchable
             said = f"{count:,} passages take longer than a page should: it is done in the background."
             st.caption(said if visit.may_write else "Nobody has looked yet, and this page only reads.")
+
+
+def offer_file(
+    visit: Visit,
+    label: str,
+    make: Callable[[], bytes],
+    file_name: str,
+    key: str,
+    arguments: Sequence[str],
+    *,
+    most: int,
+) -> None:
+    """A file of the collection; where that has more passages than `most`, the command that writes it."""
+    if is_quick(visit, most):
+        offer_download(label, make, file_name, key=key)
+        return
+    st.caption(f"{label}: a command writes the file, since there are so many.")
+    show_command(visit, [*arguments, "--out", file_name])

@@ -2,28 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.card import passage_html
-from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import (
-    ask_to_remove,
-    csv_bytes,
-    json_lines_bytes,
-    like_link,
-    newest_runs,
-    watch_newest,
-)
-from nearsay.app.ui.map_component.packed_map import PackedMap
-from nearsay.app.ui.map_component.show_map import Selection, show_map
+from nearsay.app.ui.controls import say_notes, widths
+from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
+from nearsay.app.ui.explore.looking import like_link, newest_runs, offer_look, watch_newest
+from nearsay.app.ui.map_component.show_map import PackedMap, Selection, show_map
 from nearsay.app.ui.opened import kept_drawing
+from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command, start_run
+from nearsay.app.ui.watching import show_command
 from nearsay.data.quantity import counted
 from nearsay.indexer import Hit
 from nearsay.indexer.catalogue.passage import headline
@@ -75,7 +68,7 @@ def show_map_view(visit: Visit) -> None:
                 "New passages are put among the others, which stay where they are. Where many came, a map "
                 "laid out from nothing shows more; everything then lies elsewhere."
             )
-            _start(visit, "Lay out anew", "--replace")
+            _offer_map(visit, "Lay out anew", "--replace")
     show_command(visit, ["explore", "map", visit.name or "", "--out", "map.html"])
 
 
@@ -85,7 +78,7 @@ def _offer(visit: Visit) -> None:
         "nowhere lies alone."
     )
     if visit.may_write:
-        _start(visit, "Make the map", kind="primary")
+        _offer_map(visit, "Make the map", first=True)
         st.caption(_how_long(visit.collection.snapshot().searchable))
     else:
         st.info("There is no map yet, and this page only reads.")
@@ -104,16 +97,10 @@ def _how_long(passages: int) -> str:
     return f"It is made once and kept; {counted(passages, 'passage')} take{'s' * (passages == 1)} {takes}."
 
 
-def _start(
-    visit: Visit, label: str, *arguments: str, kind: Literal["primary", "secondary"] = "secondary"
-) -> None:
-    at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.MAP))
-    if at_work or not visit.may_write:
-        return
-    if st.button(label, type=kind, icon=":material/scatter_plot:", key=f"map_start {label}"):
-        command = ["explore", "map", visit.name or "", "--no-file", *arguments]
-        start_run(visit, command, f"Map of {visit.name}")
-        st.rerun()
+def _offer_map(visit: Visit, label: str, *options: str, first: bool = False) -> None:
+    arguments = ["explore", "map", visit.name or "", "--no-file", *options]
+    key, icon = f"map_start {label}", ":material/scatter_plot:"
+    offer_look(visit, label, arguments, f"Map of {visit.name}", key, icon, first=first)
 
 
 def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
@@ -121,27 +108,23 @@ def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
     if newer > 0:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.info(f"{counted(newer, 'passage')} came after the map, not on it yet.")
-            _start(visit, "Place them")
+            _offer_map(visit, "Place them")
     if len(shown) < mapped:
         st.caption(
             f"{len(shown):,} of the {mapped:,} passages are drawn, taken at random and always the same ones; "
             "what is selected is selected among them."
         )
-    for note in shown.drawn.notes:
-        if "are drawn" not in note and _MAKE_CLUSTERS not in note:
-            st.caption(as_markdown(note[:1].upper() + note[1:]))
+    other = (note for note in shown.drawn.notes if "are drawn" not in note)
+    say_notes(note for note in other if _MAKE_CLUSTERS not in note)
 
 
 def _offer_clusters(visit: Visit) -> None:
     """Names and colours for a map that has none yet."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Clusters give the map its colours, and each island a name.")
-        if visit.may_write and st.button(
-            "Find clusters", icon=":material/bubble_chart:", key="map_clusters", type="primary"
-        ):
-            arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
-            start_run(visit, arguments, f"Clusters of {visit.name}")
-            st.rerun()
+        arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
+        title, icon = f"Clusters of {visit.name}", ":material/bubble_chart:"
+        offer_look(visit, "Find clusters", arguments, title, "map_clusters", icon, first=True)
 
 
 def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
@@ -174,11 +157,7 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
     st.dataframe(
         [{name: _plain(value) for name, value in row.items()} for row in rows],
         hide_index=True,
-        column_config={
-            "title": st.column_config.TextColumn("title", width="medium"),
-            "text": st.column_config.TextColumn("text", width="large"),
-            "cluster": st.column_config.TextColumn("cluster", width="medium"),
-        },
+        column_config=widths(title="medium", text="large", cluster="medium"),
     )
     if len(places) > _SHOWN:
         st.caption(f"The first {_SHOWN:,} are shown; the files below hold all.")
@@ -195,7 +174,8 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
 def _file(visit: Visit, shown: PackedMap, places: list[int], kind: str) -> bytes:
     numbers = [shown.drawn.rows[place].number for place in places]
     rows = full_rows(shown.drawn, places, visit.collection.explore.passages(numbers))
-    return csv_bytes(rows, columns_of(rows)) if kind == "csv" else json_lines_bytes(rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return csv_bytes(rows, columns) if kind == "csv" else json_lines_bytes(rows)
 
 
 def _plain(value: object) -> object:
@@ -216,11 +196,6 @@ def full_rows(drawn: Drawing, places: Sequence[int], read: Iterable[PassageRow])
     place_of = {drawn.rows[place].number: place for place in places}
     names = _names(drawn)
     return [_row(drawn, names, row, place_of[row.number]) for row in read if row.number in place_of]
-
-
-def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The columns of such rows: title, text and cluster first, then metadata by its first coming."""
-    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def documents_of(drawn: Drawing, places: Iterable[int]) -> list[str]:

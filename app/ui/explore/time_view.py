@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from nearsay.app.runs.command_line import options_of
+from nearsay.app.ui.controls import choose_part, say_notes
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import Look, found_by, like_link, near_words, show_passage
+from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
 from nearsay.indexer.exploring.dates import Period, date_fields
 from nearsay.indexer.exploring.newest import News
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
@@ -148,39 +149,30 @@ def _through_time(visit: Visit, field: str | None) -> None:
             width=180,
             help="0: the clusters themselves; 1: those that they belong to, and so on.",
         )
-    arguments = ["explore", "time", visit.name or "", "--level", str(level), "--unit", counted]
-    arguments += [] if field is None else ["--field", field]
-    arguments += [] if by == _AUTO else ["--period", by]
+    period = None if by == _AUTO else by
+    chosen = {"level": level, "unit": counted, "field": field, "period": period}
     look = Look(
         "time",
         f"Clusters of {visit.name} through time",
-        tuple(arguments),
+        ("explore", "time", visit.name or "", *options_of(chosen, {})),
         _QUICK,
-        lambda: visit.collection.explore.over_time(
-            field, None if by == _AUTO else by, level=level, counted=counted
-        ),
+        lambda: visit.collection.explore.over_time(field, period, level=level, counted=counted),
         lambda lines: newest(lines, ThroughTime),
     )
-    found = found_by(visit, look)
-    if found is not None and found.rows is not None:
-        _chart(found.rows)
-    show_command(visit, arguments)
+    look_at(visit, look, _chart)
 
 
-def _chart(line: ThroughTime) -> None:
+def _chart(found: Found[ThroughTime | None]) -> None:
+    line = found.rows
+    if line is None:
+        return
     if not line.every:
         st.info("There is nothing to count.")
         return
-    which = st.segmented_control(
-        "Lines",
-        ["largest", "growing", "shrinking"],
-        default="largest",
-        required=True,
-        key="time_lines",
-        bind="query-params",
-        help="Growing and shrinking: by more than chance (p < 0.001), the steepest first.",
-    )
-    chosen = {"largest": line.clusters, "growing": line.growing, "shrinking": line.shrinking}[which][:8]
+    lines = {"largest": line.clusters, "growing": line.growing, "shrinking": line.shrinking}
+    tip = "Growing and shrinking: by more than chance (p < 0.001), the steepest first."
+    which = choose_part("Lines", list(lines), "time_lines", label_visibility="visible", help=tip)
+    chosen = lines[which][:8]
     if chosen:
         st.altair_chart(line_chart(line, chosen))
         empty = line.totals.count(0)
@@ -219,29 +211,27 @@ def _news(visit: Visit, field: str | None) -> None:
     if not since:
         st.caption("Name a date to see what came since, and is unlike everything before.")
         return
-    arguments = ["explore", "new", visit.name or "", "--since", since, "--limit", str(_NEW)]
-    arguments += [] if field is None else ["--field", field]
+    chosen = {"since": since, "limit": _NEW, "field": field}
     look = Look(
         "new",
         f"What is new in {visit.name} since {since}",
-        tuple(arguments),
+        ("explore", "new", visit.name or "", *options_of(chosen, {})),
         _QUICK_NEW,
         lambda: visit.collection.explore.new_since(since, field, count=_NEW),
         lambda lines: newest(lines, News),
     )
-    found = found_by(visit, look)
-    if found is not None and found.rows is not None:
-        _show_news(found.rows)
-    show_command(visit, arguments)
+    look_at(visit, look, _show_news)
 
 
-def _show_news(news: News) -> None:
+def _show_news(found: Found[News | None]) -> None:
+    news = found.rows
+    if news is None:
+        return
     st.markdown(
         f"**{news.documents:,} new documents** with {news.passages:,} passages; "
         f"before: {news.older_documents:,} documents."
     )
-    for note in news.notes:
-        st.caption(as_markdown(note[:1].upper() + note[1:]))
+    say_notes(news.notes)
     if news.clusters:
         share = st.column_config.NumberColumn(format="percent")
         st.dataframe(

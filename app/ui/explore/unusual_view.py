@@ -7,19 +7,13 @@ from typing import TypeVar
 
 import streamlit as st
 
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
-from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.explore.looking import (
-    Look,
-    ask_to_remove,
-    csv_bytes,
-    found_by,
-    like_link,
-    near_words,
-    show_passage,
-)
+from nearsay.app.ui.controls import choose_part
+from nearsay.app.ui.download import csv_bytes, offer_download
+from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
+from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
 from nearsay.indexer.exploring.diverse import DiversePassage
 from nearsay.indexer.exploring.remotest import RemotePassage
 from nearsay.indexer.neighbours.shown import ShownPassage
@@ -35,15 +29,7 @@ _COLUMNS = ("rank", "score", "id", "title", "text", "passage", "metadata")
 
 def show_unusual_view(visit: Visit) -> None:
     """One of the two lists."""
-    what = st.segmented_control(
-        "What",
-        ["outliers", "a diverse sample"],
-        default="outliers",
-        required=True,
-        key="un_what",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    what = choose_part("What", ["outliers", "a diverse sample"], "un_what")
     count = st.number_input("How many passages", 1, 200, 20, key="un_count", bind="query-params", width=200)
     (_outliers if what == "outliers" else _diverse)(visit, count)
 
@@ -81,12 +67,11 @@ def _diverse(visit: Visit, count: int) -> None:
         bind="query-params",
         help="1: the most relevant, however alike; 0: the most unlike each other.",
     )
-    arguments = ["explore", "diverse", visit.name or "", "--limit", str(count), "--balance", f"{balance:g}"]
-    arguments += ["--query", query] if query else []
+    chosen = {"limit": count, "balance": balance, "query": query or None}
     look = Look(
         "diverse",
         f"A diverse sample of {visit.name}",
-        tuple(arguments),
+        ("explore", "diverse", visit.name or "", *options_of(chosen, {})),
         _QUICK_DIVERSE,
         lambda: tuple(visit.collection.explore.diverse(count, query=query or None, balance=balance)),
         lambda lines: tuple(every(lines, DiversePassage)),
@@ -111,8 +96,7 @@ def _show(
     *,
     removing: bool,
 ) -> None:
-    found = found_by(visit, look)
-    if found is not None:
+    def show(found: Found[tuple[_Passage, ...]]) -> None:
         make = partial(csv_bytes, [asdict(each) for each in found.rows], _COLUMNS)
         offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
         for each in found.rows:
@@ -121,11 +105,9 @@ def _show(
                 show_passage(each, said=said, below=below)
                 with st.container(horizontal=True, vertical_alignment="center"):
                     like_link(each.id)
-                    if removing and visit.may_write:
-                        _remove(visit, each)
-    show_command(visit, look.arguments)
+                    key, icon = f"un_remove_{each.rank}", ":material/delete:"
+                    may = removing and visit.may_write
+                    if may and st.button("Remove …", key=key, type="tertiary", icon=icon):
+                        ask_to_remove(visit, [each.id])
 
-
-def _remove(visit: Visit, found: ShownPassage) -> None:
-    if st.button("Remove …", key=f"un_remove_{found.rank}", type="tertiary", icon=":material/delete:"):
-        ask_to_remove(visit, [found.id])
+    look_at(visit, look, show)

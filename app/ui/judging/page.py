@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from nearsay.app.ui.card import passage_html
+from nearsay.app.ui.controls import pick, say_notes
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.opened import kept
 from nearsay.app.ui.page_link import open_page
 from nearsay.app.ui.side import Ranking, Side, comparable, usual_sides
 from nearsay.app.ui.uploads import safe_name
@@ -80,15 +82,9 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
             st.columns(2), ("first", "second"), usual_sides(generations), strict=True
         ):
             with place:
-                labels = [str(choice) for choice in choices]
-                chosen = st.selectbox(
-                    f"The {name} way",
-                    labels,
-                    index=choices.index(usual),
-                    key=f"judge-{name}",
-                    bind="query-params",
-                )
-                sides.append(choices[labels.index(chosen)])
+                called, at = {str(one): str(one) for one in choices}, choices.index(usual)
+                way = pick(f"The {name} way", called, f"judge-{name}", index=at, bind="query-params")
+                sides.append(next(one for one in choices if str(one) == way))
         written = st.text_area(
             "Questions, one a line",
             key="judge-queries",
@@ -122,31 +118,27 @@ def _made(visit: Visit) -> tuple[str, ...]:
     """Questions made from documents, if they are wanted; made once while the collection stays as it is."""
     if not st.checkbox(f"Make {_OF_DOCUMENTS} from titles and sentences of the documents", key="judge-made"):
         return ()
-    asked = (visit.name, visit.collection.snapshot().collection)
-    known: tuple[object, tuple[str, ...]] | None = st.session_state.get(_MADE)
-    if known is None or known[0] != asked:
-        from nearsay.indexer.encoder_candidate import queries_of_documents
+    from nearsay.indexer.encoder_candidate import queries_of_documents
 
-        with st.spinner("Reading documents …"):
-            known = asked, queries_of_documents(visit.collection, _OF_DOCUMENTS)
-        st.session_state[_MADE] = known
-    return known[1]
+    with st.spinner("Reading documents …"):
+        asked = (visit.name, visit.collection.snapshot().collection)
+        return kept(_MADE, asked, lambda: queries_of_documents(visit.collection, _OF_DOCUMENTS))
 
 
 def _searches(visit: Visit) -> tuple[str, ...]:
     """The commonest searches of people, where they are kept and chosen."""
     searches = visit.collection.judgements.searches
-    kept = st.toggle(
+    keeps = st.toggle(
         "Keep what people search for",
         searches.on,
         key=f"judge-log-{searches.on}",
         disabled=not visit.may_write,
         help="The words and the time, in the library's folder; switched off, all of them are forgotten.",
     )
-    if kept != searches.on:
+    if keeps != searches.on:
         with telling_errors():
             visit.check_writing()
-            searches.switch(on=kept)
+            searches.switch(on=keeps)
         st.rerun()
     found = searches.queries(_LOGGED) if searches.on else []
     label = f"Take the {counted(len(found), 'commonest search', 'commonest searches')}"
@@ -191,13 +183,8 @@ def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -
     """The comparison with its rankings, made anew when the collection or what is asked is another."""
     version = visit.collection.snapshot().collection
     asked = (visit.name, version, first, second, queries)
-    known = st.session_state.get(_KEPT)
-    if known is None or known[0] != asked:
-        with st.spinner("Searching for every question in both ways …"):
-            known = asked, visit.collection.judgements.compare(first, second, queries)
-        st.session_state[_KEPT] = known
-    compared: JudgedComparison = known[1]
-    return compared
+    with st.spinner("Searching for every question in both ways …"):
+        return kept(_KEPT, asked, lambda: visit.collection.judgements.compare(first, second, queries))
 
 
 def _progress(found: Difference, first: Side, second: Side) -> None:
@@ -252,8 +239,7 @@ def _offer_importing(visit: Visit) -> None:
             taken = visit.collection.judgements.load(*(path for path in paths if path is not None))
             of = counted(taken.queries, "query", "queries")
             st.success(f"{counted(taken.judgements, 'judgement')} of {of} taken over.")
-            for note in taken.notes:
-                st.caption(as_markdown(note[:1].upper() + note[1:]))
+            say_notes(taken.notes)
 
 
 def _kept_file(folder: Path, file: "UploadedFile | None") -> Path | None:

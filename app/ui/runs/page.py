@@ -1,11 +1,19 @@
-"""The page Runs: the long work of the library, live and done."""
+"""The page Runs: the long work of the library, live and done, and one run in full with its curves and log."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.runs.results import RunResults, read_results
+from nearsay.app.ui.controls import pick
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.one_run import TRAININGS, show_run
+from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import (
     KIND_NAMES,
@@ -14,11 +22,15 @@ from nearsay.app.ui.watching import (
     duration,
     moment,
     runs_of,
+    successor,
     took,
     watch_run,
 )
-from nearsay.data.document import visible
+from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import BadInputError
+
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = ["show"]
 
@@ -53,14 +65,8 @@ def _list(visit: Visit, runs: list[Run]) -> None:
     kinds = [kind for kind in RunKind if any(run.kind is kind for run in runs)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state = st.selectbox("State", ["any", *RunState], key="runs_state", bind="query-params", width=180)
-        kind = st.selectbox(
-            "Kind",
-            ["any", *kinds],
-            key="runs_kind",
-            bind="query-params",
-            format_func=lambda each: KIND_NAMES.get(each, "any"),
-            width=180,
-        )
+        named = {"any": "any"} | {str(each): KIND_NAMES[each] for each in kinds}
+        kind = pick("Kind", named, "runs_kind", bind="query-params", width=180)
         own = False
         if visit.name is not None:
             label = f"Only {as_markdown(visit.name)}"
@@ -101,3 +107,236 @@ def _number(asked: str) -> int:
     if not asked.isdecimal() or len(asked) > 9:
         raise BadInputError("the address names no run. Open one from the list on the page Runs")
     return int(asked)
+
+
+_SCORES = ("accuracy", "f1", "matthews", "exact_match", "score")
+_MOST_POINTS = 1_000  # of one line: more cannot be told apart on a screen
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One metric at one step."""
+
+    step: int
+    value: float
+    series: str  # whose line it is on
+    held_out: bool  # measured on the dev set
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What is drawn together."""
+
+    title: str
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of the lines, in the order in which they first came."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+
+def curves(lines: Sequence[Mapping[str, JsonValue]]) -> list[Curve]:
+    """Losses, scores, the learning rate and the speed of a training, those that there are.
+
+    lines: as `read_metrics` gives them; of a line with very many points an even share is taken, the last too
+    """
+    found: dict[str, list[CurvePoint]] = {"Loss": [], "Score": [], "Learning rate": [], "Tokens a second": []}
+    for line in lines:
+        for panel, point in _points(line):
+            found[panel].append(point)
+    return [Curve(title, tuple(_thinned(points))) for title, points in found.items() if points]
+
+
+def _points(line: Mapping[str, JsonValue]) -> Iterator[tuple[str, CurvePoint]]:
+    step, evaluation = line.get("step"), line.get("evaluation")
+    if not isinstance(step, int):
+        return
+    held_out = isinstance(evaluation, dict)
+    for name, value in (evaluation if isinstance(evaluation, dict) else line).items():
+        panel = _panel(name)
+        if panel is None or not isinstance(value, int | float) or not math.isfinite(value):
+            continue
+        shown = name.replace("_", " ")
+        yield panel, CurvePoint(step, float(value), f"dev {shown}" if held_out else shown, held_out)
+
+
+def _panel(name: str) -> str | None:
+    if name.endswith("loss"):
+        return "Loss"
+    if name.endswith(_SCORES):
+        return "Score"
+    return {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}.get(name)
+
+
+def _thinned(points: Sequence[CurvePoint]) -> Iterator[CurvePoint]:
+    for series in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == series]
+        every = math.ceil(len(own) / _MOST_POINTS)
+        yield from (point for place, point in enumerate(own) if (len(own) - 1 - place) % every == 0)
+
+
+_FEW = 40  # points of a chart that are marked one by one
+_SMALL = 1e-3  # values below are written with an exponent
+_COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
+
+
+def show_curves(curves: Sequence[Curve]) -> None:
+    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
+    columns = st.columns(2 if len(curves) > 1 else 1)
+    for place, curve in enumerate(curves):
+        with columns[place % len(columns)]:
+            st.markdown(f"**{curve.title}**")
+            st.altair_chart(_chart(curve), width="stretch", height=280)
+
+
+def _chart(curve: Curve) -> "alt.LayerChart | alt.FacetChart":
+    import altair as alt
+
+    names = list(curve.series)
+    legend = alt.Legend(orient="bottom", title=None, columns=2, labelLimit=300) if len(names) > 1 else None
+    held_out = alt.StrokeDash(
+        "held_out:N", legend=None, scale=alt.Scale(domain=[False, True], range=[[1, 0], [4, 3]])
+    )
+    points: alt.Data = alt.InlineData([asdict(point) for point in curve.points])
+    base = alt.Chart(points).encode(
+        x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(format=_format(curve))),
+        color=alt.Color(
+            "series:N",
+            sort=names,
+            legend=legend,
+            scale=alt.Scale(domain=names, range=_COLOURS),
+        ),
+        tooltip=[
+            alt.Tooltip("series:N", title="what"),
+            alt.Tooltip("step:Q", format=","),
+            alt.Tooltip("value:Q", format=".4g"),
+        ],
+    )
+    marked = base if len(curve.points) <= _FEW else base.transform_filter("datum.held_out")
+    # Without its names a shape's scale would have none where no point is marked, and the legend too.
+    shape = alt.Shape("series:N", sort=names, legend=legend, scale=alt.Scale(domain=names))
+    line = base.mark_line(strokeWidth=2).encode(strokeDash=held_out)
+    return alt.layer(line, marked.mark_point(filled=True, size=40).encode(shape=shape))
+
+
+def _format(curve: Curve) -> str:
+    largest = max(abs(point.value) for point in curve.points)
+    return ".1e" if largest < _SMALL else ",.4~r"
+
+
+TRAININGS = (RunKind.PRETRAIN, RunKind.SENTENCE, RunKind.DISTIL, RunKind.HEAD, RunKind.TRAIN)
+
+
+def metrics_of(run: Run) -> list[dict[str, JsonValue]]:
+    """The lines of metrics that a training has written by now; none for other runs."""
+    if run.kind not in TRAININGS or run.product is None:
+        return []
+    from nearsay.training.run.metrics_log import read_metrics
+
+    return read_metrics(Path(run.working_folder, run.product, "run", "metrics.jsonl"))
+
+
+_ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
+
+
+def show_run(visit: Visit, number: int) -> None:
+    """Show the run of that number."""
+    link_to("runs", "All runs", icon=":material/arrow_back:")
+    run = runs_of(visit).get(number)
+    watch_run(visit, run, place="open", log=0, follow=False)
+    _facts(visit, run)
+    if run.kind in TRAININGS:
+        st.subheader("Curves", anchor=False)
+        _live(visit, run, _curves)
+    results = read_results(run.output(_ROWS))
+    if results != RunResults():
+        st.subheader("Result", anchor=False)
+        show_results(results)
+    st.subheader("Log", anchor=False)
+    _live(visit, run, _log)
+    if visit.may_write and run.state.ended:
+        _removing(visit, run)
+
+
+def show_results(results: RunResults) -> None:
+    """The tables of what a run found."""
+    for table in (results.changes, results.figures, *results.tables, results.rows):
+        if table:
+            st.dataframe(table, hide_index=True, width="stretch")
+    if results.changes:
+        st.caption(
+            "Measured on the same items before and after. Where the interval holds 0, it may be chance."
+        )
+    if results.facts:
+        facts = [{"what": name, "value": visible(value)} for name, value in results.facts.items()]
+        st.dataframe(facts, hide_index=True, width="content")
+    if results.lines:
+        st.code("\n".join(visible(line) for line in results.lines), language=None, wrap_lines=True)
+
+
+def _facts(visit: Visit, run: Run) -> None:
+    seconds = took(run)
+    parts = [KIND_NAMES[run.kind], f"asked for {moment(run.created_at)} UTC"]
+    if run.collection is not None:
+        parts.append(f"collection {as_markdown(run.collection)}")
+    if seconds is not None and run.state.ended:
+        parts.append(f"took {duration(seconds)}")
+    st.caption(" · ".join(parts))
+    if run.product is not None:
+        st.caption(f"Makes {as_markdown(visible(_in_library(visit, run.product)))}")
+    with st.container(horizontal=True):
+        if run.resumes is not None:
+            link_to("runs", f"Resumes run {run.resumes}", icon=":material/history:", run=str(run.resumes))
+        following = successor(visit, run.number) if run.state.ended else None
+        if following is not None:
+            label = f"Run {following.number} resumes this one"
+            link_to("runs", label, icon=":material/resume:", run=str(following.number))
+
+
+def _live(visit: Visit, run: Run, show: Callable[[Run], None]) -> None:
+    """Show something of a run, again and again while it is at work."""
+
+    @st.fragment(run_every=None if run.state.ended else 2.0)
+    def look() -> None:
+        with telling_errors():
+            show(run if run.state.ended else runs_of(visit).get(run.number))
+
+    look()
+
+
+def _curves(run: Run) -> None:
+    drawn = curves(metrics_of(run))
+    if drawn:
+        show_curves(drawn)
+    elif run.state.ended:
+        st.caption("It ended before its first step.")
+    else:
+        st.caption("They begin with the first steps.")
+
+
+def _log(run: Run) -> None:
+    lines = run.log(last=_LOG_LINES)
+    if not lines:
+        st.caption("It has said nothing.")
+        return
+    if len(lines) == _LOG_LINES:
+        st.caption(f"The last {_LOG_LINES} lines; all are in {as_markdown(str(run.folder.log_file))}")
+    with st.container(height=320 if len(lines) > 12 else "content"):
+        st.code("\n".join(visible(line) for line in lines), language=None, wrap_lines=True)
+
+
+def _removing(visit: Visit, run: Run) -> None:
+    with st.popover("Remove this run", icon=":material/delete:"):
+        st.markdown("It is forgotten, with its log. What it made stays.")
+        if st.button("Remove", key=f"runs_remove-{run.number}", type="primary"):
+            visit.check_writing()
+            runs_of(visit).remove(run.number)
+            open_page("runs")
+
+
+def _in_library(visit: Visit, made: str) -> str:
+    """What a run makes, without the place of the library if it lies inside."""
+    home = f"{visit.library.store.folder}/"
+    return f"{made.removeprefix(home)} in the library" if made.startswith(home) else made

@@ -167,23 +167,10 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
 def like_buttons(asked: Asked, id_: str, key: str) -> None:
     """More like a document, or less; `key`: of the card that they stand on."""
     like, unlike = ([one for one in side if one != id_] for side in (asked.like, asked.unlike))
-    st.button(
-        "More like this",
-        key=f"like {key}",
-        icon=":material/read_more:",
-        type="tertiary",
-        on_click=keep_likeness,
-        args=([*like, id_], unlike),
-    )
-    if asked.like:
-        st.button(
-            "Not like this",
-            key=f"unlike {key}",
-            icon=":material/block:",
-            type="tertiary",
-            on_click=keep_likeness,
-            args=(like, [*unlike, id_]),
-        )
+    more = ("More like this", "like", ":material/read_more:", ([*like, id_], unlike))
+    less = ("Not like this", "unlike", ":material/block:", (like, [*unlike, id_]))
+    for label, name, icon, sides in (more, less) if asked.like else (more,):
+        st.button(label, f"{name} {key}", icon=icon, type="tertiary", on_click=keep_likeness, args=sides)
 
 
 def _changed() -> None:

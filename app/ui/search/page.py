@@ -1,10 +1,6 @@
 """The page Search: a question, and the passages that answer it."""
 
-import csv
-import io
-import json
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.asked import (
     PAGE,
     Asked,
@@ -19,18 +16,18 @@ from nearsay.app.ui.asked import (
     begin_anew,
     hand_filter,
     keep_choices,
-    tell_unfiltered,
     tell_what_was_cut,
 )
 from nearsay.app.ui.card import judged_of
-from nearsay.app.ui.download import offer_download
+from nearsay.app.ui.controls import capitalised
+from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.filters import cluster_names, show_chosen, show_filters
 from nearsay.app.ui.search.cards import show_cards, show_likeness
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
-from nearsay.data.formulas import defused
 from nearsay.indexer import Hits
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.hit import Hit
@@ -124,83 +121,38 @@ def _by_meaning() -> None:
     begin_anew()
 
 
-def search_line(
-    collection: str,
-    query: str,
-    k: int,
-    where: str,
-    mode: str,
-    *,
-    by_document: bool = False,
-    explain: bool = False,
-) -> str:
-    """`nearsay search` for a query."""
-    line = ["nearsay", "search", collection, "-n", str(k), "--mode", mode]
-    line += ["--where", where] if where else []
-    line += ["--by-document"] if by_document else []
-    line += ["--explain"] if explain else []
-    return shlex.join([*line, "--", query] if query.startswith("-") else [*line[:3], query, *line[3:]])
-
-
-def similar_line(
-    collection: str,
-    ids: Sequence[str],
-    without: Sequence[str],
-    k: int,
-    where: str,
-    *,
-    by_document: bool = False,
-) -> str:
-    """`nearsay similar` for documents."""
-    line = ["nearsay", "similar", collection]
-    line += [part for id_ in ids for part in _option("--id", id_)]
-    line += [part for id_ in without for part in _option("--not", id_)]
-    line += ["-n", str(k)]
-    line += ["--where", where] if where else []
-    line += ["--by-document"] if by_document else []
-    return shlex.join(line)
-
-
-def _option(name: str, value: str) -> list[str]:
-    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+def search_arguments(name: str, asked: Asked) -> list[str]:
+    """The same as a command: what stands behind `nearsay`."""
+    said: dict[str, Any] = {"limit": asked.k, "where": asked.where or None, "by_document": asked.by_document}
+    if asked.like:
+        ids = [f"--id={id_}" for id_ in asked.like] + [f"--not={id_}" for id_ in asked.unlike]
+        return ["similar", *ids, *options_of(said, {}), "--", name]
+    said |= {"mode": str(asked.mode), "explain": asked.shade}
+    return ["search", *options_of(said, {}), "--", name, asked.query]
 
 
 COLUMNS = ("rank", "score", "cosine", "bm25", "id", "passage", "title", "text")
-_MARK = "\ufeff"  # a byte order mark: without it Excel takes UTF-8 for something else
 _MOST_FIELDS = 100
 
 
 def csv_of(hits: Sequence[Hit]) -> bytes:
-    """A header and a line a hit, RFC 4180, UTF-8; each metadata field is a column.
-
-    A text that a spreadsheet would compute gets an apostrophe before it, in the header, too. Of more than a
-    hundred fields the commonest are columns.
-    """
-    fields = _fields(hits)
-    out = io.StringIO(newline="")
-    out.write(_MARK)
-    writer = csv.writer(out)
-    writer.writerow([defused(name) for name in (*COLUMNS, *(f"metadata.{name}" for name in fields))])
-    for hit in hits:
-        own = (
-            hit.rank,
-            hit.score,
-            hit.scores.dense,
-            hit.scores.lexical,
-            hit.id,
-            hit.passage,
-            hit.title,
-            hit.text,
-        )
-        writer.writerow(
-            [defused(cell) for cell in (*own, *(_cell(hit.metadata.get(name)) for name in fields))]
-        )
-    return out.getvalue().encode("utf-8", "surrogatepass")
+    """A header and a line a hit; each metadata field is a column, of more than a hundred the commonest."""
+    fields = {f"metadata.{name}": name for name in _fields(hits)}
+    rows = [
+        {
+            **{name: getattr(hit, name) for name in COLUMNS if name not in ("cosine", "bm25")},
+            "cosine": hit.scores.dense,
+            "bm25": hit.scores.lexical,
+            **{column: hit.metadata.get(name) for column, name in fields.items()},
+        }
+        for hit in hits
+    ]
+    return csv_bytes(rows, (*COLUMNS, *fields))
 
 
 def json_lines_of(hits: Iterable[Hit]) -> bytes:
     """A JSON object a hit, as `nearsay search --json` prints it."""
-    return b"".join(json.dumps(hit.to_json(), ensure_ascii=False).encode() + b"\n" for hit in hits)
+    return json_lines_bytes(hit.to_json() for hit in hits)
 
 
 def _fields(hits: Sequence[Hit]) -> list[str]:
@@ -213,10 +165,6 @@ def _fields(hits: Sequence[Hit]) -> list[str]:
     return [name for name in counts if name in set(kept)]
 
 
-def _cell(value: Any) -> Any:  # noqa: ANN401 - a JSON value
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
-
 _MOST = 10_000
 
 
@@ -227,29 +175,19 @@ def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
     """
     with st.popover("Export", icon=":material/download:", help="The results as a file."):
         count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
+        spreadsheets = "For spreadsheets. A text that one would compute gets an apostrophe before it."
         with st.container(horizontal=True):
-            offer_download(
-                "CSV",
-                partial(_csv, search, int(count)),
-                f"{name}.csv",
-                key="export_csv",
-                tip="For spreadsheets. A text that one would compute gets an apostrophe before it.",
-            )
-            offer_download(
-                "JSON lines",
-                partial(_json_lines, search, int(count)),
-                f"{name}.jsonl",
-                key="export_json_lines",
-                tip="As nearsay search --json prints them.",
-            )
+            for label, ending, tip, write in (
+                ("CSV", "csv", spreadsheets, csv_of),
+                ("JSON lines", "jsonl", "As nearsay search --json prints them.", json_lines_of),
+            ):
+                make = partial(_file, write, search, int(count))
+                key = f"export_{label.lower().replace(' ', '_')}"
+                offer_download(label, make, f"{name}.{ending}", key=key, tip=tip)
 
 
-def _csv(search: Callable[[int], Hits], count: int) -> bytes:
-    return csv_of(search(count))
-
-
-def _json_lines(search: Callable[[int], Hits], count: int) -> bytes:
-    return json_lines_of(search(count))
+def _file(write: Callable[[Hits], bytes], search: Callable[[int], Hits], count: int) -> bytes:
+    return write(search(count))
 
 
 def show(visit: Visit) -> None:
@@ -264,11 +202,10 @@ def show(visit: Visit) -> None:
             "**Filters**", help="Counts are of documents under the other filters, whatever the query."
         )
         widgets = st.container()
-        by_hand = hand_filter()
-    expert = by_hand or ""
-    asked = ask(expert)
-    if by_hand is None:
-        tell_unfiltered()
+    controls = st.container()
+    expert = hand_filter()
+    with controls:
+        asked = ask(expert)
     clusters = cluster_names(visit)
     show_chosen(asked.choices, expert, clusters)
     if asked.like:
@@ -307,7 +244,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         return None
     seconds = time.perf_counter() - begun
     for note in hits.notes:
-        st.info(as_markdown(note[:1].upper() + note[1:]), icon=":material/info:")
+        st.info(as_markdown(capitalised(note)), icon=":material/info:")
     if not asked.like and asked.mode is not SearchMode.LEXICAL:
         tell_what_was_cut(visit, visit.collection.snapshot().generation, asked.query)
     if not hits:
@@ -319,8 +256,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         offer_export(search, f"{visit.name}-results", asked.k)
     finish = show_cards(visit, asked, shown, judged_of(visit, "" if asked.like else asked.query))
     _leaf(shown[0].rank, len(hits))
-    with st.expander("The same in a shell"):
-        st.code(_shell(visit.name or "", asked), language="shell", wrap_lines=True)
+    show_command(visit, search_arguments(visit.name or "", asked))
     return finish
 
 
@@ -340,19 +276,3 @@ def _leaf(first: int, count: int) -> None:
 
 def _go_to(first: int) -> None:
     st.session_state["at"] = "" if first <= 1 else str(first)
-
-
-def _shell(name: str, asked: Asked) -> str:
-    if asked.like:
-        return similar_line(
-            name, asked.like, asked.unlike, asked.k, asked.where, by_document=asked.by_document
-        )
-    return search_line(
-        name,
-        asked.query,
-        asked.k,
-        asked.where,
-        asked.mode,
-        by_document=asked.by_document,
-        explain=asked.shade,
-    )

@@ -5,18 +5,21 @@ from pathlib import Path
 
 import streamlit as st
 
+from nearsay.app.ui.controls import pick, pick_several
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
-from nearsay.app.ui.uploads import UPLOAD_TYPES, TrainingFiles, check_content
+from nearsay.app.ui.opened import kept
+from nearsay.app.ui.uploads import UPLOAD_TYPES, TrainingFiles
 from nearsay.app.ui.visit import Visit
-from nearsay.data.errors import BadInputError
+from nearsay.data.content_check import check_content
+from nearsay.data.document import beginning
 from nearsay.data.preview import look_at
-from nearsay.data.quantity import size_words
+from nearsay.data.quantity import counted, size_words
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.judgements import JudgementCounts
 
-__all__ = ["NOTHING_CHOSEN", "choose_examples", "choose_texts", "keep_upload", "kept_files", "show_texts"]
+__all__ = ["choose_examples", "choose_texts", "keep_upload", "kept_files", "show_texts", "submitted"]
 
 
 _SHOWN, _CHARACTERS = 5, 200
@@ -28,22 +31,23 @@ def show_texts(paths: Sequence[Path]) -> None:
         return
     seen = look_at([str(path) for path in paths], ReadOptions(metadata=()))
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in seen.formats)
-    files = "file" if seen.files == 1 else "files"
-    st.caption(f"{seen.files:,} {files} ({kinds}), {size_words(seen.bytes)}. The first texts:")
-    texts = [document.text for document in seen.documents[:_SHOWN]]
-    shown = [text[:_CHARACTERS] + ("…" if len(text) > _CHARACTERS else "") for text in texts]
+    st.caption(f"{counted(seen.files, 'file')} ({kinds}), {size_words(seen.bytes)}. The first texts:")
+    shown = [beginning(document.text, _CHARACTERS) for document in seen.documents[:_SHOWN]]
     st.dataframe({"text": shown}, hide_index=True, width="stretch")
-    for note in [*seen.notes, *map(str, seen.faults)]:
-        st.caption(as_markdown(_without_folders(note, paths)))
+    notes = "\n".join([*seen.notes, *map(str, seen.faults)])
+    for path in paths:  # where they were kept is no matter
+        notes = notes.replace(f"{path.parent}/", "")
+    for note in notes.splitlines():
+        st.caption(as_markdown(note))
 
 
-def _without_folders(note: str, paths: Sequence[Path]) -> str:
-    for path in paths:
-        note = note.replace(f"{path.parent}/", "")
-    return note
+def submitted(label: str, files: Sequence[Path]) -> bool:
+    """The button of a form that learns from files: whether it was pressed."""
+    asked = st.form_submit_button(label, type="primary", disabled=not files)
+    if not files:
+        st.caption("Choose first, above, what it learns from.")
+    return asked
 
-
-NOTHING_CHOSEN = "Choose first, above, what it learns from."
 
 _UPLOAD, _KEPT, _PATH, _JUDGED, _SAMPLE, _COLLECTION = (
     "Upload",
@@ -71,9 +75,7 @@ def choose_examples(visit: Visit, key: str) -> list[Path]:
     if chosen == _JUDGED and judged is not None:
         return _judged(visit, judged)
     if chosen == _SAMPLE:
-        name = st.selectbox(
-            "Sample", list(_SAMPLES), key=f"{key}_sample", format_func=lambda each: _SAMPLES[each]
-        )
+        name = pick("Sample", _SAMPLES, f"{key}_sample")
         st.caption("A few hundred rows: enough to see how training goes, not to make a good encoder.")
         return [sample_file(name)]
     return _files(visit, key, chosen)
@@ -93,24 +95,21 @@ def choose_texts(visit: Visit, key: str) -> list[Path]:
     return _files(visit, key, chosen)
 
 
-def keep_upload(visit: Visit, label: str, key: str, *, several: bool = True) -> list[Path]:
+def keep_upload(visit: Visit, label: str, key: str) -> list[Path]:
     """A place to drop files; they are checked by content, and kept until somebody removes them."""
     help_ = f"At most {visit.settings.largest_upload} MB each. They stay in the library's folder."
-    given = st.file_uploader(
-        label, type=list(UPLOAD_TYPES), accept_multiple_files=several, key=key, help=help_
-    )
-    files = given if isinstance(given, list) else [given] if given is not None else []
+    files = st.file_uploader(label, list(UPLOAD_TYPES), accept_multiple_files=True, key=key, help=help_)
     before: dict[str, Path] = st.session_state.get(f"{key}_places", {})
-    kept: dict[str, Path] = {}
+    now: dict[str, Path] = {}
     for file in files:
         visit.check_writing()
         place = before.get(file.file_id)  # looked at once, not at every rerun
         if place is None or not place.is_file():
             check_content(file.name, file, largest=visit.settings.largest_upload * 2**20)
             place = TrainingFiles(visit.library.store.folder).keep(file.name, file)
-        kept[file.file_id] = place
-    st.session_state[f"{key}_places"] = kept
-    return list(kept.values())
+        now[file.file_id] = place
+    st.session_state[f"{key}_places"] = now
+    return list(now.values())
 
 
 def kept_files(visit: Visit) -> dict[str, str]:
@@ -126,18 +125,12 @@ def typed_paths(visit: Visit, label: str, key: str, help_: str) -> list[Path]:
     """Files or folders on the machine that serves the page, a line each; BadInputError for a wrong one."""
     visit.check_naming_files()
     typed = st.text_area(label, key=key, help=help_, height=80, placeholder="/home/me/texts")
-    paths = [Path(line.strip()).expanduser() for line in typed.splitlines() if line.strip()]
-    for path in paths:
-        if not path.is_absolute():
-            raise BadInputError(f"'{path}' is no whole path. Begin it with '/' or '~'")
-        if not path.exists():
-            raise BadInputError(f"there is no {path} on the machine that serves this page. Check the name")
-    return paths
+    return [visit.server_path(line) for line in typed.splitlines() if line.strip()]
 
 
 def _offers(visit: Visit) -> list[str]:
-    kept = TrainingFiles(visit.library.store.folder).list()
-    return [_UPLOAD, *([_KEPT] if kept else []), *([_PATH] if visit.may_name_files else [])]
+    used = TrainingFiles(visit.library.store.folder).list()
+    return [_UPLOAD, *([_KEPT] if used else []), *([_PATH] if visit.may_name_files else [])]
 
 
 def _from(offers: list[str], key: str) -> str:
@@ -149,10 +142,7 @@ def _files(visit: Visit, key: str, chosen: str) -> list[Path]:
     if chosen == _UPLOAD:
         return keep_upload(visit, "Files", f"{key}_upload")
     if chosen == _KEPT:
-        kept = kept_files(visit)
-        marked = st.multiselect(
-            "Files", list(kept), key=f"{key}_kept", format_func=lambda path: kept.get(path, "")
-        )
+        marked = pick_several("Files", kept_files(visit), f"{key}_kept")
         if marked and st.button("Remove these files", key=f"{key}_forget", icon=":material/delete:"):
             visit.check_writing()
             for path in marked:
@@ -187,12 +177,12 @@ def _texts_of_collection(visit: Visit, key: str) -> list[Path]:
         )
         return []
     state = visit.collection.snapshot().collection.version
-    kept = st.session_state.get(f"{key}_written")
-    if kept is None or kept[0] != (visit.name, state) or not kept[1].exists():
-        path = _written(visit, f"texts-of-{visit.name}.jsonl", visit.collection.export)
-        kept = st.session_state[f"{key}_written"] = ((visit.name, state), path)
     st.caption(f"The texts of its {documents:,} documents.")
-    return [kept[1]]
+    written = f"texts-of-{visit.name}.jsonl"
+    path = kept(
+        f"{key}_written", (visit.name, state), lambda: _written(visit, written, visit.collection.export)
+    )
+    return [path if path.exists() else _written(visit, written, visit.collection.export)]
 
 
 def _written(visit: Visit, name: str, write: Callable[[Path], object]) -> Path:

@@ -1,14 +1,21 @@
 """The page Training: forms that start a vocabulary, a pretraining, a fine-tuning or an adaptation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from pkgutil import resolve_name
 
 import streamlit as st
 
-from nearsay.app.ui.training.starting import watch_started
+from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.ui.controls import choose_part
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.page_link import link_to, scroll_to_top
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import STATE_ICONS, running_runs, runs_of, start_run, watch_started
+from nearsay.data.document import visible
+from nearsay.data.errors import BadInputError
 
-__all__ = ["show"]
+__all__ = ["show", "start_training"]
 
 _FORMS = {  # the names stand in the address, too
     "Sentence encoder": "sentence_form:sentence_form",
@@ -16,23 +23,60 @@ _FORMS = {  # the names stand in the address, too
     "BERT": "pretraining_form:pretraining_form",
     "Vocabulary": "pretraining_form:vocabulary_form",
 }
+_STARTED, _AT_TOP = "training_run", "training_at_top"
+_TRIED = {RunKind.SENTENCE: "Try an encoder", RunKind.PRETRAIN: "Try a BERT"}  # where, on the page Encoders
+_WATCHED = (RunKind.VOCABULARY, RunKind.PRETRAIN, RunKind.SENTENCE)
+_LOOKED_AT = 200  # newest runs among which the last training is sought
 
 
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Training", anchor=False)
-    watch_started(visit)
+    _show_trainings(visit)
     if not visit.may_write:
         st.info("This page only reads, so nothing can be trained here.", icon=":material/lock:")
         return
-    chosen = st.segmented_control(
-        "What to train",
-        list(_FORMS),
-        default="Sentence encoder",
-        key="train",
-        bind="query-params",
-    )
-    name = _FORMS[chosen or "Sentence encoder"]
+    name = _FORMS[choose_part("What to train", list(_FORMS), "train", label_visibility="visible")]
     # Each form is imported when it is looked at: the models' libraries take seconds.
     form: Callable[[Visit], None] = resolve_name(f"nearsay.app.ui.training.{name}")
     form(visit)
+
+
+def start_training(visit: Visit, arguments: Sequence[str], title: str, product: Path) -> None:
+    """Start it and show the page anew, with the run at its top.
+
+    BadInputError if a run that is at work, or waits for its turn, makes the same product.
+    """
+    for other in running_runs(visit):
+        if (other.product or "").casefold() == str(product).casefold():
+            raise BadInputError(
+                f"run {other.number} is making '{product.name}' already. Wait for it, or take another name"
+            )
+    st.session_state[_AT_TOP] = start_run(visit, arguments, title, kept=_STARTED).number
+    st.rerun()
+
+
+def _show_trainings(visit: Visit) -> None:
+    """The trainings at work, and what was started or seen at work in this session, until it is put away.
+
+    Where there is none, the last one of all, as a link.
+    """
+
+    def beside(run: Run, mine: bool) -> None:
+        link_to("runs", "Curves, result and log", icon=":material/open_in_full:", run=str(run.number))
+        if mine and run.state is RunState.DONE and run.kind in _TRIED:
+            link_to("encoders", "Try it", icon=":material/hub:", part=_TRIED[run.kind])
+
+    if _AT_TOP in st.session_state:  # the button that started it stands far below
+        scroll_to_top(st.session_state[_AT_TOP])
+    if not watch_started(visit, _STARTED, _WATCHED, log=4, beside=beside):
+        _last(visit)
+
+
+def _last(visit: Visit) -> None:
+    """The way to the training that ended last: its result outlives the visit in which it was started."""
+    ended = (run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind in _WATCHED and run.state.ended)
+    last = max(ended, key=lambda run: run.ended_at or run.created_at, default=None)
+    if last is not None:
+        label = f"The last one: {as_markdown(visible(last.title))}, {last.state}"
+        link_to("runs", label, icon=STATE_ICONS[last.state], run=str(last.number))

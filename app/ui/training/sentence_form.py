@@ -2,35 +2,34 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice
+from dataclasses import fields
+from enum import EnumType
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import streamlit as st
 
 from nearsay.app.runs.command_line import options_of
+from nearsay.app.ui.command_form import Asks, ask_for, ask_length, ask_options, command_options
+from nearsay.app.ui.controls import pick, pick_several
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import evaluation_sets, offered, spec_of
-from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_examples, keep_upload
-from nearsay.app.ui.training.starting import start_training
+from nearsay.app.ui.training.choosing import choose_examples, keep_upload, submitted
+from nearsay.app.ui.training.page import start_training
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
-from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.look import ExamplesLook, look_at_examples
 from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from, usual_objective_kind
 
-_ROWS: Final = 6  # shown
 _OPTION: Final = re.compile(r"[ (]--[a-z]")
 _REMEDY: Final = (
     "Let the file's first line call the texts anchor and positive, or anchor, positive and negative; scored "
     "pairs sentence1, sentence2 and score"
 )
-_READ_WHOLE: Final = 16 * 2**20  # bytes; of a larger file the first rows alone are looked at
 
 KINDS: Final = {
     ExampleKind.NLI: "premises with hypotheses that follow, may be, or cannot be",
@@ -40,34 +39,6 @@ KINDS: Final = {
     ExampleKind.TUPLES: "a text, one that belongs to it, and some that do not",
     ExampleKind.TEXTS: "single texts",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ExamplesLook:
-    """What a file holds."""
-
-    name: str
-    kind: ExampleKind | None  # None: the file is large, and is told when the training begins
-    count: int | None  # rows that can be used; None: likewise
-    rows: tuple[dict[str, str], ...]  # the first ones
-    notes: tuple[str, ...]  # what was guessed and left out
-
-
-def look_at_examples(path: Path) -> ExamplesLook:
-    """Read a file of sentence examples as the training will; BadInputError, in words of the page, if not.
-
-    Of a file of more than 16 MB the first rows alone are read, as they are.
-    """
-    if path.is_dir():
-        return ExamplesLook(path.name, None, None, (), ("a folder: titles are paired with their texts",))
-    if path.stat().st_size > _READ_WHOLE:
-        return ExamplesLook(path.name, None, None, tuple(_first_rows(path)), ())
-    try:
-        examples = read_sentence_examples(path)
-    except BadInputError as error:
-        raise BadInputError(_in_the_page_s_words(str(error), path)) from error
-    notes = tuple(note.removeprefix(f"{path}: ") for note in examples.notes)
-    return ExamplesLook(path.name, examples.kind, len(examples), tuple(_rows(examples)), notes)
 
 
 def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
@@ -84,7 +55,7 @@ def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
     return [objective for _, objective in sorted(fitting, key=lambda each: each[0])]
 
 
-def _in_the_page_s_words(message: str, path: Path) -> str:
+def in_the_page_s_words(message: str, path: Path) -> str:
     """An error of a file without the place where it was kept, and without options, which the page has not."""
     said = message.replace(str(path), path.name)
     option = _OPTION.search(said)
@@ -92,33 +63,6 @@ def _in_the_page_s_words(message: str, path: Path) -> str:
         return said
     end = max(said.rfind(mark, 0, option.start()) for mark in (". ", "; "))
     return f"{said[:end] if end > 0 else said}. {_REMEDY}"
-
-
-def _rows(examples: SentenceExamples) -> list[dict[str, str]]:
-    rows = []
-    for place, texts in enumerate(examples.texts[:_ROWS]):
-        row = dict(zip(examples.columns, texts, strict=True))
-        if examples.labels is not None:
-            label = examples.labels[place]
-            shown = examples.label_names[int(label)] if examples.label_names else f"{label:g}"
-            row = {"label": shown} | row
-        rows.append(row)
-    return rows
-
-
-def _first_rows(path: Path) -> list[dict[str, str]]:
-    from nearsay.data.read_options import Format, format_of
-    from nearsay.data.row_files import file_lines, rows_and_faults
-
-    if format_of(path) is Format.TXT:
-        return [{"text": text} for _, text in islice(file_lines(path), _ROWS)]
-    rows = []
-    for item in rows_and_faults(path):
-        if not isinstance(item, Fault):
-            rows.append({name: str(value) for name, value in item[1].items()})
-        if len(rows) == _ROWS:
-            break
-    return rows
 
 
 def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
@@ -150,27 +94,27 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
 def _look(path: str, changed: int) -> ExamplesLook:
     """changed: nanoseconds, so that a file that was written again is read again."""
     del changed
-    return look_at_examples(Path(path))
+    try:
+        return look_at_examples(Path(path))
+    except BadInputError as error:
+        raise BadInputError(in_the_page_s_words(str(error), Path(path))) from error
 
 
-_EPOCHS, _STEPS, _MINUTES = "times over the data", "steps", "minutes"
-_AUTO = "auto"
-_NONE = "none"
-_NEW: Final = SentenceTraining()
-_USUAL: Final = asdict(_NEW) | {"base": BUNDLED_NAME, "objective": _AUTO, "pooling": _AUTO}
-_OBJECTIVE_HELP = "What is asked of the vectors. Left alone, it is what is usual for the data."
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """What it is measured on, as commands take it, or a word that stands for it."""
-
-    dev: str
-    evaluate: Sequence[str]
+_NONE: Final = "none"
+_LEARNING: Final = ("batch", "learning_rate", "evaluations", "patience", "seed")
+_STRUCTURE: Final = ("pooling", "dimension", "length")
+_ASKS: Final = {
+    "batch": Asks(
+        help="Rows of a step. With ranking, the other rows are the wrong answers: more make the task harder "
+        "and better."
+    ),
+    "evaluations": Asks("Measurements in each pass", "On the set that the best weights are chosen by."),
+    "length": Asks("Longest text"),
+}
 
 
 def sentence_form(visit: Visit) -> None:
-    """Choose examples, what to begin with, what to measure on, a length and a name."""
+    """Choose examples, what to begin with, a loss, what to measure on, a length and a name."""
     st.markdown(
         "Fine-tuning teaches an encoder what *nearly the same* means: from judgements of your searches, or "
         "from pairs of texts. Minutes are often enough."
@@ -180,173 +124,83 @@ def sentence_form(visit: Visit) -> None:
     with st.expander("Measure on a file of your own", icon=":material/upload:"):
         keep_upload(visit, "Files", "sen_measure")
         st.caption("Scored pairs, triplets, pairs marked 1 or 0, or labelled texts: choose them below then.")
+    loss = ask_objective(kinds)
+    sets = evaluation_sets(visit)
     with st.form("sen_form"):
         name = st.text_input("Name", key="sen_name", help="What it is called in this library.")
-        chosen = _base(visit) | _length()
-        measured = _measuring(visit)
+        base_help = "A good encoder needs few examples to learn your meaning; a BERT needs many."
+        chosen: dict[str, Any] = {
+            "base": pick("Begin with", offered(visit, berts=True), "sen_base", base_help)
+        }
+        chosen |= ask_length(
+            "sen",
+            {"times over the data": "epochs", "steps": "steps", "minutes": "minutes"},
+            usual=None,
+            unit_help="A few hundred rows want some passes over them; a hundred thousand want one.",
+            help_="Times, steps or minutes, as chosen beside. Left out, the number of rows decides.",
+        )
+        evaluate = pick_several(
+            "Measure before and after on",
+            sets,
+            "sen_evaluate",
+            "The result says what the training was worth, with an interval. Rows that would give a set's "
+            "answers away are not learned from.",
+        )
+        dev = pick(
+            "Keep the weights that are best on",
+            {_NONE: "nothing"} | sets,
+            "sen_dev",
+            "It is measured while it trains. Take another set than the one for before and after.",
+        )
+        with st.expander("Settings of the loss"):
+            loss |= ask_settings(loss["objective"], kinds)
         with st.expander("More choices"):
-            chosen |= _learning(kinds) | _structure()
-        asked = st.form_submit_button("Start training", type="primary", disabled=not files)
-        if not files:
-            st.caption(NOTHING_CHOSEN)
+            chosen |= loss | ask_options("train sentence", (*_LEARNING, *_STRUCTURE), "sen", _ASKS)
+        asked = submitted("Start training", files)
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, name.strip())
-        dev = None if measured.dev == _NONE else spec_of(visit, measured.dev)
-        evaluate = [spec_of(visit, one) for one in measured.evaluate]
+        chosen["dev"] = None if dev == _NONE else spec_of(visit, dev)
+        chosen["evaluate"] = [spec_of(visit, one) for one in evaluate]
         arguments = ["train", "sentence", *map(str, files), "--out", str(out)]
-        arguments += options_of(chosen | {"dev": dev, "evaluate": evaluate}, _USUAL)
+        arguments += options_of(chosen, {"base": BUNDLED_NAME})
         start_training(visit, arguments, f"Fine-tune {out.name}", out)
 
 
-def _base(visit: Visit) -> dict[str, Any]:
-    known = offered(visit, berts=True)
-    base = st.selectbox(
-        "Begin with",
-        list(known),
-        format_func=lambda source: str(known.get(source, source)),
-        key="sen_base",
-        help="A good encoder needs few examples to learn your meaning; a BERT needs many.",
+def ask_objective(kinds: list[ExampleKind] | None) -> dict[str, Any]:
+    """Ask for the loss, outside of the form, since what can be set beside depends on it."""
+    names = {str(kind): f"{kind}: {kind.loss.help}" for kind in fitting_objectives(kinds or [])}
+    asks = Asks(
+        help="What is asked of the vectors. Left alone, it is what is usual for the data.",
+        usual="as usual for the data",
+        offered=names,
     )
-    return {"base": base}
+    return ask_options("train sentence", ["objective"], "sen", {"objective": asks})
 
 
-def _length() -> dict[str, Any]:
-    columns = st.columns(2)
-    with columns[0]:
-        unit = st.radio(
-            "Train for",
-            [_EPOCHS, _STEPS, _MINUTES],
-            key="sen_unit",
-            horizontal=True,
-            help="A few hundred rows want some passes over them; a hundred thousand want one.",
+def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict[str, Any]:
+    """Ask for the settings of a loss, as their table and `ObjectiveConfig` describe them.
+
+    objective: its name; None: what is usual for these kinds of data, of which all have to use a setting
+    """
+    losses = [ObjectiveKind(objective)] if objective else [usual_objective_kind(kind) for kind in kinds or []]
+    asked: dict[str, Any] = {}
+    options = command_options("train sentence")
+    for part in fields(ObjectiveConfig):
+        if not losses or any(part.name not in each.loss.settings for each in losses):
+            continue
+        loss = losses[0].loss
+        words: list[Any] = [one for one in (part.type, *get_args(part.type)) if isinstance(one, EnumType)]
+        choices = loss.distances if part.name == "distance" else [str(each) for one in words for each in one]
+        asks = Asks(
+            help=part.metadata["help"],
+            usual=loss.usual(part.name),
+            offered={str(each): str(each) for each in choices},
         )
-    with columns[1]:
-        amount = st.number_input(
-            "How many",
-            min_value=0.1,
-            value=None,
-            placeholder="by the number of rows",
-            step=1.0,
-            format="%g",
-            key="sen_amount",
-            help="Times, steps or minutes, as chosen beside. Left out, the number of rows decides.",
-        )
-    if amount is None:
-        return {}
-    if unit == _EPOCHS:
-        return {"epochs": float(amount)}
-    return {"steps": max(round(amount), 1)} if unit == _STEPS else {"minutes": float(amount)}
-
-
-def _measuring(visit: Visit) -> _Measured:
-    sets = evaluation_sets(visit)
-    shown = sets | {_NONE: "nothing"}
-    evaluate = st.multiselect(
-        "Measure before and after on",
-        list(sets),
-        format_func=lambda each: shown.get(each, each),
-        key="sen_evaluate",
-        help="The result says what the training was worth, with an interval. Rows that would give a set's "
-        "answers away are not learned from.",
-    )
-    dev = st.selectbox(
-        "Keep the weights that are best on",
-        [_NONE, *sets],
-        format_func=lambda each: shown.get(each, each),
-        key="sen_dev",
-        help="It is measured while it trains. Take another set than the one for before and after.",
-    )
-    return _Measured(str(dev), evaluate)
-
-
-def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    fitting = fitting_objectives(kinds) if kinds else ObjectiveKind
-    objective = st.selectbox(
-        "Objective",
-        [_AUTO, *map(str, fitting)],
-        format_func=lambda each: "as usual for the data" if each == _AUTO else _objective(each),
-        key="sen_objective",
-        help=_OBJECTIVE_HELP,
-    )
-    batch = st.number_input(
-        "Rows of a step",
-        min_value=1,
-        value=_NEW.batch,
-        key="sen_batch",
-        help="With ranking, the other rows are the wrong answers: more make the task harder and better.",
-    )
-    rate = st.number_input(
-        "Learning rate",
-        min_value=1e-8,
-        max_value=1.0,
-        value=_NEW.learning_rate,
-        step=1e-5,
-        format="%.1e",
-        key="sen_rate",
-        help="Its highest value. Too high, and the encoder forgets what it knew.",
-    )
-    evaluations = st.number_input(
-        "Measurements in each pass",
-        min_value=0.1,
-        value=float(_NEW.evaluations or 1.0),
-        format="%g",
-        key="sen_evaluations",
-        help="On the set that the best weights are chosen by.",
-    )
-    patience = st.number_input(
-        "Patience",
-        min_value=1,
-        value=None,
-        placeholder="train to the end",
-        key="sen_patience",
-        help="End after so many measurements without a new best.",
-    )
-    seed = st.number_input(
-        "Seed", min_value=0, value=_NEW.seed, key="sen_seed", help="Of everything random: order, dropout."
-    )
-    return {
-        "objective": objective,
-        "batch": int(batch),
-        "learning_rate": float(rate),
-        "evaluations": float(evaluations),
-        "patience": None if patience is None else int(patience),
-        "seed": int(seed),
-    }
-
-
-def _structure() -> dict[str, Any]:
-    pooling = st.selectbox(
-        "Pooling",
-        [_AUTO, *map(str, SentencePooling)],
-        format_func=lambda each: "as the base has it" if each == _AUTO else each,
-        key="sen_pooling",
-        help="How one vector is made of a text's token vectors; a plain BERT gets their mean.",
-    )
-    dimension = st.number_input(
-        "Dimension",
-        min_value=1,
-        value=None,
-        placeholder="as the base has it",
-        key="sen_dimension",
-        help="Numbers of a vector, by a new projection that has to be learned too.",
-    )
-    length = st.number_input(
-        "Longest text",
-        min_value=3,
-        value=None,
-        placeholder="as the base has it",
-        key="sen_length",
-        help="In tokens; what is beyond is cut off.",
-    )
-    return {
-        "pooling": pooling,
-        "dimension": None if dimension is None else int(dimension),
-        "length": None if length is None else int(length),
-    }
-
-
-def _objective(name: str) -> str:
-    return f"{name}: {ObjectiveKind(name).loss.help}"
+        key = f"sen_{losses[0]}_{part.name}"
+        asked[part.name] = ask_for(options[part.name], part.name, key, asks)
+    if not asked:
+        st.caption("Choose what it learns from, or a loss.")
+    return asked
 
 
 def adapt_form(visit: Visit) -> None:

@@ -3,41 +3,41 @@
 import pytest
 
 from nearsay.app.runs.command_line import checked
-from nearsay.app.ui.collections.adding import AddChoices, chunking_text
+from nearsay.app.ui.collections.adding import add_arguments, add_title, chunking_text
 from nearsay.app.ui.collections.at_work import add_result
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import Split
 from nearsay.indexer import AddReport
 
 
 def test_what_is_left_as_usual_is_not_said() -> None:
-    choices = AddChoices("notes", ("/data/notes.txt",))
-    assert choices.arguments() == ["documents", "add", "--", "notes", "/data/notes.txt"]
-    assert choices.run_title == "Add notes.txt to notes"
-    assert AddChoices("notes", ("/a", "/b")).run_title == "Add 2 files to notes"
+    sources = ("/data/notes.txt",)
+    assert add_arguments("notes", sources, {"text": None}) == ["documents", "add", "--", "notes", *sources]
+    assert add_title("notes", sources) == "Add notes.txt to notes"
+    assert add_title("notes", ("/a", "/b")) == "Add 2 files to notes"
 
 
 def test_everything_that_was_chosen_is_said(tmp_path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"body": "x"}\n', "utf-8")
-    choices = AddChoices(
+    arguments = add_arguments(
         "notes",
         (str(file),),
-        relative_to=str(tmp_path),
-        text="body",
-        id="key",
-        title="head",
-        metadata=("year", "venue"),
-        split=Split.FILE,
-        whole_page=True,
-        encoding="cp1252",
-        chunking="tokens:200",
-        encoder="/models/mine",
-        dtype="int8",
-        near_duplicates="skip",
-        threshold=0.9,
+        {
+            "relative_to": str(tmp_path),
+            "text": "body",
+            "id": "key",
+            "title": "head",
+            "metadata": ("year", "venue"),
+            "split": "file",
+            "whole_page": True,
+            "encoding": "cp1252",
+            "chunking": "tokens:200",
+            "encoder": "/models/mine",
+            "dtype": "int8",
+            "near_duplicates": "skip",
+            "near_duplicate_threshold": 0.9,
+        },
     )
-    arguments = choices.arguments()
     assert checked(arguments).arguments == tuple(arguments)
     said = " ".join(arguments)
     for part in (
@@ -49,17 +49,13 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
 
 
 def test_no_metadata_at_all_is_said() -> None:
-    arguments = AddChoices("notes", ("/a",), metadata=()).arguments()
+    arguments = add_arguments("notes", ("/a",), {"metadata": ()})
     assert arguments[arguments.index("--metadata") + 1] == ""
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"chunking": "words"}, {"near_duplicates": "burn"}, {"threshold": 2.0}, {"metadata": ("a,b",)}],
-)
-def test_what_cannot_be_is_refused_before_anything_is_started(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadInputError):
-        AddChoices("notes", ("/a",), **wrong)
+def test_a_field_that_cannot_be_named_alone_is_refused_before_anything_is_started() -> None:
+    with pytest.raises(BadInputError, match="comma"):
+        add_arguments("notes", ("/a",), {"metadata": ("a,b",)})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from nearsay.app.ui.uploads import check_content
+from nearsay.data.content_check import check_content
 from nearsay.data.errors import BadInputError
 
 _LARGEST = 2 * 2**20

@@ -118,14 +118,13 @@ def test_a_document_that_is_gone_is_told(page: Page) -> None:
 
 def _asking() -> None:
     """AppTest draws a dialog only while the button is pressed: here it is drawn each time."""
-    from nearsay.app.ui.collections.documents_part import ask_to_delete
     from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.removing import ask_to_remove
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
 
     settings = Settings.from_environment()
-    visit = Visit(settings, opened(settings), "samples")
-    ask_to_delete(visit, visit.collection, where="subject = 'cooking'")
+    ask_to_remove(Visit(settings, opened(settings), "samples"), where="subject = 'cooking'")
 
 
 def test_deleting_names_the_number_first(page: Page, settings: Settings) -> None:
@@ -133,9 +132,9 @@ def test_deleting_names_the_number_first(page: Page, settings: Settings) -> None
         count = library.collection("samples").browser.count("subject = 'cooking'")
     app = page("collections", see="Documents", docs_where="subject = 'cooking'")
     _press(app, "Delete all that pass")
-    assert f"Delete the **{count} documents**" in _said(app)
+    assert f"Removed with all passages: **{count} documents**" in _said(app)
     app = AppTest.from_function(_asking, default_timeout=60).run()
-    _press(app, f"Delete {count} documents")
+    _press(app, "Remove them")
     with _library(settings) as library:
         assert library.collection("samples").overview().documents == 160 - count
 
@@ -291,7 +290,7 @@ def test_a_folder_that_is_not_there_is_told(page: Page) -> None:
     app = page(
         "collections", see="Add", add_from="A folder", state={"add_name": "x", "add_folder": "/no/such"}
     )
-    assert "/no/such is not there" in _said(app)
+    assert "no /no/such on the machine" in _said(app)
 
 
 def test_uploads_are_checked_by_content_and_kept(page: Page, settings: Settings) -> None:
@@ -440,11 +439,11 @@ def _asked_to_roll_back() -> None:
 def test_the_button_of_a_roll_back_says_so(page: Page) -> None:
     page("collections")  # its settings are in the environment now
     app = AppTest.from_function(_asked_to_roll_back, default_timeout=60).run()
-    assert app.button(key="rollout-sure").label == "Roll back"
+    assert app.button(key="rollout_yes").label == "Roll back"
 
 
 def test_nothing_is_rolled_back_after_another_generation_went_live(page: Page) -> None:
     page("collections")  # its settings are in the environment now
     app = AppTest.from_function(_rolling_back, default_timeout=60).run()
     assert "generation 1 went live meanwhile" in _said(app).lower()
-    assert not [button for button in app.button if button.key == "rollout-sure"]
+    assert not [button for button in app.button if button.key == "rollout_yes"]

@@ -16,7 +16,7 @@ def test_tokens_are_text_whatever_they_hold():
     assert "&lt;b&gt;<small>7</small>" in shown
     assert "<b>" not in shown
     assert '<span class="ns-cut">##ing' in shown
-    assert shown.count("ns-special") == 3  # two tokens and the rule of style
+    assert shown.count("ns-special") == 2
 
 
 def test_what_is_cut_off_is_said():

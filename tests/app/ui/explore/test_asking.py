@@ -9,8 +9,8 @@ from nearsay.indexer import Library
 
 def _removing(folder: str, read_only: bool) -> None:
     from nearsay.app.ui.errors import telling_errors
-    from nearsay.app.ui.explore.looking import ask_to_remove
     from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.removing import ask_to_remove
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
 

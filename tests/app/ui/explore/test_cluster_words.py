@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from nearsay.app.cli.explore_clusters import clusters as command
 from nearsay.app.ui.explore.clusters_view import (
     METHODS,
     beneath,
-    cluster_arguments,
     listed,
     members_of,
     moved_words,
@@ -94,28 +92,3 @@ def test_what_moved_is_said_by_name():
 
 def test_every_method_is_explained():
     assert set(METHODS) == set(ClusterMethod)
-
-
-def test_choices_become_a_command_that_the_command_line_takes():
-    chosen = {"clusters": 12, "resolution": None, "least-size": 3, "assign-outliers": True}
-    arguments = cluster_arguments("papers", "kmeans", chosen)
-    assert arguments == [
-        *("explore", "clusters", "papers", "--method", "kmeans"),
-        *("--clusters", "12", "--least-size", "3", "--assign-outliers"),
-    ]
-    read = command.make_context("clusters", arguments[2:]).params
-    assert (read["method"], read["clusters"], read["least_size"]) == ("kmeans", 12, 3)
-    assert cluster_arguments("papers", "graph", {"resolution": 1.5, "assign-outliers": False})[3:] == [
-        *("--method", "graph", "--resolution", "1.5")
-    ]
-
-
-def test_the_command_takes_the_arguments_of_every_method():
-    from nearsay.app.cli.explore_clusters import clusters
-    from nearsay.indexer.clusters.clustering import ClusterMethod
-
-    for method in ClusterMethod:
-        arguments = cluster_arguments("papers", method, {})
-        assert {type(argument) for argument in arguments} == {str}
-        with clusters.make_context("clusters", arguments[2:]) as context:
-            assert context.params["method"] == str(method)

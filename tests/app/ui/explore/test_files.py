@@ -1,12 +1,13 @@
 """What is taken away from the page, and how passages are shown on it."""
 
 from nearsay.app.ui.card import passage_html
-from nearsay.app.ui.explore.looking import csv_bytes, json_lines_bytes, names_html
+from nearsay.app.ui.download import csv_bytes, json_lines_bytes
+from nearsay.app.ui.removing import names_html
 
 
 def test_csv_computes_nothing_and_holds_lists_as_json():
     rows = [{"a": "=1+1", "b": [1, "x"], "c": None}, {"a": 2.5, "b": True, "c": "plain"}]
-    assert csv_bytes(rows, ("a", "b", "c")).decode().splitlines() == [
+    assert csv_bytes(rows, ("a", "b", "c")).decode("utf-8-sig").splitlines() == [
         "a,b,c",
         '\'=1+1,"[1, ""x""]",',
         "2.5,true,plain",
@@ -14,11 +15,11 @@ def test_csv_computes_nothing_and_holds_lists_as_json():
 
 
 def test_a_column_that_begins_as_a_formula_is_defused_too():
-    assert csv_bytes([], ["=cmd"]).decode().strip() == "'=cmd"
+    assert csv_bytes([], ["=cmd"]).decode("utf-8-sig").strip() == "'=cmd"
 
 
 def test_json_lines_keep_every_letter():
-    assert json_lines_bytes([{"a": "é"}, {"a": None}]).decode() == '{"a": "é"}\n{"a": null}\n'
+    assert json_lines_bytes([{"a": "é"}, {"a": None}]).decode("utf-8-sig") == '{"a": "é"}\n{"a": null}\n'
 
 
 def test_a_passage_is_text_and_never_markup():

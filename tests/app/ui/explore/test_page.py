@@ -14,8 +14,7 @@ from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui import opened, watching
 from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view
 from nearsay.app.ui.explore.page import VIEWS
-from nearsay.app.ui.map_component.packed_map import packed_map
-from nearsay.app.ui.map_component.show_map import Selection
+from nearsay.app.ui.map_component.show_map import Selection, packed_map
 from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts nothing in its place
 from nearsay.app.ui.opened import remembered_map
 from nearsay.app.ui.visit import Visit
@@ -163,7 +162,7 @@ def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
     monkeypatch.setattr(watching, "runs_of", runs)
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     app.selectbox(key="cl_method").set_value("kmeans").run()
-    app.number_input(key="cl_k").set_value(3).run()
+    app.number_input(key="cl_clusters").set_value(3).run()
     press(app, "Make clusters")
     app.segmented_control(key="view").set_value("map").run()
     press(app, "Make the map")
@@ -314,8 +313,8 @@ def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(p
     app = page("explore", settings=explored, view="clusters", state={"collection": "few"})
     assert f"{found.outliers} of 18 passages are in no cluster. Under **Cluster again**, " in said(app)
     assert "give a number below 6 as **Smallest cluster**, or tick **Put each outlier into" in said(app)
-    assert app.number_input(key="cl_least").label == "Smallest cluster"
-    assert app.checkbox(key="cl_assign").label == "Put each outlier into the nearest cluster"
+    assert app.number_input(key="cl_least_size").label == "Smallest cluster"
+    assert app.toggle(key="cl_assign_outliers").label == "Put each outlier into the nearest cluster"
     reading = replace(explored, read_only=True)
     for settings, name in ((explored, "samples"), (reading, "few")):
         app = page("explore", settings=settings, view="clusters", state={"collection": name})

@@ -70,7 +70,7 @@ def test_questions_come_from_a_file_and_from_documents_too(page: Page, library: 
     app.file_uploader(key="judge-queries-file").upload("asked.txt", f"{_QUERY}\n\nhow to bake\n".encode())
     app.run()
     assert not app.exception
-    asked = app.session_state["judging"][1].queries
+    asked = app.session_state["judging"][-1][1].queries
     assert asked == (_QUERY, "how to bake")
     assert app.subheader[0].value in asked
     app.checkbox(key="judge-made").check()
@@ -78,7 +78,7 @@ def test_questions_come_from_a_file_and_from_documents_too(page: Page, library: 
     assert not app.exception
     made = queries_of_documents(library.collection("samples"), 100)
     assert len(made) == 100
-    assert app.session_state["judging"][1].queries == tuple(dict.fromkeys([*asked, *made]))
+    assert app.session_state["judging"][-1][1].queries == tuple(dict.fromkeys([*asked, *made]))
 
 
 def test_a_file_without_questions_is_refused_in_a_sentence(page: Page) -> None:

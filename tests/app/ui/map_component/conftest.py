@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nearsay.app.ui.map_component.packed_map import PackedMap, packed_map
+from nearsay.app.ui.map_component.show_map import PackedMap, packed_map
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.maps.drawing import ClusterLabel, Drawing, field_of
 

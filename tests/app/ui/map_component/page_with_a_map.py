@@ -6,8 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from nearsay.app.ui.map_component.packed_map import packed_map
-from nearsay.app.ui.map_component.show_map import show_map
+from nearsay.app.ui.map_component.show_map import packed_map, show_map
 
 count = st.text_input("Points", st.query_params["count"])
 if not count.isdigit():

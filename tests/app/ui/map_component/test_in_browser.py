@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nearsay.app.ui.map_component.packed_map import packed_map
+from nearsay.app.ui.map_component.show_map import packed_map
 from nearsay.indexer.maps.drawing import Drawing
 
 FIND = """

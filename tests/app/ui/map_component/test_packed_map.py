@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nearsay.app.ui.map_component.packed_map import PackedMap, packed_map
+from nearsay.app.ui.map_component.show_map import PackedMap, packed_map
 from nearsay.indexer.maps.drawing import Drawing, field_of
 
 KINDS = {"f4": "<f4", "f8": "<f8", "i4": "<i4"}
@@ -61,8 +61,8 @@ def test_texts_are_cut(heaps: Callable[..., Drawing]) -> None:
 def test_of_many_passages_only_titles_travel(
     heaps: Callable[..., Drawing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.app.ui.map_component.packed_map._MOST_TEXTS", 59)
-    monkeypatch.setattr("nearsay.app.ui.map_component.packed_map._MOST_VALUES", 50)
+    monkeypatch.setattr("nearsay.app.ui.map_component.show_map._MOST_TEXTS", 59)
+    monkeypatch.setattr("nearsay.app.ui.map_component.show_map._MOST_VALUES", 50)
     ids = field_of("number", [f"n{at}" for at in range(60)])
     content, _ = unpacked(packed_map(heaps(fields=(*heaps().fields, ids))))
     assert content["text"] is None
@@ -73,7 +73,7 @@ def test_of_many_passages_only_titles_travel(
 def test_a_passage_without_a_title_is_known_by_its_text(
     heaps: Callable[..., Drawing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.app.ui.map_component.packed_map._MOST_TEXTS", 2)
+    monkeypatch.setattr("nearsay.app.ui.map_component.show_map._MOST_TEXTS", 2)
     rows = [replace(row, title="") for row in heaps(3).rows]
     content, _ = unpacked(packed_map(heaps(3, rows=rows)))
     assert content["title"][2] == "text 2 of <b>trains</b>"

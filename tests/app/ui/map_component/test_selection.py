@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from nearsay.app.ui.map_component.packed_map import PackedMap
-from nearsay.app.ui.map_component.show_map import selection_of
+from nearsay.app.ui.map_component.show_map import PackedMap, selection_of
 
 AROUND_THE_SECOND_HEAP = [[8.5, -1.5], [11.5, -1.5], [11.5, 1.5], [8.5, 1.5]]
 

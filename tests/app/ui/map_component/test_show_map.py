@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from nearsay.app.ui.map_component import show_map as module
-from nearsay.app.ui.map_component.packed_map import PackedMap
+from nearsay.app.ui.map_component.show_map import PackedMap
 
 
 class Mounted:
@@ -65,8 +65,7 @@ def _script() -> None:
     import numpy as np
     import streamlit as st
 
-    from nearsay.app.ui.map_component.packed_map import packed_map
-    from nearsay.app.ui.map_component.show_map import show_map
+    from nearsay.app.ui.map_component.show_map import packed_map, show_map
     from nearsay.indexer.catalogue.passages import PassageRow
     from nearsay.indexer.maps.drawing import Drawing
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nearsay.app.runs import RunKind, RunState
-from nearsay.app.ui.runs.one_run import metrics_of
+from nearsay.app.ui.runs.page import metrics_of
 
 
 def test_the_metrics_of_a_training_lie_in_its_folder(record, settings):

@@ -5,16 +5,19 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearsay.app.runs.command_line import checked
 from nearsay.app.ui import full_document
+from nearsay.app.ui.asked import Asked
 from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, score_line
 from nearsay.app.ui.filters import day_of, label_of
 from nearsay.app.ui.full_document import document_html, page_at, page_count, page_edges
-from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_line, similar_line
+from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_arguments
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores
 
@@ -187,14 +190,16 @@ def test_a_page_ends_with_a_line_or_a_word_where_one_ends_nearby() -> None:
     assert page_edges("", 0) == (0, 0)
 
 
-def test_the_command_line_says_the_same() -> None:
-    assert search_line("papers", "it's", 5, "year = 3", "dense", by_document=True, explain=True) == (
-        "nearsay search papers 'it'\"'\"'s' -n 5 --mode dense --where 'year = 3' --by-document --explain"
-    )
-    assert search_line("papers", "-x", 5, "", "dense") == "nearsay search papers -n 5 --mode dense -- -x"
-    assert similar_line("papers", ["a", "-b"], ["c"], 5, "") == (
-        "nearsay similar papers --id a --id=-b --not c -n 5"
-    )
+def test_the_command_says_the_same_and_takes_any_text() -> None:
+    asked = Asked("-it's", SearchMode.DENSE, 5, True, True, {}, "year = 3", 0)
+    read = checked(search_arguments("papers", asked)).subject
+    assert (read["command"], read["collection"], read["query"]) == ("search", "papers", "-it's")
+    assert (read["limit"], read["mode"], read["where"]) == (5, "dense", "year = 3")
+    assert (read["by_document"], read["explain"]) == (True, True)
+    like = replace(asked, query="", expert="", like=("a", "-b"), unlike=("c",))
+    read = checked(search_arguments("papers", like)).subject
+    assert (read["command"], read["ids"], read["without"]) == ("similar", ["a", "-b"], ["c"])
+    assert (read["where"], read["by_document"]) == (None, True)
 
 
 def test_values_are_written_for_a_label() -> None:

@@ -4,17 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.asked import (
-    Choice,
-    filter_text,
-    read_choices,
-    read_ids,
-    said,
-    without,
-    written,
-    written_ids,
-)
+from nearsay.app.ui.asked import read_ids, written_ids
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.filters.choices import Choice, filter_text, read_choices, said, without, written
 from nearsay.indexer.filters.expression import And, Compare, Contains, Moment, Operator
 from nearsay.indexer.filters.parse import parse
 

@@ -1,39 +1,44 @@
 """The options that a form gives to its command."""
 
-from dataclasses import asdict
+import json
 
-import pytest
+from streamlit.testing.v1 import AppTest
 
-from nearsay.app.cli.train_pretrain import pretrain, vocabulary
-from nearsay.app.cli.train_sentence import sentence
 from nearsay.app.runs.command_line import options_of
-from nearsay.app.ui.training.pretraining_form import USUAL
+from nearsay.app.ui.command_form import command_options
 from nearsay.app.ui.training.sentence_form import fitting_objectives
-from nearsay.training.bert.vocabulary import VocabularyConfig
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 
-def _options(command):
-    return {option.name: option for option in command.params}
-
-
-@pytest.mark.parametrize(("command", "usual"), [(pretrain, USUAL), (vocabulary, asdict(VocabularyConfig()))])
-def test_what_is_usual_is_the_commands_own(command, usual):
-    options = _options(command)
-    shown = {"size": "small"} if command is pretrain else {}
-    known = (usual.keys() & options.keys()) - {"special"}  # click's own sign for none given
-    for name in known:
-        assert (shown.get(name) or options[name].default) == usual[name], name
-    assert len(known) >= 6
-
-
-def test_what_may_be_chosen_is_the_commands_own():
-    options = _options(sentence)
-    assert list(options["pooling"].type.choices) == list(SentencePooling)
-    assert list(options["objective"].type.choices) == list(ObjectiveKind)
+def test_a_forms_options_are_the_commands_own():
+    assert command_options("train vocabulary")["min_frequency"].default == 2
+    assert command_options("train pretrain")["from"].name == "start"
+    choices = command_options("train sentence")["objective"].type
+    assert list(choices.choices) == list(ObjectiveKind)
     assert set(fitting_objectives([])) <= set(ObjectiveKind)
-    assert list(_options(pretrain)["masking"].type.choices) == ["tokens", "whole-words", "spans"]
+
+
+def test_a_form_shows_what_the_command_takes_and_says_only_what_is_other():
+    app = AppTest.from_string(
+        "import streamlit as st\n"
+        "from nearsay.app.ui.command_form import ask_options\n"
+        "names = ['masking', 'length', 'learning_rate', 'minutes', 'no_nsp', 'text']\n"
+        "st.json(ask_options('train pretrain', names, 'f'))"
+    ).run()
+    assert not app.exception
+    assert app.selectbox(key="f_masking").value == "tokens"
+    assert app.number_input(key="f_length").value == 128
+    assert app.number_input(key="f_learning_rate").help == "Peak learning rate."
+    assert app.number_input(key="f_minutes").value is None
+    assert app.text_input(key="f_text").placeholder == "guessed and reported"
+    assert set(json.loads(app.json[0].value).values()) == {None}
+    app.selectbox(key="f_masking").select("spans")
+    app.number_input(key="f_length").set_value(64)
+    app.number_input(key="f_minutes").set_value(0.5)
+    app.toggle(key="f_no_nsp").set_value(True)
+    app.run()
+    chosen = {name: value for name, value in json.loads(app.json[0].value).items() if value}
+    assert chosen == {"masking": "spans", "length": 64, "minutes": 0.5, "no_nsp": True}
 
 
 def test_what_is_usual_is_left_away():

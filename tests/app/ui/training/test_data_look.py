@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.ui.training import sentence_form
-from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, look_at_examples
+from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, in_the_page_s_words
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
+from nearsay.data.sentence_examples import look as module
 from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.look import look_at_examples
 from nearsay.training.sentence.objectives.table import ObjectiveKind, usual_objective_kind
 
 
@@ -43,7 +44,7 @@ def test_labels_stand_before_the_texts_as_words(tmp_path):
 
 
 def test_of_a_large_file_the_first_rows_alone_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sentence_form, "_READ_WHOLE", 10)
+    monkeypatch.setattr(module, "_READ_WHOLE", 10)
     look = look_at_examples(sample_file("triplets"))
     assert (look.kind, look.count, len(look.rows)) == (None, None, 6)
     texts = tmp_path / "texts.txt"
@@ -73,9 +74,10 @@ def test_an_error_of_a_file_names_no_place_and_no_option(tmp_path, rows, told):
     file.write_text(rows, "utf-8")
     with pytest.raises(BadInputError) as error:
         look_at_examples(file)
-    assert str(error.value).startswith("wrong.csv: ")
-    assert told in str(error.value)
-    assert "--" not in str(error.value)
+    said = in_the_page_s_words(str(error.value), file)
+    assert said.startswith("wrong.csv: ")
+    assert told in said
+    assert "--" not in said
 
 
 @pytest.mark.parametrize("kind", list(ExampleKind))

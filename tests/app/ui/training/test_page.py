@@ -7,12 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui.training import choosing
 from nearsay.app.ui.uploads import TrainingFiles
 from nearsay.data.samples import sample_file
 from nearsay.indexer import Library
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 
 @pytest.fixture
@@ -93,6 +95,38 @@ def test_more_choices_become_options(page, started):
     ]
 
 
+def test_the_settings_of_the_loss_are_asked_with_what_is_usual_for_it_and_given_to_the_run(page, started):
+    app = page("training", state={"sen_from": "Samples", "sen_sample": "triplets"})
+    assert app.number_input(key="sen_ranking_scale").placeholder == "20"  # the usual loss of such data
+    assert app.number_input(key="sen_ranking_scale").value is None
+    app.selectbox(key="sen_objective").select("triplet").run()
+    assert "sen_ranking_scale" not in {each.key for each in app.number_input}
+    margin, distance = app.number_input(key="sen_triplet_margin"), app.selectbox(key="sen_triplet_distance")
+    assert margin.placeholder == ObjectiveKind.TRIPLET.loss.usual("margin")
+    assert margin.help == "Minimum difference between the distances of a negative and a positive."
+    assert (distance.value, distance.options) == ("euclidean", ["euclidean", "manhattan", "cosine"])
+    app.text_input(key="sen_name").input("by-margin")
+    margin.set_value(0.3)
+    distance.select("cosine")
+    app.text_input(key="sen_triplet_matryoshka").input("128,64")
+    _submit(app, "Start training")
+    ((_, arguments, _, _),) = started
+    assert arguments[5:] == [
+        *("--objective", "triplet", "--margin", "0.3", "--distance", "cosine", "--matryoshka", "128,64"),
+    ]
+
+
+@pytest.mark.parametrize("loss", [loss for loss in ObjectiveKind if not loss.loss.guide])
+def test_every_setting_of_every_loss_is_asked(loss):
+    app = AppTest.from_string(
+        f"from nearsay.app.ui.training.sentence_form import ask_settings\nask_settings('{loss}', None)"
+    ).run()
+    assert not app.exception
+    asked = [*app.number_input, *app.selectbox, *app.text_input, *app.toggle]
+    assert {each.key for each in asked} == {f"sen_{loss}_{name}" for name in loss.loss.settings}
+    assert all(each.help for each in asked)
+
+
 def test_an_adaptation_is_started_for_the_collection_that_is_chosen(page, settings, started):
     app = page("training", train="Adapt to a collection")
     app.text_input(key="ada_name").input("my-samples")
@@ -149,8 +183,8 @@ def test_a_pretraining_is_started_with_a_vocabulary_and_a_size(page, settings, s
     app.radio(key="pre_unit").set_value("steps")
     app.number_input(key="pre_amount").set_value(50)
     app.number_input(key="pre_batch").set_value(8)
-    app.number_input(key="pre_every").set_value(10)
-    app.toggle(key="pre_nsp").set_value(False)
+    app.number_input(key="pre_evaluate_every").set_value(10)
+    app.toggle(key="pre_no_nsp").set_value(True)
     _submit(app, "Start pretraining")
     ((kind, arguments, title, product),) = started
     assert (kind, title) == ("pretrain", "Pretrain tiny-bert")
@@ -220,7 +254,7 @@ def test_the_last_training_is_the_one_that_ended_last(page, settings, monkeypatc
         replace(run, number=1, title="done later", state=RunState.DONE, ended_at="2026-03-02T11:00:00"),
     ]
     listed = SimpleNamespace(list=lambda **_: both)
-    monkeypatch.setattr("nearsay.app.ui.training.starting.runs_of", lambda _: listed)
+    monkeypatch.setattr("nearsay.app.ui.training.page.runs_of", lambda _: listed)
     (link,) = [each for each in page("training").get("page_link") if "The last one" in each.proto.label]
     assert link.proto.label == "The last one: done later, done"
 
@@ -233,7 +267,7 @@ def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
     with Library.open(settings.library) as library:
         monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
         run = Runs(library).start(RunKind.OTHER, ["collections", "list"], product=str(folder))
-    monkeypatch.setattr("nearsay.app.ui.training.starting.running_runs", lambda _: [replace(run, number=7)])
+    monkeypatch.setattr("nearsay.app.ui.training.page.running_runs", lambda _: [replace(run, number=7)])
     app.text_input(key="voc_name").input("small")
     _submit(app, "Make the vocabulary")
     assert "Run 7 is making 'small' already" in app.error[0].value.replace("\\", "")

@@ -1,0 +1,102 @@
+"""Controls and lines that several pages share: named choices, parts of a page, notes, a dialog's answer."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import streamlit as st
+
+from nearsay.app.ui.escaping import as_markdown
+
+__all__ = [
+    "capitalised",
+    "choose_part",
+    "confirmed",
+    "pick",
+    "pick_several",
+    "say_notes",
+    "show_paged",
+    "widths",
+]
+
+_Option = TypeVar("_Option")
+_Item = TypeVar("_Item")
+
+
+def pick(
+    label: str,
+    named: Mapping[_Option, str],
+    key: str,
+    help_: str | None = None,
+    **how: Any,  # noqa: ANN401 - as Streamlit's own
+) -> _Option:
+    """Choose one of these, each shown by its name; how: what else `st.selectbox` takes."""
+    chosen: _Option = st.selectbox(
+        label, list(named), key=key, help=help_, format_func=lambda one: named.get(one, str(one)), **how
+    )
+    return chosen
+
+
+def pick_several(label: str, named: Mapping[str, str], key: str, help_: str | None = None) -> list[str]:
+    """Choose some of these, each shown by its name."""
+    return st.multiselect(
+        label, list(named), key=key, help=help_, format_func=lambda one: named.get(one, one)
+    )
+
+
+def choose_part(
+    label: str,
+    parts: Sequence[_Option],
+    key: str,
+    *,
+    elsewhere: bool = False,
+    **how: Any,  # noqa: ANN401 - as Streamlit's own
+) -> _Option:
+    """A part of the page, the first at first, which stands in the address.
+
+    elsewhere: a button may have chosen one; how: what else `st.segmented_control` takes
+    """
+    default = None if elsewhere and key in st.session_state else parts[0]
+    how = {
+        "label_visibility": "collapsed",
+        "default": default,
+        "required": True,
+        "bind": "query-params",
+    } | how
+    chosen: _Option = st.segmented_control(label, parts, key=key, **how)
+    return chosen
+
+
+def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequence[_Item]], None]) -> None:
+    """Show the page of the list that is chosen under it; a list of one page has no choice."""
+    pages = max(1, -(-len(items) // size))
+    place = st.container()
+    at = st.pagination(pages, key=key) if pages > 1 else 1
+    with place:
+        show(items[(at - 1) * size : at * size])
+
+
+def confirmed(yes: str, no: str, key: str, icon: str | None = None, *, disabled: bool = False) -> bool:
+    """The two buttons of a dialog: whether it is to be done. The other one closes the dialog."""
+    with st.container(horizontal=True):
+        sure = st.button(yes, type="primary", key=f"{key}_yes", icon=icon, disabled=disabled)
+        if st.button(no, key=f"{key}_no"):
+            st.rerun()
+    return sure
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Plain sentences, each a caption."""
+    for note in notes:
+        st.caption(as_markdown(capitalised(note)))
+
+
+def capitalised(text: str) -> str:
+    """The text as a sentence begins; names stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def widths(**columns: Literal["small", "medium", "large"]) -> dict[str, Any]:
+    """How wide the columns of a table are, each called by its name."""
+    return {
+        name: st.column_config.TextColumn(capitalised(name), width=width) for name, width in columns.items()
+    }

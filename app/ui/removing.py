@@ -1,0 +1,52 @@
+"""Documents removed on a page, after somebody was asked once more."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from nearsay.app.ui.controls import confirmed
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_html
+from nearsay.app.ui.page_link import open_page
+from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import start_run
+from nearsay.data.quantity import counted
+
+__all__ = ["ask_to_remove", "names_html"]
+
+_AT_ONCE: Final = 2_000  # documents that a filter lets through: more are removed by a run
+_NAMED: Final = 50  # documents that are named one by one
+
+
+@st.dialog("Remove documents?", width="medium", icon=":material/delete:")
+def ask_to_remove(visit: Visit, ids: Sequence[str] = (), why: str = "", *, where: str | None = None) -> None:
+    """Ask, with the documents or the filter named; yes removes them."""
+    with telling_errors():
+        collection = visit.collection
+        count = len(ids) if where is None else collection.browser.count(where)
+        st.markdown(f"Removed with all passages: **{counted(count, 'document')}**. {why}".strip())
+        if where is None:
+            st.html(names_html(ids))
+        else:
+            st.code(where, language=None, wrap_lines=True)
+        st.caption("Searches miss them at once. There is no way back but to add them again.")
+        if not confirmed("Remove them", "Keep them", "remove", ":material/delete:", disabled=not count):
+            return
+        visit.check_writing()
+        st.query_params.pop("doc", None)
+        if where is not None and count > _AT_ONCE:
+            arguments = ["documents", "remove", "--yes", "--where", where, "--", collection.name]
+            run = start_run(visit, arguments, f"Remove {count:,} documents of {collection.name}")
+            open_page("collections", run=str(run.number), see="Documents")
+        with st.spinner("Removing …"):
+            removed = collection.remove(ids, where=where)
+        st.toast(f"{counted(removed, 'document')} removed.", icon=":material/delete:")
+        st.rerun()
+
+
+def names_html(ids: Sequence[str]) -> str:
+    """The ids as a list; of many the first, and how many more there are."""
+    named = "".join(f"<li>{as_html(id_)}</li>" for id_ in ids[:_NAMED])
+    more = f"<li>and {len(ids) - _NAMED:,} more</li>" if len(ids) > _NAMED else ""
+    return f'<div class="ns-card"><ul>{named}{more}</ul></div>'
