@@ -24,7 +24,6 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
@@ -194,21 +193,20 @@ def left_for_later(
             + remedy(collection.name, generation)
         )
         return tuple(notes)
-    through = state.through
-    gone = (removed_passages.c.collection_id == collection.id) & (removed_passages.c.passage > through)
+    gone = removed_passages.c.collection_id == collection.id
+    gone &= removed_passages.c.passage > state.through
     with store.database.reading() as connection:
         counted = sa.select(sa.func.count()).select_from(removed_passages).where(gone)
         removed = connection.execute(counted).scalar_one()
-    newer = state.newer
-    covered = bool(state.indexes)
+    newer = state.newer - removed
     enough = state.enough(tail) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
-    if newer - removed > enough:
-        one_by_one = "are newer than the index" if covered else "have no index"
+    if newer > enough:
+        one_by_one = "are newer than the index" if state.indexes else "have no index"
         install = "" if faiss_is_installed() else "pip install 'nearsay[cpu]', then "
         notes.append(
-            f"{newer - removed:,} passages {one_by_one}: each search compares with every one of them. From "
+            f"{newer:,} passages {one_by_one}: each search compares with every one of them. From "
             f"{enough:,.0f} on it is quicker to index them: {install}nearsay index optimize {collection.name}"
-            + (" --newer" if covered else "")
+            + (" --newer" if state.indexes else "")
             + (" --cluster ADDRESS" if store.cluster is not None else "")
         )
     return tuple(notes)
@@ -241,7 +239,7 @@ class Prepared:
     parts: tuple[IndexPart, ...]  # none: exact search was chosen
     replaces: tuple[SegmentRow, ...]  # indexes that there were
     chosen: bool = False  # the plan was measured anew
-    beside: tuple[SegmentRow, ...] = ()  # the other indexes that there were, of earlier passages
+    beside: tuple[SegmentRow, ...] = ()  # the other indexes, of earlier passages
 
 
 def prepare_index(
@@ -299,7 +297,7 @@ def _prepare(
         if newer and state.indexed and state.newer <= state.enough(TAIL):
             return None
         if newer and state.indexed and (beside := state.outweighing):
-            return _prepared_beside(store, collection, generation, state, beside)
+            return _prepared_beside(store, collection, generation, state, beside, store.building)
         doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
         choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
         if not choose and (not wanted or state.one_of_all):
@@ -339,19 +337,6 @@ def _prepare(
         tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
     prepared = _prepared(store.building, generation, tuned, state.indexes, span)
     return replace(prepared, chosen=choose)
-
-
-def _prepared_beside(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    state: _State,
-    beside: tuple[SegmentRow, ...],
-) -> Prepared:
-    """One index of all that is newer than some of the indexes."""
-    index, span = _further(store, collection, generation, state, beside[-1].last_passage)
-    part = IndexPart(written_index(store.building, generation.encoder, index), len(index), span)
-    return Prepared(state.plan, (part,), tuple(state.indexes[len(beside) :]), beside=beside)
 
 
 def keep_prepared(
@@ -397,30 +382,35 @@ def _index_tail(
         return
     if _living(store, collection, state.through).size <= enough:
         return
-    index, span = _further(store, collection, generation, state, state.through)
-    path = written_index(store.segments(collection.id), generation.encoder, index)
-    with store.database.writing() as connection:
-        generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
-        collections.changed(connection, collection.id)
+    folder, beside = store.segments(collection.id), tuple(state.indexes)
+    _keep(
+        store, collection, generation, _prepared_beside(store, collection, generation, state, beside, folder)
+    )
 
 
-def _further(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int
-) -> tuple[CandidateIndex, tuple[int, int]]:
-    """An index of the passages after a number by the plan that stands, and what it covers."""
+def _prepared_beside(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    state: _State,
+    beside: tuple[SegmentRow, ...],
+    folder: Path,
+) -> Prepared:
+    """One index, by the plan that stands, of all that is newer than some of the indexes."""
+    plan, after, index = state.plan, beside[-1].last_passage, None
     some = replace(state, vectors=state.after(after))
     vectors, alive, last = _opened(store, collection, generation, some, after)
     ids = vectors.ids[alive[vectors.ids]]
-    plan, first, index = state.plan, state.indexes[0], None
     if store.cluster is not None:  # the centres that its groups have in common
-        path = store.segment(collection.id, first.sha256)
-        index = emptied(path, first, generation.encoder, plan)
+        path = store.segment(collection.id, beside[0].sha256)
+        index = emptied(path, beside[0], generation.encoder, plan)
     if index is not None:
         fill(index.faiss_index, vectors, ids)
     else:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
         index = build(plan.kind, vectors, ids, last, shape)
-    return index, (after + 1, last)
+    part = IndexPart(written_index(folder, generation.encoder, index), len(index), (after + 1, last))
+    return Prepared(plan, (part,), tuple(state.indexes[len(beside) :]), beside=beside)
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
