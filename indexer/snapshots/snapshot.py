@@ -514,7 +514,8 @@ def _alive(
         alive[: before.alive.size] = before.alive
     known = Removals() if before is None else before.removals
     for ids in fresh:
-        alive[ids] = True
+        span = slice(int(ids[0]), int(ids[-1]) + 1) if ids.size else slice(0, 0)
+        alive[span if span.stop - span.start == ids.size else ids] = True
     since = sa.select(removed_passages.c.passage, removed_passages.c.sequence).where(
         removed_passages.c.collection_id == generation.collection_id,
         removed_passages.c.sequence > known.last,
