@@ -211,9 +211,9 @@ def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
 
     is_scored = examples.kind is ExampleKind.SCORED
     if is_scored and least is None:
-        scores = examples.labels or ()
+        lowest, highest = examples.label_range or (0.0, 0.0)
         raise click.UsageError(
-            f"{examples.name} holds scored pairs, from {min(scores):g} to {max(scores):g}: name with "
+            f"{examples.name} holds scored pairs, from {lowest:g} to {highest:g}: name with "
             "--min-label the score from which on two texts belong together"
         )
     if least is not None and not is_scored:

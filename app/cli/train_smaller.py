@@ -120,6 +120,7 @@ def distill(
         nearsay train distill texts.txt --teacher all-MiniLM-L6-v2 --keep-layers 3 --out small-encoder
         nearsay train distill talks.tsv --columns english,german --translations --student my-bert --out both
     """
+    from nearsay.data.mapped import nearest_folder
     from nearsay.data.sentence_examples.conversion import require_translations
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set
@@ -127,7 +128,8 @@ def distill(
 
     if (keep_layers is None) == (student is None):
         raise click.UsageError("name the student: either --keep-layers or --student")
-    texts = [read_sentence_examples(file, columns=columns.split(",") if columns else None) for file in files]
+    chosen, folder = columns.split(",") if columns else None, nearest_folder(out)
+    texts = [read_sentence_examples(file, columns=chosen, folder=folder) for file in files]
     print_notes([note for one in texts for note in one.notes])
     if translations:
         require_translations(texts)

@@ -1,11 +1,17 @@
 """Sentence examples of one kind made into those of another."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.columns import is_negative_name
+from nearsay.data.mapped import numbered
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
+from nearsay.data.sentence_examples.text_rows import TextRows
 
 __all__ = ["as_pairs", "as_texts", "as_tuples", "require_translations"]
 
@@ -27,29 +33,14 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
         return examples
     if examples.kind is not ExampleKind.NLI:
         return as_pairs(examples, minimum_score=minimum_score)
-    entailed: dict[str, list[str]] = {}
-    contradicted: dict[str, list[str]] = {}
-    for (premise, hypothesis), label in zip(examples.texts, examples.labels or (), strict=True):
-        if label == _ENTAILED:
-            entailed.setdefault(premise, []).append(hypothesis)
-        elif label == _CONTRADICTED:
-            contradicted.setdefault(premise, []).append(hypothesis)
-    rows: list[tuple[str, ...]] = []
-    disputed = alone = 0
-    for premise, positives in entailed.items():
-        negatives = contradicted.pop(premise, [])
-        if not negatives:
-            alone += 1
-            continue
-        for number in range(max(len(positives), len(negatives))):
-            positive = positives[number % len(positives)]
-            negative = negatives[number % len(negatives)]
-            if normalised_text(positive) == normalised_text(negative):
-                disputed += 1
-            else:
-                rows.append((premise, positive, negative))
-    alone += len(contradicted)
-    notes = [f"{examples.name}: {len(rows)} triplets; {alone} premises miss a positive or a negative"]
+    if examples.labels is None:
+        raise BadInputError(f"{examples.name} has no labels to make triplets by; give examples with labels")
+    entailed = examples.texts.numbers[examples.labels == _ENTAILED]
+    contradicted = examples.texts.numbers[examples.labels == _CONTRADICTED]
+    triplets, alone = _triplets(entailed, contradicted)
+    triplets, disputed = _undisputed(TextRows(examples.texts.texts, triplets))
+    rows = len(triplets)
+    notes = [f"{examples.name}: {rows} triplets; {alone} premises miss a positive or a negative"]
     if disputed:
         notes.append(f"{examples.name}: {disputed} triplets with one text in both places are left out")
     if not rows:
@@ -58,7 +49,49 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
             "triplets come of it; use its pairs, or an objective for nli"
         )
     columns = ("premise", "entailed", "contradicted")
-    return _made(examples, ExampleKind.TUPLES, columns, rows, notes)
+    return _made(examples, ExampleKind.TUPLES, columns, triplets, notes)
+
+
+def _triplets(
+    entailed: NDArray[np.integer[Any]], contradicted: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.integer[Any]], int]:
+    """Put hypotheses of each premise together, and count the premises that miss one of either sort.
+
+    entailed, contradicted: (rows, 2) numbers of premise and hypothesis
+    returns: (triplets, 3) numbers, premises in the order of their first entailed row
+    """
+    firsts, group = numbered(entailed[:, 0])
+    premises = entailed[firsts, 0]
+    by_number = np.argsort(premises)
+    place = np.searchsorted(premises, contradicted[:, 0], sorter=by_number)
+    others = by_number[np.minimum(place, len(premises) - 1)] if len(premises) else place
+    both = premises[others] == contradicted[:, 0] if len(premises) else np.zeros(len(place), np.bool_)
+    alone = len(np.unique(contradicted[~both, 0]))
+    against, contradicted = others[both], contradicted[both]
+    positives = np.bincount(group, minlength=len(premises))
+    negatives = np.bincount(against, minlength=len(premises))
+    alone += int((negatives == 0).sum())
+    rows = np.where(negatives > 0, np.maximum(positives, negatives), 0)
+    of = np.repeat(np.arange(len(premises)), rows)  # (triplets,) the group of each
+    turn = np.arange(len(of)) - (np.cumsum(rows) - rows)[of]
+    made = [premises[of]]
+    for counts, groups, hypotheses in (
+        (positives, group, entailed[:, 1]),
+        (negatives, against, contradicted[:, 1]),
+    ):
+        starts = np.cumsum(counts) - counts
+        made.append(hypotheses[np.argsort(groups, kind="stable")][starts[of] + turn % counts[of]])
+    return np.stack(made, axis=1), alone
+
+
+def _undisputed(triplets: TextRows) -> tuple[TextRows, int]:
+    """Leave out triplets whose positive and negative are one text, and count them."""
+    kept = np.fromiter(
+        (normalised_text(positive) != normalised_text(negative) for _, positive, negative in triplets),
+        np.bool_,
+        len(triplets),
+    )
+    return triplets.take(np.flatnonzero(kept)), int((~kept).sum())
 
 
 def as_pairs(examples: SentenceExamples, *, minimum_score: float | None = None) -> SentenceExamples:
@@ -75,35 +108,38 @@ def as_pairs(examples: SentenceExamples, *, minimum_score: float | None = None) 
         raise BadInputError(
             f"{examples.name} holds single texts, which make no pairs; take an objective for texts"
         )
-    labels = examples.labels or ()
+    labels = np.zeros(len(examples)) if examples.labels is None else examples.labels
     if examples.kind is ExampleKind.TUPLES:
-        rows: list[tuple[str, ...]] = [row[:2] for row in examples.texts]
+        chosen = np.ones(len(examples), np.bool_)
         what = "anchors with their positives"
     elif examples.kind is ExampleKind.SCORED:
         if minimum_score is None:
+            least, most = examples.label_range or (0.0, 0.0)
             raise BadInputError(
                 f"{examples.name} holds scored pairs; name the minimum score from which on two texts belong "
-                f"together (its scores go from {min(labels):g} to {max(labels):g}), or take an "
+                f"together (its scores go from {least:g} to {most:g}), or take an "
                 "objective for scored pairs"
             )
-        rows = [row for row, score in zip(examples.texts, labels, strict=True) if score >= minimum_score]
+        chosen = labels >= minimum_score
         what = f"pairs with a score of at least {minimum_score:g}"
     elif examples.kind is ExampleKind.NLI:
-        rows = [row for row, label in zip(examples.texts, labels, strict=True) if label == _ENTAILED]
+        chosen = labels == _ENTAILED
         what = "entailed pairs"
     else:
-        rows = [row for row, label in zip(examples.texts, labels, strict=True) if label]
+        chosen = labels != 0
         what = "pairs labelled 1"
-    if not rows:
+    if not chosen.any():
         raise BadInputError(f"{examples.name} holds no {what}; give a set that does, or another objective")
-    rows = list(dict.fromkeys(rows))
+    rows = examples.texts.columns((0, 1)).take(np.flatnonzero(chosen))
+    rows = rows.take(numbered(rows.numbers)[0])
     notes = [f"{examples.name}: {len(rows)} {what} of {len(examples)} rows"]
     return _made(examples, ExampleKind.PAIRS, examples.columns[:2], rows, notes)
 
 
 def as_texts(examples: SentenceExamples) -> SentenceExamples:
     """Give every distinct text once, in the order of its first row."""
-    rows = [(text,) for text in dict.fromkeys(text for row in examples.texts for text in row)]
+    flat = examples.texts.numbers.reshape(-1, 1)
+    rows = TextRows(examples.texts.texts, flat[numbered(flat)[0]])
     if examples.kind is ExampleKind.TEXTS and len(rows) == len(examples):
         return examples
     notes = [f"{examples.name}: {len(rows)} distinct texts of {len(examples)} rows"]
@@ -114,7 +150,7 @@ def _made(
     examples: SentenceExamples,
     kind: ExampleKind,
     columns: Sequence[str],
-    rows: Sequence[tuple[str, ...]],
+    rows: TextRows,
     notes: Sequence[str],
 ) -> SentenceExamples:
     return SentenceExamples(

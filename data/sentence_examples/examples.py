@@ -3,12 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.text_rows import TextRows
 
 __all__ = [
     "NLI_LABELS",
@@ -43,96 +46,133 @@ NLI_LABELS: Final = ("entailment", "neutral", "contradiction")
 _HASHED_ROWS: Final = 10_000  # rows that are serialised at a time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SentenceExamples:
-    """A set of sentence examples, whole in memory.
+    """A set of sentence examples. The texts are in a memory-mapped file, numbers alone are in memory.
 
+    Two sets are equal when what they are called, their notes and the hashes of their content are.
     BadInputError when texts, labels and kind do not fit each other. A set may be empty (everything leaked).
     """
 
     name: str  # for tables and messages: the file's name without suffixes, or what the caller says
     kind: ExampleKind
     columns: tuple[str, ...]  # the text columns' names, one for each text of a row
-    texts: tuple[tuple[str, ...], ...]  # a tuple a row, all of one length
-    labels: tuple[float, ...] | None  # SCORED: as they are; LABELLED: 0 or 1; NLI: index into label_names
-    label_names: tuple[str, ...] = ()  # NLI: entailment, neutral, contradiction; else none
-    notes: tuple[str, ...] = ()  # for the user: what was taken, what was left out and why
-    sha256: str = ""  # of kind, texts, labels and scores: the data hash of a run; "" = worked out
-    # TUPLES: a teacher's score of each passage, that is of each text but the first, on a scale of its own.
-    scores: tuple[tuple[float, ...], ...] | None = None
+    texts: TextRows = field(compare=False)  # a tuple a row, all of one length
+    # (rows,) SCORED: as they are; LABELLED: 0 or 1; NLI: index into label_names
+    labels: NDArray[np.float64] | None = field(compare=False)
+    label_names: tuple[str, ...]  # NLI: entailment, neutral, contradiction; else none
+    notes: tuple[str, ...]  # for the user: what was taken, what was left out and why
+    sha256: str  # of kind, texts, labels and scores: the data hash of a run
+    # (rows, passages) TUPLES: a teacher's score of each text but the first, on a scale of its own
+    scores: NDArray[np.float64] | None = field(compare=False)
 
-    def __post_init__(self) -> None:
-        width = len(self.columns)
-        if not self.kind.takes(width):
+    def __init__(  # noqa: PLR0917 - a dataclass's
+        self,
+        name: str,
+        kind: ExampleKind,
+        columns: tuple[str, ...],
+        texts: Sequence[tuple[str, ...]],
+        labels: Sequence[float] | NDArray[np.float64] | None,
+        label_names: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+        sha256: str = "",
+        scores: Sequence[Sequence[float]] | NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write texts that are in memory to a file without a name; `sha256`: "" = worked out."""
+        width = len(columns)
+        if not kind.takes(width):
             raise BadInputError(
-                f"{self.name}: rows of kind {self.kind} cannot have {width} texts; "
+                f"{name}: rows of kind {kind} cannot have {width} texts; "
                 "a text alone is texts, two are pairs, scored, labelled or nli, more are tuples"
             )
-        if any(len(row) != width for row in self.texts):
-            raise BadInputError(f"{self.name}: some rows do not have {width} texts; give each row as many")
-        if (self.labels is not None) != self.kind.is_labelled:
-            wants = "needs a label for each row" if self.kind.is_labelled else "has no labels"
-            raise BadInputError(f"{self.name}: the kind {self.kind} {wants}; name another kind")
-        if self.labels is not None and len(self.labels) != len(self.texts):
-            raise BadInputError(
-                f"{self.name}: {len(self.labels)} labels for {len(self.texts)} rows; give each row one"
-            )
-        if self.scores is not None:
-            self._check_scores(self.scores)
-        if not self.sha256:
-            object.__setattr__(
-                self, "sha256", _content_sha256(self.kind, self.texts, self.labels, self.scores)
-            )
-
-    def _check_scores(self, scores: Sequence[Sequence[float]]) -> None:
-        if self.kind is not ExampleKind.TUPLES:
-            raise BadInputError(f"{self.name}: the kind {self.kind} has no scores of passages; tuples have")
-        wrong = next((len(row) for row in scores if len(row) != len(self.columns) - 1), None)
-        if wrong is not None or len(scores) != len(self.texts):
-            raise BadInputError(
-                f"{self.name}: {len(scores)} rows of scores for {len(self.texts)} rows of "
-                f"{len(self.columns) - 1} passages, one with {wrong or 0}; give each passage one"
-            )
+        widths = texts.numbers.shape[1:] if isinstance(texts, TextRows) else map(len, texts)
+        if any(one != width for one in widths):
+            raise BadInputError(f"{name}: some rows do not have {width} texts; give each row as many")
+        if (labels is not None) != kind.is_labelled:
+            wants = "needs a label for each row" if kind.is_labelled else "has no labels"
+            raise BadInputError(f"{name}: the kind {kind} {wants}; name another kind")
+        if labels is not None and len(labels) != len(texts):
+            raise BadInputError(f"{name}: {len(labels)} labels for {len(texts)} rows; give each row one")
+        if scores is not None:
+            _check_scores(name, kind, scores, rows=len(texts), passages=width - 1)
+        values = {
+            "name": name,
+            "kind": kind,
+            "columns": columns,
+            "texts": (rows := TextRows.of(texts, width)),
+            "labels": (numbers := None if labels is None else np.asarray(labels, np.float64)),
+            "label_names": label_names,
+            "notes": notes,
+            "scores": (given := None if scores is None else np.asarray(scores, np.float64)),
+            "sha256": sha256 or _content_sha256(kind, rows, numbers, given),
+        }
+        for field_name, value in values.items():
+            object.__setattr__(self, field_name, value)
 
     def __len__(self) -> int:
         """How many rows there are."""
         return len(self.texts)
 
-    def select(self, rows: Sequence[int]) -> "SentenceExamples":
+    def select(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> "SentenceExamples":
         """Give the set of these rows (numbers from 0) in the order given; the notes stay."""
-        texts = tuple(self.texts[row] for row in rows)
-        labels = None if self.labels is None else tuple(self.labels[row] for row in rows)
-        scores = None if self.scores is None else tuple(self.scores[row] for row in rows)
-        return replace(self, texts=texts, labels=labels, scores=scores, sha256="")
+        chosen = np.asarray(rows, np.int64)
+        labels = None if self.labels is None else self.labels[chosen]
+        scores = None if self.scores is None else self.scores[chosen]
+        return replace(self, texts=self.texts.take(chosen), labels=labels, scores=scores, sha256="")
 
     @property
     def label_range(self) -> tuple[float, float] | None:
         """The lowest and the highest label or score; None without any."""
-        numbers = self.labels or [score for row in self.scores or () for score in row]
-        return (min(numbers), max(numbers)) if numbers else None
+        numbers = self.scores if self.labels is None else self.labels
+        if numbers is None or not numbers.size:
+            return None
+        return float(numbers.min()), float(numbers.max())
 
     def noted(self, *notes: str) -> "SentenceExamples":
         """Give the same set with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
+def _check_scores(
+    name: str,
+    kind: ExampleKind,
+    scores: Sequence[Sequence[float]] | NDArray[np.float64],
+    *,
+    rows: int,
+    passages: int,
+) -> None:
+    if kind is not ExampleKind.TUPLES:
+        raise BadInputError(f"{name}: the kind {kind} has no scores of passages; tuples have")
+    widths = (scores.shape[1],) if isinstance(scores, np.ndarray) else map(len, scores)
+    wrong = next((width for width in widths if width != passages), None)
+    if wrong is not None or len(scores) != rows:
+        raise BadInputError(
+            f"{name}: {len(scores)} rows of scores for {rows} rows of {passages} passages, one with "
+            f"{wrong or 0}; give each passage one"
+        )
+
+
 def _content_sha256(
     kind: ExampleKind,
-    texts: Sequence[tuple[str, ...]],
-    labels: tuple[float, ...] | None,
-    scores: tuple[tuple[float, ...], ...] | None,
+    texts: TextRows,
+    labels: NDArray[np.float64] | None,
+    scores: NDArray[np.float64] | None,
 ) -> str:
     digest = hashlib.sha256(f"{kind} {len(texts)}\n".encode())
-    for rows in _blocks(texts):
+    for start in range(0, len(texts), _HASHED_ROWS):
+        rows = list(texts[start : start + _HASHED_ROWS])
         digest.update(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    if labels is not None:
-        digest.update(json.dumps(labels).encode())
-    if scores is not None:
-        digest.update(json.dumps(scores).encode())
+    for numbers in (labels, scores):
+        if numbers is not None:
+            for part in _json_parts(numbers):
+                digest.update(part.encode())
     return digest.hexdigest()
 
 
-def _blocks(rows: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
-    left = iter(rows)
-    while block := list(islice(left, _HASHED_ROWS)):
-        yield block
+def _json_parts(numbers: NDArray[np.float64]) -> Iterator[str]:
+    """One JSON list of all the numbers, in parts."""
+    yield "["
+    for start in range(0, len(numbers), _HASHED_ROWS):
+        part = json.dumps(numbers[start : start + _HASHED_ROWS].tolist())[1:-1]
+        yield f", {part}" if start else part
+    yield "]"

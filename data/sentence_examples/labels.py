@@ -1,7 +1,7 @@
 """What the labels of sentence pairs mean: words or numbers of NLI, scores, or same and not the same."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from nearsay.data.errors import BadInputError
@@ -23,6 +23,7 @@ _NO_AGREEMENT_NUMBER: Final = -1.0  # the same in copies with numbers
 _SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "similarity score"})
 _USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
 _VALUES_SHOWN: Final = 6
+_FEW_NUMBERS: Final = frozenset({-1.0, 0.0, 1.0, 2.0})
 
 
 def written_label(value: object) -> str:
@@ -39,30 +40,47 @@ def written_label(value: object) -> str:
     raise UnusableRowError(f"the label is of type {type(value).__name__}, and a label is a word or a number")
 
 
-def kind_of_labels(counts: Mapping[str, int], *, column: str, entailing: bool, path: str) -> ExampleKind:
+def kind_of_labels(
+    counts: Iterable[tuple[str, int]], *, column: str, entailing: bool, path: str
+) -> ExampleKind:
     """Tell the kind from how often each label stands in the file.
 
-    counts: by `written_label`, "" left out. entailing: the texts are called premise and hypothesis.
+    counts: each label by `written_label`, once, and how often it stands there. entailing: the texts are
+        called premise and hypothesis.
 
     Words of NLI are nli; 0 and 1, true and false are labelled (scored in a column called score); 0, 1, 2 and
     perhaps -1 are nli; any other numbers scored. BadInputError when no reading fits half of the rows.
     """
-    known = {label: count for label, count in counts.items() if label != _NO_AGREEMENT}
-    rows = sum(known.values())
-    shown = ", ".join(repr(label) for label in sorted(known, key=lambda label: -known[label])[:_VALUES_SHOWN])
-    if 2 * sum(count for label, count in known.items() if label in _NLI_WORDS) > rows:
+    rows = in_nli = same = numeric = 0
+    values: set[float] = set()
+    other_numbers = False  # beside those that NLI and labels of 0 and 1 are written with
+    commonest: list[tuple[str, int]] = []
+    for label, count in counts:
+        if label in {"", _NO_AGREEMENT}:
+            continue
+        rows += count
+        in_nli += count * (label in _NLI_WORDS)
+        same += count * (label in _SAME_WORDS)
+        if (number := _number(label)) is not None:
+            numeric += count
+            if number in _FEW_NUMBERS:
+                values.add(number)
+            else:
+                other_numbers = True
+        if len(commonest) < _VALUES_SHOWN or count > commonest[-1][1]:
+            commonest = sorted([*commonest, (label, count)], key=lambda one: -one[1])[:_VALUES_SHOWN]
+    shown = ", ".join(repr(label) for label, _ in commonest)
+    if 2 * in_nli > rows:
         return ExampleKind.NLI
-    if 2 * sum(count for label, count in known.items() if label in _SAME_WORDS) > rows:
+    if 2 * same > rows:
         return ExampleKind.LABELLED
-    numbers = {label: number for label in known if (number := _number(label)) is not None}
-    if 2 * sum(known[label] for label in numbers) <= rows:
+    if 2 * numeric <= rows:
         raise BadInputError(
             f"{path}: the labels in {column!r} are {shown}: neither numbers nor entailment, neutral and "
             "contradiction. Write 1 for the same and 0 for different, or scores such as 4.5, with a point; "
             "name another column (--label), or --kind pairs if every pair belongs together"
         )
-    values = set(numbers.values())
-    if not values <= {-1.0, 0.0, 1.0, 2.0} or column.lower() in _SCORES_ALONE:
+    if other_numbers or column.lower() in _SCORES_ALONE:
         return ExampleKind.SCORED
     if values >= {0.0, 1.0, 2.0}:
         return ExampleKind.NLI

@@ -1,5 +1,6 @@
 """Which rows of which set each training step takes."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.mapped import numbered
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
+from nearsay.data.sentence_examples.text_rows import TextRows
 
 __all__ = [
     "ExampleMix",
     "Sampling",
 ]
+
+_HASHED: Final = 65_536  # texts that are normalised at a time
+_DIGEST: Final = 16  # bytes: so many texts that two of them would share one there are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +31,9 @@ class SharedTexts:
 
     rows: NDArray[np.int64]  # (sharing rows,) their numbers, rising
     others: NDArray[np.int64]  # the numbers of the rows that share nothing, rising
-    texts: list[tuple[int, ...]]  # for each sharing row, its shared texts, each once
-    commonest: list[int]  # for each sharing row, the one of them that most rows hold
+    texts: NDArray[np.int64]  # (entries,) shared texts of one sharing row after another, each once a row
+    begins: NDArray[np.int64]  # (sharing rows + 1,) where those of each begin, then the number of entries
+    commonest: NDArray[np.int64]  # (sharing rows,) of its shared texts, the one that most rows hold
     often: NDArray[np.int64]  # (sharing rows,) how many rows hold that one
     count: int  # of different shared texts
 
@@ -39,7 +46,7 @@ class SharedTexts:
 def no_shared_texts(rows: int) -> SharedTexts:
     """Give what `shared_texts` gives for rows of which no two share a text."""
     none = np.zeros(0, np.int64)
-    return SharedTexts(none, np.arange(rows), [], [], none, 0)
+    return SharedTexts(none, np.arange(rows), none, np.zeros(1, np.int64), none, none, 0)
 
 
 def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
@@ -47,41 +54,79 @@ def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
 
     A text that a row holds twice itself counts once.
     """
-    numbers = _sorted_numbers(texts)
-    again = np.zeros(numbers.shape, np.bool_)
-    again[:, 1:] = numbers[:, 1:] == numbers[:, :-1]
-    counts = np.bincount(numbers[~again])
-    new_numbers = np.cumsum(counts > 1) - 1
-    held = np.where(again, 0, counts[numbers])  # (rows, width): in how many rows each text is
-    sharing = (held > 1).any(axis=1)
+    every = _sorted_numbers(TextRows.of(texts, len(texts[0])))
+    again = np.zeros(every.shape, np.bool_)
+    again[:, 1:] = every[:, 1:] == every[:, :-1]
+    counts = np.bincount(every[~again])
+    shared = counts > 1
+    sharing = (shared[every] & ~again).any(axis=1)
     rows = np.flatnonzero(sharing)
-    numbers, held = new_numbers[numbers[rows]], held[rows]
-    flat: list[int] = numbers[held > 1].tolist()
-    ends: list[int] = np.cumsum((held > 1).sum(axis=1)).tolist()
+    held = np.where(again[rows], 0, counts[every[rows]])  # (rows, width): in how many rows each text is
+    numbers = np.searchsorted(np.flatnonzero(shared), every[rows])  # of those that are shared
     return SharedTexts(
         rows=rows,
         others=np.flatnonzero(~sharing),
-        texts=[tuple(flat[start:end]) for start, end in zip([0, *ends], ends, strict=False)],
-        commonest=numbers[np.arange(len(rows)), held.argmax(axis=1)].tolist(),
-        often=held.max(axis=1),
-        count=int((counts > 1).sum()),
+        texts=numbers[held > 1],
+        begins=np.concatenate([[0], np.cumsum((held > 1).sum(axis=1))]),
+        commonest=numbers[np.arange(len(rows)), held.argmax(axis=1)],
+        often=held.max(axis=1, initial=0),
+        count=int(shared.sum()),
     )
 
 
-def _sorted_numbers(texts: Sequence[tuple[str, ...]]) -> NDArray[np.integer[Any]]:
-    """Number the normalised texts: (rows, width), rising in each row."""
-    known: dict[str, int] = {}
-    width = len(texts[0])
-    numbers = np.fromiter(
-        (known.setdefault(normalised_text(text), len(known)) for row in texts for text in row),
-        np.int64,
-        len(texts) * width,
-    )
-    return np.sort(numbers.reshape(-1, width), axis=1)
+def _sorted_numbers(rows: TextRows) -> NDArray[np.integer[Any]]:
+    """Number the normalised texts, in order of first appearance: (rows, width), rising in each row."""
+    flat = rows.numbers.ravel()
+    firsts, numbers = numbered(flat)
+    digests = np.empty((len(firsts), _DIGEST // 8), np.uint64)
+    for start in range(0, len(firsts), _HASHED):
+        some = rows.texts.each(flat[firsts[start : start + _HASHED]])
+        found = np.frombuffer(b"".join(map(_normalised_digest, some)), np.uint64)
+        digests[start : start + _HASHED] = found.reshape(-1, _DIGEST // 8)
+    normalised = numbered(digests)[1]
+    return np.sort(normalised[numbers].reshape(rows.numbers.shape), axis=1)
 
 
+def _normalised_digest(text: str) -> bytes:
+    plain = normalised_text(text).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(plain, digest_size=_DIGEST).digest()
+
+
+_WALKED: Final = 2**18  # rows whose numbers are Python's at a time
+_MIX: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: spreads numbers over a table
 _PROBES: Final = 200  # batches that are tried for one row
 _STRIDES: Final = 64  # different orders in which texts walk over the batches
+
+
+class _Held:
+    """Which texts each batch holds: (batch, text) in one table of 16 to 32 bytes an entry.
+
+    Open addressing with linear probing; a set of each batch would take several times as much.
+    """
+
+    def __init__(self, entries: int, texts: int) -> None:
+        """`entries`: at most so many; `texts`: numbers of texts are below it."""
+        self._mask = (1 << (2 * entries).bit_length()) - 1
+        self._slots = memoryview(np.zeros(self._mask + 1, np.int64))  # 0 = empty
+        self._texts = texts
+
+    def any(self, batch: int, texts: Sequence[int]) -> bool:
+        """Whether the batch holds one of the texts."""
+        return any(self._slots[self._slot(batch * self._texts + text + 1)] for text in texts)
+
+    def add(self, batch: int, texts: Sequence[int]) -> None:
+        """Note that the batch holds the texts, which it did not hold."""
+        for text in texts:
+            key = batch * self._texts + text + 1
+            self._slots[self._slot(key)] = key
+
+    def _slot(self, key: int) -> int:
+        """Where the key is, or where it would be."""
+        slots, mask = self._slots, self._mask
+        at = (key * _MIX >> 16) & mask
+        while (found := slots[at]) and found != key:
+            at = (at + 1) & mask
+        return at
 
 
 class Spread:
@@ -104,7 +149,6 @@ class Spread:
         self._room: list[int] = sizes.tolist()  # places left of those wanted
         self._limit = limit
         self._random = random
-        self._held: list[set[int]] = [set() for _ in self._room] if shared.count else []  # shared texts
 
     def place_all(self) -> bool:
         """Place the rows; False if some could not be."""
@@ -113,33 +157,34 @@ class Spread:
         return not left or self._exchange(left)
 
     def _walk(self) -> list[int]:
-        """Place the rows that share texts; gives those left over."""
-        shared, random, room, held = self._shared, self._random, self._room, self._held
+        """Place the rows that share texts; gives those left over, by their number among the sharing ones."""
+        shared, random, room = self._shared, self._random, self._room
         count = len(room)
         order = random.permutation(len(shared.rows))
         order = order[np.argsort(-shared.often[order], kind="stable")]
         # of each text: the next batch its rows try, and how far the one after it is
-        batches: list[int] = random.integers(count, size=shared.count).tolist()
-        steps: list[int] = random.choice(_strides(count, random), size=shared.count).tolist()
+        batches = memoryview(random.integers(count, size=shared.count))
+        steps = memoryview(random.choice(_strides(count, random), size=shared.count))
         probes = range(min(count, _PROBES))
-        found: list[int] = []
+        held = _Held(len(shared.texts), shared.count)
+        texts_of, place = memoryview(shared.texts), memoryview(self.place)
         left: list[int] = []
-        places: list[int] = []
-        for sharing in order.tolist():
-            texts, text = shared.texts[sharing], shared.commonest[sharing]
-            batch, step = batches[text], steps[text]
-            for _ in probes:
-                there, batch = batch, (batch + step) % count
-                if room[there] and held[there].isdisjoint(texts):
-                    held[there].update(texts)
-                    room[there] -= 1
-                    found.append(sharing)
-                    places.append(there)
-                    break
-            else:
-                left.append(sharing)
-            batches[text] = batch
-        self.place[shared.rows[found]] = places
+        for some in np.array_split(order, -(-len(order) // _WALKED)):
+            columns = (some, shared.rows[some], shared.commonest[some])
+            columns += (shared.begins[some], shared.begins[some + 1])
+            for sharing, row, text, begin, end in zip(*(one.tolist() for one in columns), strict=True):
+                texts = texts_of[begin:end].tolist()
+                batch, step = batches[text], steps[text]
+                for _ in probes:
+                    there, batch = batch, (batch + step) % count
+                    if room[there] and not held.any(there, texts):
+                        held.add(there, texts)
+                        room[there] -= 1
+                        place[row] = there
+                        break
+                else:
+                    left.append(sharing)
+                batches[text] = batch
         return left
 
     def _fill(self) -> None:
@@ -150,48 +195,68 @@ class Spread:
         self._open: list[int] = places[len(free) :].tolist()  # batches with room, once for each place
 
     def _exchange(self, left: Sequence[int]) -> bool:
-        rows: list[int] = self._shared.rows.tolist()
-        texts = dict(zip(rows, self._shared.texts, strict=True))
-        members: list[list[int]] = [[] for _ in self._room]
-        for row, batch in enumerate(self.place.tolist()):
-            if batch >= 0:
-                members[batch].append(row)
-        placed = all(self._place_late(rows[sharing], texts, members) for sharing in left)
-        for batch, inside in enumerate(members):
+        self._order = np.argsort(self.place, kind="stable")
+        self._begins = np.searchsorted(self.place[self._order], np.arange(len(self._room) + 1))
+        self._looked_at: dict[int, tuple[list[int], set[int]]] = {}
+        rows: list[int] = self._shared.rows[list(left)].tolist()
+        placed = all(map(self._place_late, rows))
+        for batch, (inside, _) in self._looked_at.items():
             self.place[inside] = batch
-        return placed and all(members)
+        sizes = np.bincount(self.place[self.place >= 0], minlength=len(self._room))
+        return placed and bool(sizes.all())
 
-    def _place_late(self, row: int, texts: dict[int, tuple[int, ...]], members: list[list[int]]) -> bool:
+    def _inside(self, batch: int) -> tuple[list[int], set[int]]:
+        """A batch's rows, and the shared texts that they hold."""
+        if batch not in self._looked_at:
+            rows: list[int] = self._order[self._begins[batch] : self._begins[batch + 1]].tolist()
+            self._looked_at[batch] = rows, {text for row in rows for text in self._texts(row)}
+        return self._looked_at[batch]
+
+    def _texts(self, row: int) -> list[int]:
+        """The shared texts of a row."""
+        shared = self._shared
+        sharing = int(np.searchsorted(shared.rows, row))
+        if sharing == len(shared.rows) or shared.rows[sharing] != row:
+            return []
+        found: list[int] = shared.texts[shared.begins[sharing] : shared.begins[sharing + 1]].tolist()
+        return found
+
+    def _place_late(self, row: int) -> bool:
         """Place a row in a batch with room, or in one of which a row can go to a batch with room."""
-        target = self._open_for(texts[row])
+        texts = self._texts(row)
+        target = self._open_for(texts)
         if target is not None:
-            self._move(row, texts[row], target, members)
+            self._move(row, texts, target)
             self._open.remove(target)
             return True
         tried: list[int] = self._random.integers(len(self._room), size=_PROBES).tolist()
         for batch in tried:
-            if not self._held[batch].isdisjoint(texts[row]):
+            rows, held = self._inside(batch)
+            if not held.isdisjoint(texts):
                 continue
-            for other in members[batch]:
-                target = self._open_for(texts.get(other, ()))
+            for other in rows:
+                others = self._texts(other)
+                target = self._open_for(others)
                 if target is not None:
-                    members[batch].remove(other)
-                    self._held[batch].difference_update(texts.get(other, ()))
-                    self._move(other, texts.get(other, ()), target, members)
+                    rows.remove(other)
+                    held.difference_update(others)
+                    self._move(other, others, target)
                     self._open.remove(target)
-                    self._move(row, texts[row], batch, members)
+                    self._move(row, texts, batch)
                     return True
-            if len(members[batch]) < self._limit:
-                self._move(row, texts[row], batch, members)
+            if len(rows) < self._limit:
+                self._move(row, texts, batch)
                 return True
         return False
 
-    def _open_for(self, texts: tuple[int, ...]) -> int | None:
-        return next((batch for batch in self._open[:_PROBES] if self._held[batch].isdisjoint(texts)), None)
+    def _open_for(self, texts: Sequence[int]) -> int | None:
+        some = self._open[:_PROBES]
+        return next((batch for batch in some if self._inside(batch)[1].isdisjoint(texts)), None)
 
-    def _move(self, row: int, texts: tuple[int, ...], batch: int, members: list[list[int]]) -> None:
-        members[batch].append(row)
-        self._held[batch].update(texts)
+    def _move(self, row: int, texts: Sequence[int], batch: int) -> None:
+        rows, held = self._inside(batch)
+        rows.append(row)
+        held.update(texts)
 
 
 def _strides(count: int, random: np.random.Generator) -> list[int]:
@@ -293,8 +358,9 @@ class ExampleMix:
     Every row is taken once an epoch, whichever the sampling, and an epoch has always the same number of
     steps. A set's batches are of equal size up to one row, at most the batch size, instead of full ones and a
     small last one (`DistinctBatches`). A step's batch depends on the sets, the batch sizes, the seed and the
-    step's number alone, not on what was asked before, so a run goes on exactly where it was. The order of one
-    epoch is kept, 8 bytes a row; the first step asked for in another one deals its rows out anew.
+    step's number alone, not on what was asked before, so a run goes on exactly where it was. The orders of
+    two epochs are kept, 16 bytes a row, and beside them 8 bytes a text where rows share texts; the first step
+    asked for in another epoch deals its rows out anew.
     """
 
     def __init__(

@@ -1,29 +1,35 @@
 """Sentence examples from files."""
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import Final, TypeVar
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.json_values import UnusableRowError, check_string, is_nan
+from nearsay.data.mapped import numbered
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
 from nearsay.data.sentence_examples.columns import ExampleColumns, choose_columns
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
+from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
 
 __all__ = [
     "read_sentence_examples",
 ]
 
 
-_ANCHOR_AND_POSITIVE = 2
-T = TypeVar("T")
+_ANCHOR_AND_POSITIVE: Final = 2
+_PLACES_AT_ONCE: Final = 65_536  # rows
 
 
 def row_texts(
@@ -81,21 +87,39 @@ def row_scores(value: object, passages: int) -> tuple[float, ...]:
     return scores
 
 
-def even_widths(rows: Sequence[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], int, int]:
-    """Bring tuples of unequal numbers of negatives to one width: as many as at least half of the rows have.
+def even_width(counts: NDArray[np.integer[Any]]) -> tuple[int, int, int]:
+    """Choose the width of tuples with unequal numbers of negatives: what at least half of the rows have.
 
-    A row with fewer repeats its own from the first on, so that no row is lost and the others keep their
-    negatives; a row with more is cut. returns: the rows, how many were filled, how many were cut.
+    counts: (rows,) texts of each row
+    returns: the width, how many rows have fewer texts, and how many have more
     """
-    counts = Counter(map(len, rows))
-    width, more = max(counts), 0
-    while 2 * (more := more + counts[width]) < len(rows):
+    often = np.bincount(counts)
+    width = len(often) - 1
+    more = int(often[width])
+    while 2 * more < len(counts):
         width -= 1
-    filled = sum(count for length, count in counts.items() if length < width)
-    cut = sum(count for length, count in counts.items() if length > width)
-    if not filled and not cut:
-        return list(rows), 0, 0
-    return [_of_width(row, width) for row in rows], filled, cut
+        more += int(often[width])
+    return width, int(often[:width].sum()), int(often[width + 1 :].sum())
+
+
+def even_places(counts: NDArray[np.integer[Any]], width: int) -> Iterator[NDArray[np.int64]]:
+    """Say which of the texts that stand one after another make the rows of tuples, some thousands at a time.
+
+    A row with fewer texts repeats its negatives from the first on, so that no row is lost and the others keep
+    their negatives; a row with more is cut. counts: (rows,) texts of each row; gives: (rows, width) places.
+    """
+    begins = 0
+    for start in range(0, len(counts), _PLACES_AT_ONCE):
+        some = counts[start : start + _PLACES_AT_ONCE].astype(np.int64)
+        first = begins + np.cumsum(some) - some
+        begins += int(some.sum())
+        negatives = (some - _ANCHOR_AND_POSITIVE)[:, None]
+        places = np.broadcast_to(np.arange(width), (len(some), width)).copy()
+        after = places[:, _ANCHOR_AND_POSITIVE:]
+        after -= _ANCHOR_AND_POSITIVE
+        after %= negatives
+        after += _ANCHOR_AND_POSITIVE
+        yield places + first[:, None]
 
 
 def tuple_columns(columns: Sequence[str], width: int) -> tuple[str, ...]:
@@ -104,13 +128,6 @@ def tuple_columns(columns: Sequence[str], width: int) -> tuple[str, ...]:
         return tuple(columns[:width])
     numbered = (f"negative_{number}" for number in range(1, width - _ANCHOR_AND_POSITIVE + 1))
     return (*columns[:_ANCHOR_AND_POSITIVE], *numbered)
-
-
-def _of_width(row: tuple[T, ...], width: int) -> tuple[T, ...]:
-    negatives = row[_ANCHOR_AND_POSITIVE:]
-    wanted = width - _ANCHOR_AND_POSITIVE
-    repeated = negatives * -(-wanted // len(negatives))
-    return row[:_ANCHOR_AND_POSITIVE] + repeated[:wanted]
 
 
 def _present(value: object, name: str) -> list[str]:
@@ -151,6 +168,7 @@ def read_sentence_examples(
     name: str | None = None,
     strict: bool = False,
     where: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> SentenceExamples:
     """Read a tsv, csv, jsonl (or .gz of these) or parquet file, or a txt file of one text a line.
 
@@ -159,32 +177,37 @@ def read_sentence_examples(
         negatives may be lists of texts; what `nearsay search -f` printed is tuples with scores.
     where: takes only rows whose other fields are exactly these, as written ({"split": "train"}).
     strict: the first row that cannot be used is an error, instead of being left out, counted and named.
+    folder: on whose file system the texts are kept; None = the system's folder for temporary files.
 
     Exact duplicates of a row (texts and label) and pairs whose annotators did not agree ('-', or -1 in NLI)
-    are left out and counted. Tuples are brought to one width (`even_widths`). BadInputError for a file that
+    are left out and counted. Tuples are brought to one width (`even_width`). BadInputError for a file that
     cannot be read, columns or a kind that cannot be told, and a file without one usable row.
+
+    The file is read once, as a stream, and its texts are written to a memory-mapped file without a name: 4
+    bytes a text are in memory, some 30 for a moment, and nothing is left on the disk when the examples are
+    used no more or the process ends. DiskFullError or NearsayError when the texts cannot be written.
     """
-    reading = _Reading(str(path), strict=strict)
-    if format_of(Path(path)) is Format.TXT:
-        if kind not in {None, ExampleKind.TEXTS} or columns is not None or label is not None or where:
-            raise BadInputError(
-                f"{path} is a txt file: one text a line and no columns; leave kind, columns, label and where "
-                "out, or give a tsv, csv, jsonl or parquet file"
+    with TextWriter(folder) as writer:
+        reading = _Reading(str(path), strict=strict, writer=writer)
+        if format_of(Path(path)) is Format.TXT:
+            if kind not in {None, ExampleKind.TEXTS} or columns is not None or label is not None or where:
+                raise BadInputError(
+                    f"{path} is a txt file: one text a line and no columns; leave kind, columns, label and "
+                    "where out, or give a tsv, csv, jsonl or parquet file"
+                )
+            kind, chosen = ExampleKind.TEXTS, ExampleColumns(("text",), None, False, False)
+            reading.take_lines(file_lines(path))
+        else:
+            rows = reading.good(rows_and_faults(path))
+            sample = list(islice(rows, _SAMPLE_ROWS))
+            if not sample:
+                raise BadInputError(f"{path} holds no rows{reading.why()}; give a file with examples")
+            chosen = choose_columns(
+                [row for _, row in sample], kind=kind, columns=columns, label=label, path=str(path)
             )
-        kind, chosen = ExampleKind.TEXTS, ExampleColumns(("text",), None, False, False)
-        reading.take_lines(file_lines(path))
-    else:
-        rows = reading.good(rows_and_faults(path))
-        sample = list(islice(rows, _SAMPLE_ROWS))
-        if not sample:
-            raise BadInputError(f"{path} holds no rows{reading.why()}; give a file with examples")
-        chosen = choose_columns(
-            [row for _, row in sample], kind=kind, columns=columns, label=label, path=str(path)
-        )
-        settled = kind or _kind_without_labels(chosen)
-        reading.take_rows(_where(chain(sample, rows), where, str(path)), chosen, settled)
-        kind = settled or reading.told_kind(chosen)
-    return reading.examples(kind, chosen, name or _plain_name(path))
+            kind = kind or _kind_without_labels(chosen)
+            reading.take_rows(_where(chain(sample, rows), where, str(path)), chosen, kind)
+        return reading.examples(kind, chosen, name or _plain_name(path))
 
 
 def _kind_without_labels(chosen: ExampleColumns) -> ExampleKind | None:
@@ -224,14 +247,15 @@ def _plain_name(path: str | Path) -> str:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been taken from one file so far."""
+    """What has been taken from one file so far; the texts are in the writer's file."""
 
     path: str
     strict: bool
-    lines: list[int] = field(default_factory=list)
-    texts: list[tuple[str, ...]] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)  # as written; none when there is no label column
-    scores: list[tuple[float, ...]] = field(default_factory=list)  # of tuples, by a teacher
+    writer: TextWriter
+    lines: "array[int]" = field(default_factory=lambda: array("q"))  # of each row that has a label
+    widths: "array[int]" = field(default_factory=lambda: array("i"))  # texts of each tuple
+    scores: "array[float]" = field(default_factory=lambda: array("d"))  # of each tuple's passages
+    scored: bool = False
     left_out: int = 0  # rows that cannot be used
     faults: list[str] = field(default_factory=list)  # the first of them
 
@@ -268,101 +292,145 @@ class _Reading:
             except UnusableRowError as error:
                 self.leave_out(Fault(self.path, line, str(error)))
             else:
-                self.lines.append(line)
-                self.texts.append((text,))
+                self.writer.add((text,))
 
     def take_rows(self, rows: Iterator[_Row], chosen: ExampleColumns, kind: ExampleKind | None) -> None:
-        """Take texts and written labels."""
+        """Take texts, and behind those of a row its written label."""
+        tuples = kind is ExampleKind.TUPLES
+        self.scored = tuples and chosen.label is not None
+        labelled = chosen.label is not None and not tuples
+        add = self.writer.add
         for line, row in rows:
-            label: str | None = None
-            scores: list[tuple[float, ...]] = []
             try:
                 found = list(row_texts(row, chosen.texts, kind))
-                if chosen.label is not None and kind is ExampleKind.TUPLES:
-                    scores = [row_scores(row.get(chosen.label), len(texts) - 1) for texts in found]
+                if self.scored:
+                    scores = [row_scores(row.get(chosen.label or ""), len(texts) - 1) for texts in found]
                     _require_one_positive(found)
-                elif chosen.label is not None:
-                    label = written_label(row.get(chosen.label))
+                    self.scores.extend(scores[0])
+                elif labelled:
+                    label = written_label(row.get(chosen.label or ""))
+                    found = [(*texts, label) for texts in found]
+                    self.lines.append(line)
             except UnusableRowError as error:
                 self.leave_out(Fault(self.path, line, str(error)))
                 continue
-            self.texts += found
-            self.lines += [line] * len(found)
-            self.scores += scores
-            if label is not None:
-                self.labels += [label] * len(found)
+            for texts in found:
+                add(texts)
+                if tuples:
+                    self.widths.append(len(texts))
 
-    def told_kind(self, chosen: ExampleColumns) -> ExampleKind:
-        """Tell the kind of labelled pairs from their labels."""
-        counts = Counter(self.labels)
-        counts.pop("", None)
-        return kind_of_labels(
-            counts,
-            column=chosen.label or "",
-            entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
-            path=self.path,
-        )
-
-    def examples(self, kind: ExampleKind, chosen: ExampleColumns, name: str) -> SentenceExamples:
-        """Finish: labels to numbers, duplicates out, one width, and the notes."""
-        notes = [self._columns_note(kind, chosen)]
-        rows, labels = self.texts, None
-        scores: Sequence[tuple[float, ...]] | None = self.scores or None
-        if chosen.label is not None and kind.is_labelled:
-            rows, labels, more = self._labelled(kind)
+    def examples(self, kind: ExampleKind | None, chosen: ExampleColumns, name: str) -> SentenceExamples:
+        """Finish: the kind told, labels to numbers, duplicates out, one width, and the notes."""
+        texts, written = self.writer.finish()
+        labels: NDArray[np.float64] | None = None
+        scores: NDArray[np.float64] | None = None
+        notes: list[str] = []
+        columns = chosen.texts
+        width = len(columns)
+        if kind is ExampleKind.TUPLES:
+            rows = written
+        elif chosen.label is None:
+            rows = written.reshape(-1, width)
+        else:
+            rows, labels, kind, more = self._labelled(texts, written.reshape(-1, width + 1), chosen, kind)
             notes += more
+        if kind is None:
+            raise AssertionError("a set without labels has a kind")
+        notes.insert(0, self._columns_note(kind, chosen))
         if self.left_out:
             notes.append(f"{self.path}: rows are left out{self.why()}")
-        if not rows:
+        if not len(rows):
             raise BadInputError(f"{self.path} holds no usable row{self.why()}; give a file with examples")
-        columns = chosen.texts
         if kind is ExampleKind.TUPLES:
-            rows, filled, cut = even_widths(rows)
-            columns = tuple_columns(columns, len(rows[0]))
-            if scores is not None:  # beside a zero for the anchor, they are filled and cut as the texts are
-                scores = [row[1:] for row in even_widths([(0.0, *row) for row in scores])[0]]
+            rows, scores, filled, cut = self._tuples(written)
+            columns = tuple_columns(columns, rows.shape[1])
             if filled or cut:
                 notes.append(
                     f"{self.path}: every row gets {len(columns) - 2} negatives: {filled} rows have fewer and "
                     f"repeat theirs, {cut} have more and lose the last"
                 )
-        texts, numbers = _distinct(rows, labels)
-        if scores is not None:
-            texts, scores = _distinct(rows, scores)
-        if duplicates := len(rows) - len(texts):
+        beside = [numbers for numbers in (labels, scores) if numbers is not None]
+        kept = numbered(rows, *beside)[0]
+        if duplicates := len(rows) - len(kept):
             notes.append(f"{self.path}: {duplicates} rows were there before exactly and are left out")
+            rows = rows[kept]
+            labels, scores = (None if one is None else one[kept] for one in (labels, scores))
         label_names = NLI_LABELS if kind is ExampleKind.NLI else ()
         return SentenceExamples(
-            name,
-            kind,
-            columns,
-            texts,
-            numbers,
-            label_names,
-            tuple(notes),
-            scores=None if scores is None else tuple(scores),
+            name, kind, columns, TextRows(texts, rows), labels, label_names, tuple(notes), scores=scores
         )
 
-    def _labelled(self, kind: ExampleKind) -> tuple[list[tuple[str, ...]], list[float], list[str]]:
+    def _tuples(
+        self, written: NDArray[np.integer[Any]]
+    ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64] | None, int, int]:
+        """Give the rows in one width, their scores, and how many rows were filled and cut."""
+        counts = np.frombuffer(self.widths, np.intc)
+        width, filled, cut = even_width(counts)
+        given = np.frombuffer(self.scores, np.float64)
+        rows = np.empty((len(counts), width), written.dtype)
+        scores = np.empty((len(counts), width - 1)) if self.scored else None
+        start = 0
+        for places in even_places(counts, width):
+            end = start + len(places)
+            rows[start:end] = written[places]
+            if scores is not None:  # which anchors do not have
+                scores[start:end] = given[places[:, 1:] - np.arange(start + 1, end + 1)[:, None]]
+            start = end
+        return rows, scores, filled, cut
+
+    def _labelled(
+        self,
+        texts: Texts,
+        written: NDArray[np.integer[Any]],
+        chosen: ExampleColumns,
+        kind: ExampleKind | None,
+    ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64], ExampleKind, list[str]]:
+        """Give the rows with labels that can be used, the labels, their kind, and notes.
+
+        written: (rows, texts + 1) numbers of the texts, and of the written label behind them
+        """
+        words, place, counts = np.unique(written[:, -1], return_inverse=True, return_counts=True)
+        if kind is None:
+            kind = kind_of_labels(
+                zip(texts.each(words), counts.tolist(), strict=True),
+                column=chosen.label or "",
+                entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
+                path=self.path,
+            )
         reader = LabelReader(kind)
-        rows: list[tuple[str, ...]] = []
-        numbers: list[float] = []
-        disagreed = 0
-        for line, texts, label in zip(self.lines, self.texts, self.labels, strict=True):
+        numbers = np.full(len(words), np.nan)
+        faulty = np.zeros(len(words), np.bool_)
+        for number, label in enumerate(texts.each(words)):
             try:
-                number = reader.read(label)
-            except UnusableRowError as error:
-                self.leave_out(Fault(self.path, line, str(error)))
-                continue
-            if number is None:
-                disagreed += 1
-                continue
-            rows.append(texts)
-            numbers.append(number)
+                read = reader.read(label)
+            except UnusableRowError:
+                faulty[number] = True
+            else:
+                numbers[number] = np.nan if read is None else read
+        self._leave_out_labels(texts, words, place, np.flatnonzero(faulty[place]), reader)
+        labels = numbers[place]
+        kept = np.isfinite(labels)
         notes = [] if reader.assumption is None else [f"{self.path}: {reader.assumption}"]
-        if disagreed:
+        if disagreed := int(len(labels) - kept.sum() - faulty[place].sum()):
             notes.append(f"{self.path}: {disagreed} rows are marked '-' (no agreement) and are left out")
-        return rows, numbers, notes
+        return written[kept, :-1], labels[kept], kind, notes
+
+    def _leave_out_labels(
+        self,
+        texts: Texts,
+        words: NDArray[np.integer[Any]],
+        place: NDArray[np.integer[Any]],
+        faulty: NDArray[np.integer[Any]],
+        reader: LabelReader,
+    ) -> None:
+        """Count the rows with labels that cannot be used, and name the first of them."""
+        named = faulty[: 1 if self.strict else _SHOWN]
+        for row, label in zip(named.tolist(), texts.of(words[place[named]]), strict=True):
+            try:
+                reader.read(label)
+            except UnusableRowError as error:
+                self.leave_out(Fault(self.path, self.lines[row], str(error)))
+        self.left_out += len(faulty) - len(named)
 
     def _columns_note(self, kind: ExampleKind, chosen: ExampleColumns) -> str:
         told = " (guessed)"
@@ -372,16 +440,6 @@ class _Reading:
             what = {ExampleKind.SCORED: "score", ExampleKind.TUPLES: "scores"}.get(kind, "label")
             label = f", {what} = {chosen.label!r}" + (told if chosen.label_guessed else "")
         return f"{self.path}: kind = {kind}, texts = {texts}{label}"
-
-
-def _distinct(
-    rows: Sequence[tuple[str, ...]], beside: Sequence[T] | None
-) -> tuple[tuple[tuple[str, ...], ...], tuple[T, ...] | None]:
-    """Each row once with what stands beside it: its label, or its passages' scores."""
-    if beside is None:
-        return tuple(dict.fromkeys(rows)), None
-    pairs = dict.fromkeys(zip(rows, beside, strict=True))
-    return tuple(row for row, _ in pairs), tuple(value for _, value in pairs)
 
 
 def _require_one_positive(found: Sequence[tuple[str, ...]]) -> None:

@@ -39,11 +39,14 @@ def pairs_of_retrieval(
     return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, texts, None, (), tuple(notes))
 
 
-def title_pairs(corpus: str | Path, *, name: str | None = None, strict: bool = False) -> SentenceExamples:
+def title_pairs(
+    corpus: str | Path, *, name: str | None = None, strict: bool = False, folder: Path | None = None
+) -> SentenceExamples:
     """Pair each title of a corpus with its text: training in a field of which nothing was judged.
 
     corpus: a folder in BEIR's layout, or its corpus.jsonl (or .gz) with the fields title and text
     name: None = the folder's name
+    folder: where the texts are kept, as `read_sentence_examples` has it
 
     Rows without a title or a text are left out and counted in the notes, or an error with `strict`.
     """
@@ -62,4 +65,5 @@ def title_pairs(corpus: str | Path, *, name: str | None = None, strict: bool = F
         columns=("title", "text"),
         name=name or place.resolve().parent.name,
         strict=strict,
+        folder=folder,
     )

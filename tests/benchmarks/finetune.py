@@ -68,10 +68,8 @@ def ours(examples: SentenceExamples, steps: int, out: Path, precision: Precision
 def tokenizing_seconds(examples: SentenceExamples, pairs: int) -> float:
     """How long the texts of so many pairs take."""
     tokenizer = AutoTokenizer.from_pretrained(bundled_folder())
-    texts = [text for row in examples.texts[:pairs] for text in row]
-    tokens = TextTokens(TextTokenizer(tokenizer, 256))
     began = time.perf_counter()
-    tokens.add(texts)
+    TextTokens(TextTokenizer(tokenizer, 256), examples.texts[:pairs], ["", ""])
     return time.perf_counter() - began
 
 
@@ -99,7 +97,9 @@ def theirs(examples: SentenceExamples, steps: int, out: Path, device: str, *, bf
 
     model = SentenceTransformer(str(bundled_folder()), device=device)
     a, b = zip(*examples.texts, strict=True)
-    table = Dataset.from_dict({"a": a, "b": b, "score": list(examples.labels or ())})
+    table = Dataset.from_dict(
+        {"a": a, "b": b, "score": [] if examples.labels is None else examples.labels.tolist()}
+    )
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(out / "trainer"),
         max_steps=steps,
@@ -138,7 +138,7 @@ def loss_difference(examples: SentenceExamples) -> float:
 
     model = SentenceTransformer(str(bundled_folder()), device="cpu").eval()
     rows = examples.texts[:BATCH]
-    labels = torch.tensor((examples.labels or ())[:BATCH])
+    labels = torch.tensor([] if examples.labels is None else examples.labels[:BATCH], dtype=torch.float32)
     encoder = Encoder.load(device="cpu", precision=Precision.FLOAT32)
     objective = make_objective(
         ObjectiveConfig(ObjectiveKind.COSENT), kind=ExampleKind.SCORED, dimension=encoder.dimension

@@ -67,7 +67,7 @@ def _kind_of_labels(
     if set(counts) == {_NO_AGREEMENT}:
         return EvaluationKind.NLI
     try:
-        return _KINDS[kind_of_labels(counts, column=label, entailing=entailing, path="")]
+        return _KINDS[kind_of_labels(counts.items(), column=label, entailing=entailing, path="")]
     except BadInputError:
         return None  # its remedies are those of training; the caller tells how a judged set is named
 

@@ -47,9 +47,9 @@ class PairRows:
         """
         examples = self.examples
         if self.loss.row.scored and examples.scores is not None:
-            given = np.array(examples.scores, dtype=np.float64)
+            given = examples.scores
         elif examples.labels is not None:
-            given = np.array(examples.labels, dtype=np.float64)[:, None]
+            given = examples.labels[:, None]
         else:
             passages = 1 + self.negatives if examples.kind is ExampleKind.PAIRS else len(examples.columns) - 1
             given = np.zeros((len(examples), passages))
@@ -61,7 +61,7 @@ class PairRows:
 
     def pairs(self, rows: Sequence[int], rng: np.random.Generator) -> list[list[tuple[str, str]]]:
         """Give each row's query with its passages; a pair's negatives are other rows' second texts."""
-        texts = [self.examples.texts[row] for row in rows]
+        texts = self.examples.texts.many(rows)
         if self.examples.kind is not ExampleKind.PAIRS:
             return [[(query, passage) for passage in passages] for query, *passages in texts]
         count = min(self.negatives, len(texts) - 1)

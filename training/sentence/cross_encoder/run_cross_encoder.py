@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nearsay.data.document import JsonValue
+from nearsay.data.mapped import nearest_folder
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.fine_tuning.recipe import Recipe
@@ -34,7 +35,7 @@ def run_cross_encoder(
     watch = watch or Watch()
     dev = None if recipe.dev is None else read_judged(recipe.dev, watch.report)
     tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
-    read = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
+    read = [read_set(one, recipe.training.seed, watch.report, nearest_folder(out)) for one in recipe.sets]
     from nearsay.training.sentence.cross_encoder.train_cross_encoder import (  # seconds: after all files
         CrossEncoderSet,
         sets_told,

@@ -233,10 +233,10 @@ def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
     loss.require(examples.kind)
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
-    labels = set(examples.labels or ())
-    if len(labels) == 1 and len(examples) > 1:
+    least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
+    if least == most and len(examples) > 1:
         raise BadInputError(
-            f"all {len(examples):,} labels of {examples.name} are {labels.pop():g}, and a cross-encoder "
+            f"all {len(examples):,} labels of {examples.name} are {least:g}, and a cross-encoder "
             "learns from their differences. Take other data"
         )
     if examples.kind is ExampleKind.PAIRS and len(examples) < 2:
@@ -357,9 +357,9 @@ def _task(
                 f"{examples.name}: {one.negatives} other rows' texts are each pair's negatives; mined ones "
                 "teach more (nearsay train negatives)"
             )
-        pairs = [(query, passage) for query, *passages in examples.texts for passage in passages]
-        if cut := tokens.cut(pairs):
-            watch.report(f"{cut:,} of {len(pairs):,} pairs are cut at {model.max_seq_length} tokens")
+        pairs = len(examples) * (len(examples.columns) - 1)
+        if cut := tokens.cut((query, passage) for query, *passages in examples.texts for passage in passages):
+            watch.report(f"{cut:,} of {pairs:,} pairs are cut at {model.max_seq_length} tokens")
     mix = ExampleMix(
         [one.examples for one in rows],
         batch=chosen.batch,

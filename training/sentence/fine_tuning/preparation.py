@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedModel
@@ -21,7 +22,6 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, Tra
 from nearsay.training.sentence.fine_tuning.step_texts import (
     GuideVectors,
     StepTexts,
-    TextTokens,
     column_kinds,
     guided_columns,
 )
@@ -44,8 +44,8 @@ class PreparedSets:
 
     task: SentenceTask
     network: SentenceNetwork
-    truncated: int  # different texts that were cut at the length limit
-    texts: int  # different texts
+    truncated: int  # different texts of each set that were cut at the length limit
+    texts: int  # different texts of each set
     limit: int  # tokens of a text, special ones included
     notes: tuple[str, ...] = ()  # on the batches, for the user
 
@@ -60,10 +60,10 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     _require_guide(given)
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
-    labels = set(examples.labels or ())
-    if objective.loss.compares_labels and len(labels) == 1 and len(examples) > 1:
+    least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
+    if objective.loss.compares_labels and least == most and len(examples) > 1:
         raise BadInputError(
-            f"all {len(examples):,} labels of {examples.name} are {labels.pop():g}; {objective} learns from "
+            f"all {len(examples):,} labels of {examples.name} are {least:g}; {objective} learns from "
             "their differences. Take other data or another objective"
         )
     wanted = kind_to_learn_from(objective, examples.kind)
@@ -116,7 +116,6 @@ def prepare_sets(
     joined: the processes that train together; None: one alone
     """
     device = str(encoder.device)
-    tokens = TextTokens(tokenizer)
     objectives: list[SentenceObjective] = []
     texts: list[StepTexts] = []
     for one in sets:
@@ -133,7 +132,7 @@ def prepare_sets(
             StepTexts(
                 one.examples,
                 objective.config,
-                tokens,
+                tokenizer,
                 prompts,
                 guide=guide,
                 pad_id=int(getattr(encoder.tokenizer, "pad_token_id", None) or 0),
@@ -163,7 +162,9 @@ def prepare_sets(
         precision=options.precision,
         joined=joined,
     )
-    return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
+    truncated = sum(one.tokens.truncated for one in texts)
+    count = sum(one.tokens.count for one in texts)
+    return PreparedSets(task, network, truncated, count, tokenizer.limit, mix.notes)
 
 
 def scored_by(
@@ -172,25 +173,26 @@ def scored_by(
     """Give the tuples with the score that a cross-encoder or an encoder gives each passage."""
     judge = load_judge(guide, device=device)
     rows = examples.texts
-    scores: list[tuple[float, ...]] = []
+    scores = np.empty((len(rows), len(examples.columns) - 1))
     for start in range(0, len(rows), _ROWS_SCORED):
         window = rows[start : start + _ROWS_SCORED]
+        end = start + len(window)
         found = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
-        scores += map(tuple, found.reshape(len(window), -1).tolist())
-        report(f"{judge.name} has scored {len(scores):,} of {len(rows):,} rows of {examples.name}")
-    return replace(examples, scores=tuple(scores), sha256="")
+        scores[start:end] = found.reshape(len(window), -1)
+        report(f"{judge.name} has scored {end:,} of {len(rows):,} rows of {examples.name}")
+    return replace(examples, scores=scores, sha256="")
 
 
 def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
     kinds = column_kinds(examples, objective)
-    columns = dict.fromkeys(guided_columns(examples, objective))
-    asked = ((row[column], kinds[column]) for column in columns for row in examples.texts)
+    columns = sorted(set(guided_columns(examples, objective)))
 
     def progress(done: int, total: int) -> None:
         report(f"{guide.name} has encoded {done:,} of {total:,} texts of {examples.name}")
 
-    return GuideVectors(guide, asked, progress=progress)
+    encoded = examples.texts.columns(columns)
+    return GuideVectors(guide, encoded, [kinds[column] for column in columns], progress=progress)
 
 
 def _objective(

@@ -11,6 +11,7 @@ import numpy as np
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.mapped import nearest_folder
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
@@ -52,7 +53,8 @@ def run_recipe(
     tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
     if not recipe.sets:
         raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
-    sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
+    folder = nearest_folder(out)  # its disk has room for the run; the texts of large sets go there, too
+    sets = [read_set(one, recipe.training.seed, watch.report, folder) for one in recipe.sets]
 
     # Only now that every file was read: it takes seconds.
     from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
@@ -174,14 +176,20 @@ def _require_same_recipe(
         stream.write((json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def read_set(recipe: SetRecipe, seed: int, report: Callable[[str], None]) -> TrainingSet:
-    """Read a set's examples; rows are drawn from the seed. BadInputError for what cannot be read."""
-    examples = _examples(recipe)
+def read_set(
+    recipe: SetRecipe, seed: int, report: Callable[[str], None], folder: Path | None = None
+) -> TrainingSet:
+    """Read a set's examples; rows are drawn from the seed. BadInputError for what cannot be read.
+
+    folder: on whose file system the texts are kept, and what is made of them; None = the system's folder for
+        temporary files
+    """
+    examples = _examples(recipe, folder)
     for note in examples.notes:
         report(f"{examples.name}: {note}")
     if recipe.rows is not None and recipe.rows < len(examples):
         drawn = np.random.default_rng(seed).choice(len(examples), recipe.rows, replace=False)
-        examples = examples.select(sorted(drawn.tolist()))
+        examples = examples.select(np.sort(drawn))
     objective = recipe.objective
     if objective is None:
         usual = default_objective(examples.kind).to_json()
@@ -189,17 +197,18 @@ def read_set(recipe: SetRecipe, seed: int, report: Callable[[str], None]) -> Tra
     return TrainingSet(examples, objective, batch=recipe.batch, guide=recipe.guide)
 
 
-def _examples(recipe: SetRecipe) -> SentenceExamples:
+def _examples(recipe: SetRecipe, folder: Path | None) -> SentenceExamples:
     if Path(recipe.file).is_dir():
         if recipe.split:
             return pairs_of_retrieval(read_retrieval_set(Path(recipe.file), recipe.split))
-        return title_pairs(Path(recipe.file))
+        return title_pairs(Path(recipe.file), folder=folder)
     return read_sentence_examples(
         recipe.file,
         kind=recipe.kind,
         columns=recipe.columns,
         label=recipe.label,
         where=recipe.where or None,
+        folder=folder,
     )
 
 

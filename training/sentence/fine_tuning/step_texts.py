@@ -1,12 +1,16 @@
 """The texts, labels and guiding vectors of one training step."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.mapped import MappedArray, numbered, numbers_below
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.text_rows import TextRows
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -24,95 +28,114 @@ __all__ = [
 
 
 _GUIDED_TEXTS = 4096
+_TOKENIZED_TEXTS = 16_384
+Variant = TypeVar("Variant", bound=str)
+
+
+def different_texts(
+    rows: TextRows, variants: Sequence[Variant]
+) -> tuple[list[tuple[Variant, NDArray[np.integer[Any]]]], NDArray[np.integer[Any]]]:
+    """Number what columns ask for: each different text once for each variant (a prompt, a kind) of it.
+
+    variants: of each column
+    returns: each variant with the numbers of its texts in `rows.texts`, which one after another make a list;
+        and (rows, columns) where each text of a row is in that list
+    """
+    places = np.empty(rows.numbers.shape, numbers_below(rows.numbers.size))
+    found: list[tuple[Variant, NDArray[np.integer[Any]]]] = []
+    before = 0
+    for variant in dict.fromkeys(variants):
+        columns = [column for column, one in enumerate(variants) if one == variant]
+        flat = rows.numbers[:, columns].T.ravel()
+        firsts, numbers = numbered(flat)
+        places[:, columns] = (numbers + before).reshape(len(columns), -1).T
+        found.append((variant, flat[firsts]))
+        before += len(firsts)
+    return found, places
 
 
 class GuideVectors:
     """Each different text's vector by a guide or teacher, computed once, before the training.
 
-    All are in memory: a million texts at 384 numbers take 1.5 GB.
+    They are in a mapped file: a million texts at 384 numbers take 1.5 GB of the disk.
     """
 
     def __init__(
         self,
         guide: TextEncoder,
-        texts: Iterable[tuple[str, TextKind]],
+        rows: TextRows,
+        kinds: Sequence[TextKind],
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Encode the texts, each as a query or passage; `progress` is told texts done and in all."""
-        self._places: dict[tuple[str, TextKind], int] = {}
-        for text in texts:
-            self._places.setdefault(text, len(self._places))
-        self._vectors = np.empty((len(self._places), guide.dimension), dtype=np.float32)
+        """Encode the texts, those of each column as what it is; `progress` is told texts done and in all."""
         self.dimension = guide.dimension
-        done = 0
-        for kind in TextKind:
-            wanted = [text for text, asked in self._places if asked is kind]
-            windows = [
-                wanted[start : start + _GUIDED_TEXTS] for start in range(0, len(wanted), _GUIDED_TEXTS)
-            ]
-            for window, encoded in zip(windows, guide.stream(windows, kind=kind), strict=True):
-                self._vectors[[self._places[text, kind] for text in window]] = encoded.vectors
-                done += len(window)
-                if progress is not None:
-                    progress(done, len(self._places))
+        different, self._places = different_texts(rows, kinds)
+        total, done = sum(len(numbers) for _, numbers in different), 0
+        with MappedArray(np.float32, rows.texts.folder) as vectors:
+            for kind, numbers in different:
+                windows = (
+                    rows.texts.of(numbers[start : start + _GUIDED_TEXTS])
+                    for start in range(0, len(numbers), _GUIDED_TEXTS)
+                )
+                for encoded in guide.stream(windows, kind=kind):
+                    vectors.append(encoded.vectors)
+                    done += len(encoded.vectors)
+                    if progress is not None:
+                        progress(done, total)
+            self._vectors = vectors.mapped(at_random=True).reshape(-1, self.dimension)
 
-    def of(self, texts: Sequence[tuple[str, TextKind]]) -> NDArray[np.float32]:
-        """Give the vectors of texts, (texts, dimension); KeyError for one that was not encoded."""
-        return self._vectors[[self._places[text] for text in texts]]
-
-
-_TOKENIZED_TEXTS = 16_384
+    def of(self, rows: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.float32]:
+        """Give the vectors of some rows' texts, (columns x rows, dimension), column after column."""
+        return self._vectors[self._places[rows][:, list(columns)].T.ravel()]
 
 
 class TextTokens:
-    """Each different text's token numbers, once, in one array.
+    """The token numbers of a set's texts, each different text's once, in a mapped file.
 
-    A million texts of 20 tokens take 80 MB.
+    A million texts of 20 tokens take 80 MB of the disk; in memory are 4 bytes a text of each row.
     """
 
-    def __init__(self, tokenizer: TextTokenizer) -> None:
+    def __init__(self, tokenizer: TextTokenizer, rows: TextRows, prompts: Sequence[str]) -> None:
+        """Tokenize the texts, a column's prompt put before each of its."""
         self._tokenizer = tokenizer
-        self._place: dict[tuple[str, str], int] = {}
-        self._tokens = np.empty(0, dtype=np.int32)
-        self._ends = np.zeros(1, dtype=np.int64)
+        self._prompts = prompts
         self.truncated = 0  # different texts that were cut at the length limit
+        different, self._places = different_texts(rows, prompts)
+        self.count = sum(len(numbers) for _, numbers in different)
+        """Different texts; one with another prompt is another one."""
+        folder, end = rows.texts.folder, 0
+        with MappedArray(np.int32, folder) as tokens, MappedArray(np.int64, folder) as bounds:
+            bounds.append(np.zeros(1, np.int64))
+            for prompt, numbers in different:
+                for start in range(0, len(numbers), _TOKENIZED_TEXTS):
+                    texts = rows.texts.of(numbers[start : start + _TOKENIZED_TEXTS])
+                    window = tokenizer.window(texts, prompt)
+                    self.truncated += window.truncated
+                    lengths = np.fromiter(map(len, window.token_ids), np.int64, len(window.token_ids))
+                    tokens.append(np.fromiter(chain.from_iterable(window.token_ids), np.int32))
+                    bounds.append(end + np.cumsum(lengths))
+                    end += int(lengths.sum())
+            self._tokens = tokens.mapped(at_random=True)
+            self._bounds = bounds.mapped()
 
-    @property
-    def count(self) -> int:
-        """Different texts."""
-        return len(self._place)
+    def of(self, rows: NDArray[np.int64]) -> list[list[NDArray[np.int32]]]:
+        """Give the token numbers of each text of each column, in the order of the rows."""
+        tokens = self._tokens
+        return [
+            [
+                tokens[begin:end]
+                for begin, end in zip(
+                    self._bounds[places].tolist(), self._bounds[places + 1].tolist(), strict=True
+                )
+            ]
+            for places in self._places[rows].T.astype(np.int64)
+        ]
 
-    def add(self, texts: Iterable[str], prompt: str = "") -> None:
-        """Tokenize the texts that are not there yet, the prompt put before each."""
-        new = [text for text in dict.fromkeys(texts) if (prompt, text) not in self._place]
-        parts, lengths = [self._tokens], []
-        for start in range(0, len(new), _TOKENIZED_TEXTS):
-            window = self._tokenizer.window(new[start : start + _TOKENIZED_TEXTS], prompt)
-            self.truncated += window.truncated
-            lengths += [len(ids) for ids in window.token_ids]
-            parts.append(np.fromiter((id_ for ids in window.token_ids for id_ in ids), dtype=np.int32))
-        for text in new:
-            self._place[prompt, text] = len(self._place)
-        self._tokens = np.concatenate(parts)
-        self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum(lengths, dtype=np.int64)])
-
-    def places(self, texts: Iterable[str], prompt: str = "") -> NDArray[np.int64]:
-        """Say where texts are, (texts,), for `at`; KeyError for one that was not added."""
-        return np.array([self._place[prompt, text] for text in texts], dtype=np.int64)
-
-    def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-        """Give the token numbers of the texts at some places."""
-        starts, ends = self._ends[places].tolist(), self._ends[places + 1].tolist()
-        return [self._tokens[start:end] for start, end in zip(starts, ends, strict=True)]
-
-    def many(self, texts: Sequence[str], prompt: str = "") -> list[NDArray[np.int32]]:
-        """Give several texts' token numbers, without keeping them if they are new."""
-        return [np.array(ids, dtype=np.int32) for ids in self._fresh(texts, prompt)]
-
-    def _fresh(self, texts: Sequence[str], prompt: str) -> list[list[int]]:
-        window = self._tokenizer.window(list(texts), prompt)
-        return [window.token_ids[place] for place in window.positions]
+    def fresh(self, texts: Sequence[str], column: int) -> list[NDArray[np.int32]]:
+        """Give the token numbers of other texts, as if they stood in a column."""
+        window = self._tokenizer.window(list(texts), self._prompts[column])
+        return [np.array(window.token_ids[place], dtype=np.int32) for place in window.positions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +155,7 @@ class StepTexts:
         self,
         examples: SentenceExamples,
         objective: ObjectiveConfig,
-        tokens: TextTokens,
+        tokenizer: TextTokenizer,
         prompts: dict[TextKind, str],
         *,
         guide: GuideVectors | None,
@@ -140,45 +163,33 @@ class StepTexts:
         seed: int,
     ) -> None:
         """Tokenize the texts; `objective`: with its defaults filled in."""
-        self._examples = examples
+        self._texts = examples.texts
         self._objective = objective
-        self._tokens = tokens
-        self._kinds = column_kinds(examples, objective.kind)
-        self._prompts = [prompts[kind] for kind in self._kinds]
+        kinds = column_kinds(examples, objective.kind)
+        self.tokens = TextTokens(tokenizer, examples.texts, [prompts[kind] for kind in kinds])
+        self._guided = guided_columns(examples, objective.kind)
         self._guide = guide
         self._pad_id = pad_id
         self._seed = seed
-        self._places: list[NDArray[np.int64]] = []  # of each column's texts; to look them up takes longer
-        for column, prompt in enumerate(self._prompts):
-            tokens.add((row[column] for row in examples.texts), prompt)
-            self._places.append(tokens.places((row[column] for row in examples.texts), prompt))
         self._labels: NDArray[np.int64] | NDArray[np.float32] | None = None
         if objective.kind.loss.guide == "scores":
             self._labels = np.array(examples.scores, dtype=np.float32)
         elif examples.labels is not None:
-            if examples.kind is ExampleKind.NLI:
-                self._labels = np.array(examples.labels, dtype=np.int64)
-            else:
-                self._labels = np.array(examples.labels, dtype=np.float32)
+            is_class = examples.kind is ExampleKind.NLI
+            self._labels = examples.labels.astype(np.int64 if is_class else np.float32)
 
     def step(self, rows: Sequence[int], step: int) -> StepColumns:
         """Give rows of the set for the step of a number, on which words left out at random depend."""
-        chosen = list(rows)
-        columns = [self._tokens.at(places[chosen]) for places in self._places]
+        chosen = np.asarray(rows, np.int64)
+        columns = self.tokens.of(chosen)
         if "deletion" in self._objective.kind.loss.settings:
             random = np.random.default_rng((self._seed, step))
-            texts = (self._examples.texts[row][0] for row in rows)
-            damaged = [deleted_words(text, self._objective.deletion or 0.0, rng=random) for text in texts]
+            share = self._objective.deletion or 0.0
+            damaged = [deleted_words(row[0], share, rng=random) for row in self._texts.many(chosen)]
             whole, _ = padded([ids.tolist() for ids in columns[0]], pad_id=self._pad_id)
-            return StepColumns([self._tokens.many(damaged, self._prompts[0])], whole, None)
+            return StepColumns([self.tokens.fresh(damaged, 0)], whole, None)
         labels = None if self._labels is None else self._labels[chosen]
-        guide = None
-        if self._guide is not None:
-            guided = guided_columns(self._examples, self._objective.kind)
-            asked = [
-                (self._examples.texts[row][column], self._kinds[column]) for column in guided for row in rows
-            ]
-            guide = self._guide.of(asked)
+        guide = None if self._guide is None else self._guide.of(chosen, self._guided)
         return StepColumns(columns * self._objective.kind.loss.passes, labels, guide)
 
 

@@ -1,7 +1,8 @@
 """Cross-encoders, which read two texts together: loaded, cut into tokens, and as the judge of candidates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -52,10 +53,12 @@ class PairTokens:
         """Give each pair's tokens: `ids`, `type_ids`, and `overflowing` where it was cut."""
         return self._tokenizer.encode_batch_fast(list(pairs))
 
-    def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
+    def cut(self, pairs: Iterable[tuple[str, str]]) -> int:
         """Count the pairs that are cut at the length limit."""
-        windows = (pairs[start : start + _WINDOW_PAIRS] for start in range(0, len(pairs), _WINDOW_PAIRS))
-        return sum(bool(one.overflowing) for window in windows for one in self.encodings(window))
+        left, cut = iter(pairs), 0
+        while window := list(islice(left, _WINDOW_PAIRS)):
+            cut += sum(bool(one.overflowing) for one in self.encodings(window))
+        return cut
 
 
 class CrossEncoderJudge:

@@ -20,7 +20,7 @@ from nearsay.training.sentence import batching
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
@@ -49,8 +49,8 @@ def task_of(
     examples = SentenceExamples("pairs", ExampleKind.PAIRS, ("a", "b"), tuple(texts), None)
     config = ObjectiveConfig(ObjectiveKind.RANKING)
     objective = make_objective(config, kind=ExampleKind.PAIRS, dimension=dimension)
-    tokens = TextTokens(TextTokenizer(encoder.tokenizer, 64))
-    rows = StepTexts(examples, objective.config, tokens, PROMPTS, guide=None, pad_id=0, seed=0)
+    tokenizer = TextTokenizer(encoder.tokenizer, 64)
+    rows = StepTexts(examples, objective.config, tokenizer, PROMPTS, guide=None, pad_id=0, seed=0)
     mix = ExampleMix([examples], batch=len(texts), seed=0)
     network = SentenceNetwork(encoder, [objective])
     return SentenceTask(network, [rows], mix, names=["pairs"], tokens_at_once=tokens_at_once)

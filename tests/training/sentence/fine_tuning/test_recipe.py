@@ -12,10 +12,11 @@ from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import run_folder
+from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
-from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling, SentenceTraining
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 WHOLE = """
@@ -272,3 +273,42 @@ def test_seeds_of_another_base_under_the_same_name_are_refused(
 def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="there is nothing to train on"):
         run_recipe(Recipe(), tmp_path / "out")
+
+
+@pytest.mark.long
+def test_a_training_on_a_file_resumes_exactly_and_leaves_no_texts_on_the_disk(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    """Rows that share texts, a bad one, two prompts and a part that is drawn: all that goes by number."""
+    places = ("the mat", "a mat", "x y", "z", "b c")
+    rows = [f"{query} {place}\t{place} sat {query}" for query in ("cat", "dog", "mat") for place in places]
+    file = tmp_path / "pairs.tsv"
+    file.write_text("\n".join(["query\tpassage", *rows, "cat the mat\tthe dog", "alone\t", rows[0]]), "utf-8")
+    one = SetRecipe(str(file), rows=12)
+    training = SentenceTraining(epochs=3, batch=4, precision=Precision.FLOAT32, learning_rate=1e-3)
+    prompts = EncoderStructure(query_prompt="query: ", passage_prompt="passage: ")
+    recipe = Recipe((one,), base=str(tiny_folder), structure=prompts, training=training)
+    said: list[str] = []
+
+    def trained(name: str, stops: list[bool]) -> bool:
+        asked = iter([*stops, *[False] * 100])
+        watch = Watch(report=said.append, stop=lambda: next(asked))
+        (found,) = run_recipe(recipe, tmp_path / "runs" / name, device="cpu", watch=watch)
+        return found.result is not None and found.result.finished
+
+    assert trained("whole", [])
+    assert any("pairs.tsv:18: passage is empty" in note for note in said)
+    assert any("1 rows were there before exactly" in note for note in said)
+    assert not trained("parts", [False, True])
+    assert not trained("parts", [False, False, True])
+    assert trained("parts", [])
+    whole, parts = (tmp_path / "runs" / name for name in ("whole", "parts"))
+    assert losses(whole) == losses(parts)
+    assert len(losses(whole)) == 9
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "runs"}
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"whole", "parts"}
+
+
+def losses(out: Path) -> list[float]:
+    return [float(line["loss"]) for line in read_metrics(out / "run" / "metrics.jsonl") if "loss" in line]

@@ -27,7 +27,7 @@ from nearsay.training.sentence.fine_tuning.settings import (
     SentenceTraining,
     TrainingSet,
 )
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
@@ -56,9 +56,9 @@ def test_a_step_has_the_loss_and_gradient_of_sentence_transformers(table: Path) 
     examples = SentenceExamples("pairs", ExampleKind.PAIRS, ("a", "b"), pairs, None)
     encoder = build_encoder(EncoderFolder(table), EncoderStructure(), device="cpu", seed=0)
     objective = make_objective(ObjectiveConfig(ObjectiveKind.RANKING), kind=ExampleKind.PAIRS, dimension=8)
-    tokens = TextTokens(TextTokenizer(encoder.tokenizer, 64, special_tokens=False))
+    tokenizer = TextTokenizer(encoder.tokenizer, 64, special_tokens=False)
     prompts = {TextKind.QUERY: "", TextKind.PASSAGE: ""}
-    rows = StepTexts(examples, objective.config, tokens, prompts, guide=None, pad_id=0, seed=0)
+    rows = StepTexts(examples, objective.config, tokenizer, prompts, guide=None, pad_id=0, seed=0)
     network = SentenceNetwork(encoder, [objective])
     mix = ExampleMix([examples], batch=3, seed=0)
     task = SentenceTask(network, [rows], mix, names=["pairs"])

@@ -132,8 +132,7 @@ def test_rows_that_give_the_test_away_are_left_out_and_counted(
 ) -> None:
     file = tmp_path / "test.tsv"
     rows = [
-        f"{label}\t{a.upper()}\t{b}"
-        for (a, b), label in zip(scored.texts[:9], scored.labels or (), strict=False)
+        f"{label}\t{a.upper()}\t{b}" for (a, b), label in zip(scored.texts[:9], scored.labels, strict=False)
     ]
     file.write_text("score\tsentence1\tsentence2\n" + "\n".join(rows) + "\n", "utf-8")
     said: list[str] = []
