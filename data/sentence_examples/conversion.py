@@ -37,8 +37,8 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
         raise BadInputError(f"{examples.name} has no labels to make triplets by; give examples with labels")
     entailed = examples.texts.numbers[examples.labels == _ENTAILED]
     contradicted = examples.texts.numbers[examples.labels == _CONTRADICTED]
-    triplets, alone = _triplets(entailed, contradicted)
-    triplets, disputed = _undisputed(TextRows(examples.texts.texts, triplets))
+    made, alone = _triplets(entailed, contradicted)
+    triplets, disputed = _undisputed(TextRows(examples.texts.texts, made))
     rows = len(triplets)
     notes = [f"{examples.name}: {rows} triplets; {alone} premises miss a positive or a negative"]
     if disputed:

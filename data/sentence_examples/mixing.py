@@ -107,7 +107,7 @@ class _Held:
     def __init__(self, entries: int, texts: int) -> None:
         """`entries`: at most so many; `texts`: numbers of texts are below it."""
         self._mask = (1 << (2 * entries).bit_length()) - 1
-        self._slots = memoryview(np.zeros(self._mask + 1, np.int64))  # 0 = empty
+        self._slots = np.zeros(self._mask + 1, np.int64).data  # 0 = empty
         self._texts = texts
 
     def any(self, batch: int, texts: Sequence[int]) -> bool:
@@ -163,15 +163,15 @@ class Spread:
         order = random.permutation(len(shared.rows))
         order = order[np.argsort(-shared.often[order], kind="stable")]
         # of each text: the next batch its rows try, and how far the one after it is
-        batches = memoryview(random.integers(count, size=shared.count))
-        steps = memoryview(random.choice(_strides(count, random), size=shared.count))
+        batches = random.integers(count, size=shared.count).data
+        steps = random.choice(_strides(count, random), size=shared.count).data
         probes = range(min(count, _PROBES))
         held = _Held(len(shared.texts), shared.count)
-        texts_of, place = memoryview(shared.texts), memoryview(self.place)
+        texts_of, place = shared.texts.data, self.place.data
         left: list[int] = []
         for some in np.array_split(order, -(-len(order) // _WALKED)):
-            columns = (some, shared.rows[some], shared.commonest[some])
-            columns += (shared.begins[some], shared.begins[some + 1])
+            ranges = shared.begins[some], shared.begins[some + 1]
+            columns = (some, shared.rows[some], shared.commonest[some], *ranges)
             for sharing, row, text, begin, end in zip(*(one.tolist() for one in columns), strict=True):
                 texts = texts_of[begin:end].tolist()
                 batch, step = batches[text], steps[text]

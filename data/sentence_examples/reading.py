@@ -324,19 +324,17 @@ class _Reading:
         texts, written = self.writer.finish()
         labels: NDArray[np.float64] | None = None
         scores: NDArray[np.float64] | None = None
-        notes: list[str] = []
         columns = chosen.texts
         width = len(columns)
+        kind = kind or self._told_kind(texts, written[width :: width + 1], chosen)
+        notes = [self._columns_note(kind, chosen)]
         if kind is ExampleKind.TUPLES:
             rows = written
         elif chosen.label is None:
             rows = written.reshape(-1, width)
         else:
-            rows, labels, kind, more = self._labelled(texts, written.reshape(-1, width + 1), chosen, kind)
+            rows, labels, more = self._labelled(texts, written.reshape(-1, width + 1), kind)
             notes += more
-        if kind is None:
-            raise AssertionError("a set without labels has a kind")
-        notes.insert(0, self._columns_note(kind, chosen))
         if self.left_out:
             notes.append(f"{self.path}: rows are left out{self.why()}")
         if not len(rows):
@@ -378,25 +376,26 @@ class _Reading:
             start = end
         return rows, scores, filled, cut
 
+    def _told_kind(
+        self, texts: Texts, labels: NDArray[np.integer[Any]], chosen: ExampleColumns
+    ) -> ExampleKind:
+        """Tell the kind of labelled pairs from their labels, (rows,) numbers of texts."""
+        words, counts = np.unique(labels, return_counts=True)
+        return kind_of_labels(
+            zip(texts.each(words), counts.tolist(), strict=True),
+            column=chosen.label or "",
+            entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
+            path=self.path,
+        )
+
     def _labelled(
-        self,
-        texts: Texts,
-        written: NDArray[np.integer[Any]],
-        chosen: ExampleColumns,
-        kind: ExampleKind | None,
-    ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64], ExampleKind, list[str]]:
-        """Give the rows with labels that can be used, the labels, their kind, and notes.
+        self, texts: Texts, written: NDArray[np.integer[Any]], kind: ExampleKind
+    ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64], list[str]]:
+        """Give the rows with labels that can be used, the labels, and notes.
 
         written: (rows, texts + 1) numbers of the texts, and of the written label behind them
         """
-        words, place, counts = np.unique(written[:, -1], return_inverse=True, return_counts=True)
-        if kind is None:
-            kind = kind_of_labels(
-                zip(texts.each(words), counts.tolist(), strict=True),
-                column=chosen.label or "",
-                entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
-                path=self.path,
-            )
+        words, place = np.unique(written[:, -1], return_inverse=True)
         reader = LabelReader(kind)
         numbers = np.full(len(words), np.nan)
         faulty = np.zeros(len(words), np.bool_)
@@ -413,7 +412,7 @@ class _Reading:
         notes = [] if reader.assumption is None else [f"{self.path}: {reader.assumption}"]
         if disagreed := int(len(labels) - kept.sum() - faulty[place].sum()):
             notes.append(f"{self.path}: {disagreed} rows are marked '-' (no agreement) and are left out")
-        return written[kept, :-1], labels[kept], kind, notes
+        return written[kept, :-1], labels[kept], notes
 
     def _leave_out_labels(
         self,

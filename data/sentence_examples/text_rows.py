@@ -145,7 +145,8 @@ class TextRows(Sequence[tuple[str, ...]]):
             return False
         return all(one == two for one, two in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment] - it would have to be that of a tuple
+    # It would have to be the hash of the tuples.
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Show the first rows."""

@@ -69,6 +69,16 @@ def test_a_step_is_the_same_whatever_was_asked_before(steps: list[int], seed: in
     assert {step: mixes[0].batch(step) for step in steps} == backwards
 
 
+def test_a_seed_s_batches_stay_those_of_earlier_versions() -> None:
+    """A run that began with an earlier version goes on with the rows that it would have had."""
+    rows = [(f"Q {row // 3}", f"a {row}.") for row in range(13)]
+    mix = ExampleMix([examples(*rows)], batch=4, seed=1, distinct=[True])
+    found = [mix.batch(step).rows for step in range(2 * mix.steps_per_epoch)]
+    first = [(10, 2, 7, 3), (12, 0, 9), (6, 5, 1), (11, 4, 8)]
+    assert found == [*first, (2, 10, 3), (5, 7, 9), (11, 12, 8, 1), (0, 6, 4)]
+    assert examples(*rows).sha256.startswith("434d36d4604fdea6")
+
+
 def test_epochs_and_seeds_differ() -> None:
     mix = ExampleMix([numbered(64)], batch=16, seed=1)
     other = ExampleMix([numbered(64)], batch=16, seed=2)

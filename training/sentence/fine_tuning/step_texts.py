@@ -87,7 +87,8 @@ class GuideVectors:
 
     def of(self, rows: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.float32]:
         """Give the vectors of some rows' texts, (columns x rows, dimension), column after column."""
-        return self._vectors[self._places[rows][:, list(columns)].T.ravel()]
+        found: NDArray[np.float32] = self._vectors[self._places[rows][:, list(columns)].T.ravel()]
+        return found
 
 
 class TextTokens:
@@ -175,8 +176,10 @@ class StepTexts:
         if objective.kind.loss.guide == "scores":
             self._labels = np.array(examples.scores, dtype=np.float32)
         elif examples.labels is not None:
-            is_class = examples.kind is ExampleKind.NLI
-            self._labels = examples.labels.astype(np.int64 if is_class else np.float32)
+            of_classes = examples.kind is ExampleKind.NLI
+            self._labels = (
+                examples.labels.astype(np.int64) if of_classes else examples.labels.astype(np.float32)
+            )
 
     def step(self, rows: Sequence[int], step: int) -> StepColumns:
         """Give rows of the set for the step of a number, on which words left out at random depend."""
