@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.mapped import numbered
+from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.text_rows import TextRows
