@@ -227,6 +227,13 @@ def ten_million() -> list[str]:
     def milliseconds(run: Any) -> str:
         return " / ".join(f"{run['searching']['ms'][at]:.1f}" for at in ("p50", "p99"))
 
+    def again(run: Any) -> str:
+        found = run.get("reopening")
+        steps = ("ms_opening", "ms_first_search")
+        return (
+            " + ".join(f"{found[step]['addition']['p50']:.1f}" for step in steps) if found else "not measured"
+        )
+
     return table(
         (
             f"vectors of {runs[0]['dimension']}",
@@ -242,6 +249,7 @@ def ten_million() -> list[str]:
         row("recall@10", lambda run: share(run["searching"]["recall_at_10"])),
         row("opened the first time, s", lambda run: f"{run['opening_first']['seconds']:.2f}"),
         row("opened the second time, s", lambda run: f"{run['opening_second']['seconds']:.2f}"),
+        row("opened again after one addition + the first search, ms", again),
         row("vectors and index on disk, GB", lambda run: f"{run['gb_on_disk']['segments']:.1f}"),
         row("catalogue on disk, GB", lambda run: f"{run['gb_on_disk']['catalogue']:.1f}"),
     )
