@@ -459,7 +459,8 @@ class _Loop:
         long = (self.settings.steps or 0) >= _COMPILED_STEPS or minutes >= _COMPILED_MINUTES
         wanted = self.settings.compile if self.settings.compile is not None else self.kind == "cuda" and long
         if wanted:
-            self.task.encoder.compile()
+            # Each step has other shapes: one graph for all of them, not one for each of the first.
+            self.task.encoder.compile(dynamic=True)
         if self.processes.count > 1:
             return DistributedDataParallel(model, find_unused_parameters=not self.task.uses_all)
         return model

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from tokenizers import Tokenizer
+from torch._dynamo.utils import counters
 from transformers import BertForPreTraining
 
 from nearsay.data.errors import NearsayError
@@ -16,7 +17,13 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run import loop
+from nearsay.training.run.loop import train
+from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
+from nearsay.training.run.run_environment import RunEnvironment
+from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
 
 MakeTask = Callable[..., PretrainingTask]
@@ -135,3 +142,41 @@ def test_a_step_reads_no_number_that_a_gpu_would_be_waited_for(
     parts = task.step_data(0, 0.0).micro_batches
     assert {"attention_mask" in part for part in parts} == {False, True}
     step_without_numbers(task)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler, about itself
+def test_a_compiled_run_has_one_graph_for_steps_of_any_size(
+    text: PreparedText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "hardware_peak", lambda *_: 1e9)
+    torch._dynamo.reset()
+    counters.clear()
+    bert = BertForPreTraining(BertSize(1, 32, heads=2, positions=128).config(600))
+    task = PretrainingTask(
+        PretrainingNetwork(bert, next_sentence=True),
+        text,
+        SpecialTokens.from_tokenizer(text.tokenizer),
+        ExampleConfig(length=128, short_share=0.5),
+        Processes(),
+        batch=24,
+        seed=1,
+        tokens_at_once=10_000,
+    )
+    compile_, make, shapes = task.encoder.compile, task.step_data, set()
+
+    def noted(step: int, progress: float) -> StepData:
+        data = make(step, progress)
+        shapes.update((tuple(b["token_ids"].shape), "attention_mask" in b) for b in data.micro_batches)
+        return data
+
+    task.step_data = noted  # type: ignore[method-assign]
+    task.encoder.compile = lambda **told: compile_(backend="eager", **told)  # type: ignore[method-assign]
+    folder = RunFolder(tmp_path / "out")
+    folder.begin({}, RunEnvironment.here("cpu", Precision.FLOAT32))
+    settings = Optimisation(steps=6, precision=Precision.FLOAT32, compile=True, checkpoint_minutes=0)
+    train(task, folder, settings, Processes())
+    assert len(shapes) > 6
+    assert {masked for _, masked in shapes} == {False, True}
+    assert counters["stats"]["unique_graphs"] == 2  # with a mask and without
+    assert not counters["graph_break"]
