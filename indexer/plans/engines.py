@@ -436,7 +436,7 @@ def open_index(
 
 def _reading(serialised: NDArray[np.uint8]) -> Callable[[int], bytes]:
     """Give the next bytes, so many as are asked for, or what is left."""
-    view, begin = memoryview(serialised), 0
+    view, begin = serialised.data, 0
 
     def read(count: int) -> bytes:
         nonlocal begin
