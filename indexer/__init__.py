@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.collection import Collection, SearchOptions
 from nearsay.indexer.library import Library
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
@@ -56,16 +56,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.dates import Period
     from nearsay.indexer.exploring.diverse import DiversePassage
     from nearsay.indexer.exploring.explorer import Explorer
-    from nearsay.indexer.exploring.newest import News
-    from nearsay.indexer.exploring.remotest import RemotePassage
     from nearsay.indexer.exploring.through_time import Counted, ThroughTime
-    from nearsay.indexer.filters.declaring import DeclareReport
-    from nearsay.indexer.filters.facets import Facets
-    from nearsay.indexer.filters.field_kinds import FieldLook
+    from nearsay.indexer.exploring.unlike import News, RemotePassage
+    from nearsay.indexer.filters.fields import DeclareReport, Facets, FieldLook
     from nearsay.indexer.filters.parse import Where
     from nearsay.indexer.improving import Improvement
-    from nearsay.indexer.inside.token_sample import TokenSample
-    from nearsay.indexer.inside.token_search import SearchBy, TokenMatches
+    from nearsay.indexer.inside.tokens import SearchBy, TokenMatches, TokenSample
     from nearsay.indexer.judgements.export import ExportForm, JudgementExport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import JudgementImport, Judgements
@@ -73,13 +69,13 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.part import Part
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.indexer.maps.drawing import Drawing
-    from nearsay.indexer.maps.map import Map
-    from nearsay.indexer.neighbours.shown import Shown
+    from nearsay.indexer.maps.mapping import Map
+    from nearsay.indexer.neighbours.points import Shown
     from nearsay.indexer.plans.plan import Plan
     from nearsay.indexer.query.browsing import Browser, DocumentPage, DocumentRow, PassageSpan
+    from nearsay.indexer.query.export import Sample
     from nearsay.indexer.query.hit import Explanation
     from nearsay.indexer.query.ranking import PairJudge
-    from nearsay.indexer.query.sample import Sample
     from nearsay.indexer.snapshots.snapshot import Snapshot
     from nearsay.indexer.writing.compaction import CompactReport
     from nearsay.indexer.writing.given_vectors import VectorsOnly
@@ -208,16 +204,12 @@ _LATER = {
     "nearsay.indexer.exploring.dates": "Period",
     "nearsay.indexer.exploring.diverse": "DiversePassage",
     "nearsay.indexer.exploring.explorer": "Explorer",
-    "nearsay.indexer.exploring.newest": "News",
-    "nearsay.indexer.exploring.remotest": "RemotePassage",
     "nearsay.indexer.exploring.through_time": "Counted ThroughTime",
-    "nearsay.indexer.filters.declaring": "DeclareReport",
-    "nearsay.indexer.filters.facets": "Facets",
-    "nearsay.indexer.filters.field_kinds": "FieldLook",
+    "nearsay.indexer.exploring.unlike": "News RemotePassage",
+    "nearsay.indexer.filters.fields": "DeclareReport Facets FieldLook",
     "nearsay.indexer.filters.parse": "Where",
     "nearsay.indexer.improving": "Improvement",
-    "nearsay.indexer.inside.token_sample": "TokenSample",
-    "nearsay.indexer.inside.token_search": "SearchBy TokenMatches",
+    "nearsay.indexer.inside.tokens": "SearchBy TokenMatches TokenSample",
     "nearsay.indexer.judgements.export": "ExportForm JudgementExport",
     "nearsay.indexer.judgements.gate": "GateReport",
     "nearsay.indexer.judgements.judgements": "JudgementImport Judgements",
@@ -225,13 +217,13 @@ _LATER = {
     "nearsay.indexer.judgements.part": "Part",
     "nearsay.indexer.maps.draw_map": "MapReport",
     "nearsay.indexer.maps.drawing": "Drawing",
-    "nearsay.indexer.maps.map": "Map",
-    "nearsay.indexer.neighbours.shown": "Shown",
+    "nearsay.indexer.maps.mapping": "Map",
+    "nearsay.indexer.neighbours.points": "Shown",
     "nearsay.indexer.plans.plan": "Plan",
     "nearsay.indexer.query.browsing": "Browser DocumentPage DocumentRow PassageSpan",
+    "nearsay.indexer.query.export": "Sample",
     "nearsay.indexer.query.hit": "Explanation",
     "nearsay.indexer.query.ranking": "PairJudge",
-    "nearsay.indexer.query.sample": "Sample",
     "nearsay.indexer.snapshots.snapshot": "Snapshot",
     "nearsay.indexer.writing.compaction": "CompactReport",
     "nearsay.indexer.writing.given_vectors": "VectorsOnly",

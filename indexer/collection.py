@@ -18,18 +18,23 @@ from nearsay.indexer.catalogue.collection_record import CollectionEncoder, Colle
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
-from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, declared_names, forget_fields
-from nearsay.indexer.filters.parse import Where, parse_field
-from nearsay.indexer.filters.where import expression_of
+from nearsay.indexer.filters.fields import DeclareReport, declare_fields, declared_names, forget_fields
+from nearsay.indexer.filters.parse import Where, expression_of, parse_field
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
-from nearsay.indexer.query.export import export_documents, export_passages, stored_documents, write_lines
+from nearsay.indexer.query.export import (
+    Sample,
+    drawn_sample,
+    export_documents,
+    export_passages,
+    stored_documents,
+    write_lines,
+)
 from nearsay.indexer.query.hit import Explanation, Hit, Hits
 from nearsay.indexer.query.ranking import Fusion, PairJudge
-from nearsay.indexer.query.sample import Sample, drawn_sample
 from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
@@ -41,7 +46,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
     from nearsay.indexer.exploring.explorer import Explorer
-    from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.filters.fields import Facets
     from nearsay.indexer.improving import Improvement, Training
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -584,7 +589,7 @@ class Collection:
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
         """How many documents have each value of a field, the commonest first, under a filter."""
-        from nearsay.indexer.filters.facets import facets
+        from nearsay.indexer.filters.fields import facets
 
         row = self._record.row()
         with self._store.database.reading() as connection:

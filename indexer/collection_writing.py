@@ -26,11 +26,11 @@ from nearsay.indexer.catalogue.collection_record import (
 )
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.lexical_rows import check_words, refill
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
-from nearsay.indexer.query.lexical_check import check_words, refill
 from nearsay.indexer.query.search import query_vectors
 from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot

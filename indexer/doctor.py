@@ -30,16 +30,16 @@ from nearsay.indexer.catalogue.generations import (
     known_encoders,
 )
 from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
+from nearsay.indexer.catalogue.lexical_rows import check_words
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.filters.declaring import check_fields
-from nearsay.indexer.inside.token_sample import opened_sample
+from nearsay.indexer.filters.fields import check_fields
+from nearsay.indexer.inside.tokens import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import open_index
 from nearsay.indexer.plans.plan import Plan
-from nearsay.indexer.query.lexical_check import check_words
 from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors

@@ -19,7 +19,7 @@ from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.improving import Improvement, TrainedEncoder
 from nearsay.indexer.judgements.export import ExportForm, TrainingKind, training_rows
-from nearsay.indexer.query.sample import Sample
+from nearsay.indexer.query.export import Sample
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set

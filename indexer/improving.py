@@ -15,8 +15,7 @@ from nearsay.data.report import Report
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, query_hash
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, SearchMode, query_hash
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.judgements.part import Part, drawn_share, in_part

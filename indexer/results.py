@@ -38,7 +38,7 @@ REPORTS: Final[Mapping[str, str]] = {
     "layer score": "nearsay.training.evaluation.judged.reports:LayerScore",
     "map": "nearsay.indexer.maps.draw_map:MapReport",
     "mined negatives": "nearsay.training.sentence.negatives.candidates:MiningReport",
-    "news": "nearsay.indexer.exploring.newest:News",
+    "news": "nearsay.indexer.exploring.unlike:News",
     "over seeds": "nearsay.training.evaluation.judged.reports:OverSeeds",
     "pair": "nearsay.indexer.duplicates.pairs:Pair",
     "proxy": "nearsay.training.evaluation.proxies.panel:ProxyScore",
@@ -49,7 +49,7 @@ REPORTS: Final[Mapping[str, str]] = {
     "tokenizer fit": "nearsay.training.evaluation.reports:TokenizerFit",
     "trained": "nearsay.training.evaluation.judged.reports:Trained",
     "tuned plan": "nearsay.indexer.plans.plan:TunedPlan",
-    "unlike passage": "nearsay.indexer.exploring.remotest:RemotePassage",
+    "unlike passage": "nearsay.indexer.exploring.unlike:RemotePassage",
     "words measured": "nearsay.training.bert.mlm_report:MlmReport",
 }
 

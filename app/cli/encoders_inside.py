@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nearsay.indexer.inside.token_search import TokenMatches
+    from nearsay.indexer.inside.tokens import TokenMatches
     from nearsay.training.bert.attention import TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
@@ -231,7 +231,7 @@ def search(
         nearsay encoders inside search papers "The bank raised its rates." --place 2 --layer 4
         nearsay encoders inside search papers "It rained." --place 2 --layer 4 --by context --head 3
     """
-    from nearsay.indexer.inside.token_search import SearchBy
+    from nearsay.indexer.inside.tokens import SearchBy
     from nearsay.training.bert.attention import AttentionReader
 
     with place.open() as library:

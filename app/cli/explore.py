@@ -42,7 +42,7 @@ from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer.exploring.newest import News
+    from nearsay.indexer.exploring.unlike import News
     from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["explore"]

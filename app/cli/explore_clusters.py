@@ -165,7 +165,7 @@ def _print_one(each: "Cluster") -> None:
     silhouette = "" if each.silhouette is None else f", silhouette {each.silhouette:.2f}"
     click.echo(f"cohesion {each.cohesion:.2f}{silhouette}")
     click.echo(f"terms: {visible(', '.join(each.terms))}")
-    from nearsay.indexer.catalogue.passage import headline
+    from nearsay.indexer.catalogue.passages import headline
 
     for one in each.central:
         text = textwrap.fill(beginning(visible(one.text), 400), 95)

@@ -22,7 +22,7 @@ from nearsay.data.report import Report
 if TYPE_CHECKING:
     from nearsay.app.runs.results import Row, RunResults
     from nearsay.indexer import Hit, Hits
-    from nearsay.indexer.neighbours.shown import Near, ShownPassage
+    from nearsay.indexer.neighbours.points import Near, ShownPassage
     from nearsay.indexer.query.hit import Explanation
     from nearsay.training.evaluation.judged.reports import JudgedChange
 
@@ -98,7 +98,7 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
     by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
     """
-    from nearsay.indexer.catalogue.passage import headline
+    from nearsay.indexer.catalogue.passages import headline
 
     for hit in hits:
         if as_json:
@@ -261,7 +261,7 @@ def print_passages(
 
     said: what is told of a passage: behind its title, and in a line of its own
     """
-    from nearsay.indexer.catalogue.passage import headline
+    from nearsay.indexer.catalogue.passages import headline
 
     for each in found:
         if as_json:

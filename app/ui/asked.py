@@ -13,7 +13,7 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.filters.choices import Choice, Choices, filter_text, read_choices, written
 from nearsay.indexer.filters.parse import parse
 from nearsay.training.sentence.text_encoder import TextKind

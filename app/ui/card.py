@@ -12,10 +12,10 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import JsonValue, visible
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.query.explain import MatchedTerms
 from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
-from nearsay.indexer.query.matched_terms import MatchedTerms
 
 __all__ = [
     "SCORE_HELP",

@@ -14,7 +14,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import beginning
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.filters.choices import Choice, Choices, Value, filter_text, said, without
-from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
+from nearsay.indexer.filters.fields import FieldKind, FieldLook
 from nearsay.indexer.filters.parse import parse
 
 __all__ = ["cluster_names", "show_chosen", "show_filters"]

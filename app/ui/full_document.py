@@ -8,7 +8,7 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.page_link import bring_into_view
 from nearsay.app.ui.visit import Visit
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.passages import headline
 
 __all__ = ["document_html", "open_document", "page_at", "page_count", "page_edges", "show_text"]
 

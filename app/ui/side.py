@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.plans.plan import Plan
 from nearsay.indexer.query.ranking import Fusion
 

@@ -14,7 +14,7 @@ from nearsay.indexer.catalogue.bulk import insert_columns, one_of
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
-from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, pieces_of
+from nearsay.indexer.catalogue.passages import PassageWindow, Piece, PreparedDocument, pieces_of
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
 
 __all__ = [

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import Document
-from nearsay.indexer.catalogue.passage import encoded_text, prepare, text_hash
-from nearsay.indexer.catalogue.passages import same_document
+from nearsay.indexer.catalogue.passages import encoded_text, prepare, same_document, text_hash
 from nearsay.indexer.catalogue.tables import (
     collections,
     documents,

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.catalogue.passage import encoded_text, text_hash
+from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
 
 __all__ = [
@@ -22,6 +21,7 @@ __all__ = [
     "Judgement",
     "JudgementCounts",
     "JudgementState",
+    "SearchMode",
     "counts",
     "forget",
     "listed",
@@ -30,6 +30,14 @@ __all__ = [
     "query_hash",
     "take_back",
 ]
+
+
+class SearchMode(StrEnum):
+    """By meaning, by words, or by both."""
+
+    DENSE = "dense"  # the cosine of vectors
+    LEXICAL = "lexical"  # the words that query and passage share, no encoder needed
+    HYBRID = "hybrid"  # both, fused
 
 
 class JudgementState(StrEnum):

@@ -17,7 +17,7 @@ class MapRow:
 
     generation: int
     parameters: Mapping[str, Any]
-    points: bytes  # see nearsay.indexer.maps.map
+    points: bytes  # see nearsay.indexer.maps.mapping
     created_at: str
 
 

@@ -26,8 +26,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import PassageWindow
-from nearsay.indexer.catalogue.passages import document_ids
+from nearsay.indexer.catalogue.passages import PassageWindow, document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import free_room, joined, nodes_of, refuse_far

@@ -2,26 +2,250 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.clusters import graph_communities
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions
-from nearsay.indexer.clusters.graph_communities import (
-    NUMBER_CRITERION,
-    DistinctPoints,
-    chosen_number,
-    distinct,
-)
-from nearsay.indexer.clusters.scores import centres, nearest_centre
+from nearsay.indexer.clusters.scores import centres, each_silhouette, nearest_centre, of_unit_length, sums
+from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.plans.engine import faiss_module
+from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = ["SEED", "Partition", "partition"]
+__all__ = [
+    "CRITERION",
+    "NUMBER_CRITERION",
+    "RESOLUTIONS",
+    "SEED",
+    "Communities",
+    "DistinctPoints",
+    "Partition",
+    "chosen_number",
+    "distinct",
+    "graph_communities",
+    "partition",
+    "usual_least_size",
+]
+
+
+# Different vectors. All products of 117,000 take a minute or more where lists take a fraction, and a graph
+# with .96 of the true neighbours costs the communities less than .01 of V-measure.
+EXACT_UP_TO = 50_000
+
+
+def cluster_graph(points: Points, neighbours: int, *, listener: ProgressListener = unheard) -> NeighbourGraph:
+    """Each vector's neighbours: all of the nearest, beyond 50,000 vectors .95 of them or more.
+
+    Without FAISS exact up to 200,000; MissingExtraError beyond.
+    """
+    exact = False if len(points) > EXACT_UP_TO and faiss_is_installed() else None
+    return neighbour_graph(points, neighbours, exact=exact, listener=listener)
+
+
+_CONTENT_ORDER_BLOCK = 8192
+_COARSE_DIMENSIONS = 32
+_COARSE_STEPS = 64  # in a unit: vectors that differ by rounding alone nearly always share the coarse key
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctPoints:
+    """The different vectors among points, in an order that looks random but is the same for the same set."""
+
+    points: Points  # (m,) different vectors; their ids are their places
+    counts: NDArray[np.int64]  # (m,) how many points have each
+    back: NDArray[np.int64]  # (n,) the place in `points` of each of the points that were given
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def distinct(points: Points, seed: int) -> DistinctPoints:
+    """Points in the order of a hash of their vectors, so that whatever is computed on them in turn, or on
+    the first few as a sample, does not depend on the order in which the passages came.
+
+    The hash's first part is of coarsely rounded numbers: where an encoder's rounding makes the same text
+    differ in the last bits, its place hardly changes.
+    """
+    generator = np.random.default_rng(seed)
+    dimension = points.dimension
+    coarse_factors = _odd(generator, min(_COARSE_DIMENSIONS, dimension))
+    exact_factors = _odd(generator, dimension)
+    keys = np.empty((len(points), 2), dtype=np.uint64)  # coarse, exact
+    for begin, rows in points.blocks(_CONTENT_ORDER_BLOCK):
+        end = begin + len(rows)
+        rounded = np.rint(rows[:, : coarse_factors.size] * _COARSE_STEPS).astype(np.int64)
+        keys[begin:end, 0] = _mixed(rounded.view(np.uint64), coarse_factors)
+        bits = (np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)).view(np.uint32)  # -0 becomes 0
+        keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact_factors)
+    found = Distinct.by(keys)
+    vectors = _read(points, found.first)
+    places = np.arange(len(vectors), dtype=np.int64)
+    return DistinctPoints(Points.from_array(places, vectors), found.copies, found.number)
+
+
+def _odd(generator: np.random.Generator, size: int) -> NDArray[np.uint64]:
+    drawn: NDArray[np.uint64] = generator.integers(0, 2**64, size, dtype=np.uint64) | np.uint64(1)
+    return drawn
+
+
+def _mixed(numbers: NDArray[np.uint64], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Multilinear hashing, then the finaliser of SplitMix64 (Steele et al. 2014)."""
+    mixed: NDArray[np.uint64] = (numbers * factors).sum(axis=1, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _read(points: Points, places: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The vectors at the places, in their order, read in the order in which they lie."""
+    vectors = np.empty((places.size, points.dimension), dtype=np.float32)
+    to = np.full(len(points), -1, dtype=np.int64)
+    to[places] = np.arange(places.size)
+    for begin, rows in points.blocks(_CONTENT_ORDER_BLOCK):
+        there = to[begin : begin + len(rows)]
+        vectors[there[there >= 0]] = rows[there >= 0]
+    return vectors
+
+
+RESOLUTIONS = (0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+CRITERION = "the highest simplified silhouette * share in a cluster * (1 - 0.1 ln(clusters))"
+# The silhouette by itself rises with the number of clusters. On 16 labelled sets of 4 to 77 labels anything
+# from .08 to .12 gave the same V-measure and mutual information within .005.
+_PER_LOG_NUMBER = 0.1
+_FEW = 100  # different vectors: of so few the graph is hardly sparse, and low resolutions merge clear bunches
+_LEAST_SIZE = 5  # passages
+_NONE = -1.0  # below every silhouette: where fewer than two communities are kept
+_SAMPLE = 20_000  # vectors whose silhouettes decide
+
+
+class Communities(NamedTuple):
+    """Communities of the neighbour graph."""
+
+    labels: NDArray[np.int32]  # (m,)
+    resolution: float  # that they were found with
+    recall: float  # the share of the true neighbours that the graph has
+
+
+def usual_least_size(passages: int) -> int:
+    """Where nobody says: 5 passages; of fewer than 50 a tenth, but at least 2."""
+    return max(2, min(_LEAST_SIZE, passages // 10))
+
+
+def graph_communities(
+    given: DistinctPoints,
+    neighbours: int,
+    resolution: float | None = None,
+    *,
+    least_size: int = 1,
+    listener: ProgressListener = unheard,
+) -> Communities:
+    """Find communities by the Louvain algorithm on the weighted graph of each vector's neighbours.
+
+    resolution: higher gives more and smaller ones; None = of RESOLUTIONS the one with the highest simplified
+    silhouette (see `scores.silhouette`) over up to 20,000 vectors, times the share of them in a cluster,
+    times 1 - .1 · ln(clusters)
+    least_size: passages; the vectors of a smaller community are outliers to that choice
+
+    Copies count once. Sequential and without chance: the same graph gives the same communities on any number
+    of threads. Blondel et al. 2008, https://arxiv.org/abs/0803.0476, by scikit-network (whose Leiden draws
+    from the C library's `rand`, which no seed of its own governs); modularity with a resolution: Reichardt &
+    Bornholdt 2006, https://doi.org/10.1103/PhysRevE.74.016110. NearsayError without scikit-network.
+    """
+    if len(given) < 3:
+        return Communities(np.zeros(len(given), dtype=np.int32), resolution or 1.0, 1.0)
+    graph = cluster_graph(given.points, neighbours, listener=listener)
+    weights = united(graph.neighbours, memberships(graph.distances, itself=False))
+    finest = RESOLUTIONS[-1] if resolution is None else resolution
+    listener(Progress(0, None, "finding communities", "passages"))
+    labels = _louvain(finest).fit_predict(weights).astype(np.int32)
+    if resolution is None:
+        chosen = _resolution(given, weights, labels, least_size)
+        if chosen != finest:
+            finest, labels = chosen, _louvain(chosen).fit_predict(weights).astype(np.int32)
+    return Communities(labels, finest, graph.recall)
+
+
+def _resolution(
+    given: DistinctPoints,
+    weights: Any,  # noqa: ANN401 - scipy has no types
+    finest: NDArray[np.int32],
+    least_size: int,
+) -> float:
+    """The resolution by CRITERION.
+
+    Coarser communities are made by merging the finest ones: a twentieth of the time at 117,659 vectors, and
+    the choice that results is .001 of V-measure worse (16 labelled sets, those of up to 2,000 passages).
+    """
+    from scipy import sparse
+
+    there = np.ones(finest.size)
+    members = sparse.csr_matrix((there, (np.arange(finest.size, dtype=np.int32), finest)))
+    merged = (members.T @ weights @ members).tocsr()
+    places = np.arange(min(len(given), _SAMPLE), dtype=np.int64)  # the first vectors, a random sample
+    sample = Points.from_array(places, given.points.rows(places))
+    sizes = np.bincount(finest, weights=given.counts)
+    of_each = sums(given.points, finest)
+    best, best_resolution = _NONE, 1.0
+    for one in RESOLUTIONS if len(given) > _FEW else [one for one in RESOLUTIONS if one >= 1]:
+        joined = np.arange(sizes.size, dtype=np.int32)
+        if one != RESOLUTIONS[-1]:
+            joined = _louvain(one).fit_predict(merged).astype(np.int32)
+        kept = np.bincount(joined, weights=sizes) >= least_size
+        joined = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)[joined]  # -1: outliers
+        if kept.sum() < 2:
+            continue
+        inside = np.flatnonzero(joined >= 0)
+        together = np.zeros((int(kept.sum()), of_each.shape[1]))
+        np.add.at(together, joined[inside], of_each[inside])
+        reached = _criterion(sample, joined[finest[places]], of_unit_length(together))
+        if reached > best:
+            best, best_resolution = reached, one
+    return best_resolution
+
+
+def _criterion(sample: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]) -> float:
+    """CRITERION over a sample of vectors, whose labels are -1 for outliers: their silhouette is 0.
+
+    Without the share, half of 70 passages were left out for some clear bunches.
+    """
+    values = each_silhouette(sample, labels, middles)
+    fewer = max(0.0, 1 - _PER_LOG_NUMBER * float(np.log(len(middles))))
+    return float(values.mean()) * float((labels >= 0).mean()) * fewer
+
+
+def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no types
+    try:
+        from sknetwork.clustering import Louvain
+    except ImportError as error:
+        raise NearsayError(
+            "Communities of the neighbour graph need scikit-network. Install it: pip install scikit-network, "
+            "or take another method: kmeans"
+        ) from error
+    return Louvain(resolution=resolution, return_probs=False, return_aggregate=False)
+
+
+NUMBER_CRITERION = "the communities of the neighbour graph of a sample"
+
+
+def chosen_number(given: DistinctPoints, neighbours: int, *, listener: ProgressListener = unheard) -> int:
+    """As many clusters as the neighbour graph of up to 20,000 of the vectors has communities.
+
+    Silhouette (rising to the largest number tried) and Calinski-Harabasz (a third of the labels' number, or
+    the largest tried) were measured beside it and chose badly; see tests/benchmarks/LOG.md.
+    """
+    count = min(len(given), _SAMPLE)
+    if count == len(given):
+        sample = given
+    else:  # the first in the content's order are a random sample
+        rows = given.points.rows(np.arange(count))
+        places = np.arange(count, dtype=np.int64)
+        sample = DistinctPoints(Points.from_array(places, rows), given.counts[:count], places)
+    return int(graph_communities(sample, neighbours, listener=listener).labels.max(initial=-1)) + 1
 
 
 _FEWER = 5  # clusters that one of the level above holds, on average
@@ -200,7 +424,7 @@ def partition(
     options = options or ClusterOptions()
     usual = 1
     if options.method is ClusterMethod.GRAPH:
-        usual = graph_communities.usual_least_size(len(points))
+        usual = usual_least_size(len(points))
     least_size = options.least_size or usual
     options = replace(options, least_size=least_size)
     if not len(points):
@@ -232,10 +456,10 @@ def _find(
     """Labels of the different vectors, (m,), and what they were found with."""
     neighbours = options.neighbours
     if options.method is ClusterMethod.GRAPH:
-        labels, resolution, recall = graph_communities.graph_communities(
+        labels, resolution, recall = graph_communities(
             given, neighbours, options.resolution, least_size=least_size, listener=listener
         )
-        chosen = graph_communities.CRITERION if options.resolution is None else _CALLER
+        chosen = CRITERION if options.resolution is None else _CALLER
         how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
         return labels, {**how, "resolution": resolution, "chosen_by": chosen}
     wanted, how = _number(given, options, listener)

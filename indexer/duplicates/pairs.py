@@ -13,8 +13,7 @@ from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints, Vectors
-from nearsay.indexer.neighbours.shown import rows_of
+from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints, Vectors, rows_of
 from nearsay.indexer.query.search_notes import waiting_note
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError

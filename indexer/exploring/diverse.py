@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import by_text, documents_of
-from nearsay.indexer.exploring.remotest import highest_cosines
+from nearsay.indexer.exploring.unlike import highest_cosines
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explored, Points
-from nearsay.indexer.neighbours.shown import (
+from nearsay.indexer.neighbours.points import (
+    Explored,
+    Points,
     Shown,
     ShownPassage,
     checked_count,

@@ -25,25 +25,22 @@ from nearsay.indexer.clusters.partition import SEED
 from nearsay.indexer.duplicates.groups import find_duplicates
 from nearsay.indexer.duplicates.pairs import find_pairs
 from nearsay.indexer.exploring.diverse import diverse
-from nearsay.indexer.exploring.newest import new_since
-from nearsay.indexer.exploring.remotest import outliers
 from nearsay.indexer.exploring.through_time import over_time
-from nearsay.indexer.filters.field_kinds import FieldLook, field_looks
+from nearsay.indexer.exploring.unlike import new_since, outliers
+from nearsay.indexer.filters.fields import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.inside.token_sample import (
+from nearsay.indexer.inside.tokens import (
     TokenSample,
     drawn_texts,
     make_sample,
     opened_sample,
     sample_rows,
+    search_tokens,
 )
-from nearsay.indexer.inside.token_search import search_tokens
 from nearsay.indexer.maps.draw_map import draw_map
 from nearsay.indexer.maps.drawing import drawing
-from nearsay.indexer.maps.map import kept_map, kept_map_number
-from nearsay.indexer.maps.mapping import current_map
-from nearsay.indexer.neighbours.points import Explored
-from nearsay.indexer.neighbours.shown import rows_of
+from nearsay.indexer.maps.mapping import current_map, kept_map, kept_map_number
+from nearsay.indexer.neighbours.points import Explored, rows_of
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["Explorer"]

@@ -31,9 +31,16 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
 )
-from nearsay.indexer.filters.known import CollectionState, Known, counts, known_of, state_of
-from nearsay.indexer.filters.known_columns import columnar, passages_passing
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.known import (
+    CollectionState,
+    Known,
+    columnar,
+    counts,
+    known_of,
+    passages_passing,
+    state_of,
+)
+from nearsay.indexer.filters.parse import Where, expression_of
 from nearsay.indexer.filters.sql import (
     Condition,
     Declared,
@@ -43,7 +50,6 @@ from nearsay.indexer.filters.sql import (
     declared_rows,
     documents_in_clusters,
 )
-from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 
 __all__ = [

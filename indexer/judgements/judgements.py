@@ -18,8 +18,13 @@ from nearsay.data.row_files import file_lines, file_rows
 from nearsay.indexer.catalogue import generations, judgements, passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts, JudgementState
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import (
+    JudgedQuery,
+    Judgement,
+    JudgementCounts,
+    JudgementState,
+    SearchMode,
+)
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
 from nearsay.indexer.judgements.judging import Judged, plain_query

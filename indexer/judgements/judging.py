@@ -1,22 +1,352 @@
 """Judging what decides between two ways of searching: which passage is next, and what is known so far."""
 
+import hashlib
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from enum import StrEnum
+from math import comb, log, log2
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
-from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.judgements.minimal_test import DEPTH, Difference, MinimalTest, Pair
+from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, SearchMode
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
+from nearsay.training.evaluation.judged.bootstrap import Interval
+from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence, sequence_of_mean
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
-__all__ = ["Judged", "JudgedComparison", "SearchWay", "ToJudge", "plain_query"]
+__all__ = [
+    "DEPTH",
+    "Difference",
+    "Judged",
+    "JudgedComparison",
+    "MinimalTest",
+    "Pair",
+    "Preference",
+    "SearchWay",
+    "ToJudge",
+    "Verdict",
+    "plain_query",
+    "preference",
+    "team_draft",
+    "won",
+]
+
+
+DEPTH: Final = 10  # ranks that count
+_PRIOR: Final = 4.0  # judgements that the expectation before any judgement counts for
+_FIRST_RANKS: Final = (1, 3)  # passages of rank 1, of 2 to 3 and of the others are expected apart
+_KINDS: Final = 6  # of these, found by one ranking alone or by both
+_NONE: Final = (0.0, 0)
+
+Pair = tuple[str, Hashable]  # a query and a passage
+Rankings = Mapping[str, Sequence[Hashable]]  # of each query the passages, best first
+
+
+class Verdict(StrEnum):
+    """What is known of two rankings."""
+
+    FIRST = "first"  # the first is better
+    SECOND = "second"
+    EQUAL = "equal"  # they differ by less than matters
+    OPEN = "open"  # more judgements are needed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the judgements so far say of two rankings: DCG@10 of the second less that of the first."""
+
+    difference: float  # a query; what is judged, and what is expected of the rest
+    interval: Interval  # of what all judgements would say; valid however often one looks
+    verdict: Verdict
+    judged: int  # pairs of a query and a passage that count and were judged
+    unjudged: int  # that count and were not
+    needed: int | None  # how many more are likely needed; None: more than there are; 0: decided
+
+    def said(self, first: object, second: object) -> str:
+        """What is known of two ways of these names, in a sentence."""
+        low, high = self.interval.low, self.interval.high
+        words = {
+            Verdict.FIRST: f"{first} is better",
+            Verdict.SECOND: f"{second} is better",
+            Verdict.EQUAL: "no difference that matters",
+            Verdict.OPEN: "not decided",
+        }
+        more = ""
+        if self.verdict is Verdict.OPEN:
+            more = f"; likely {self.needed} more of {self.unjudged:,}"
+            if self.needed is None:
+                more = f"; all {self.unjudged:,} that are left may not decide it"
+        return (
+            f"{words[self.verdict]}: DCG@10 of {second} less {first} {self.difference:+.3f} [{low:+.3f}, "
+            f"{high:+.3f}] after {counted(self.judged, 'judgement')}{more}"
+        )
+
+
+def discounts(count: int) -> NDArray[np.float64]:
+    """What a relevant passage adds to DCG@10 at each rank from 1 on, (count,): 1 / log2(rank + 1), then 0."""
+    return np.array([1 / log2(rank + 1) if rank <= DEPTH else 0.0 for rank in range(1, count + 1)])
+
+
+class MinimalTest:
+    """The passages that two rankings put at different ranks, in the order in which they should be judged.
+
+    The difference of DCG@10 is a sum over passages of what their two ranks are worth, where they are
+    relevant: Carterette, Allan & Sitaraman 2006 (https://doi.org/10.1145/1148170.1148219) judge first what
+    weighs most in it, and what both rank alike never. Here the order is drawn, with chances in proportion to
+    the weight and to how open it is whether the passage answers. So the difference is estimated without
+    bias, and the interval covers what all judgements would say, whatever they turn out to be: weighted
+    sampling without replacement, Shekhar et al. 2023, https://arxiv.org/abs/2305.06884
+
+    The order depends on the seed, the queries and the passages alone, so that nothing has to be remembered
+    but the judgements. One made by hand counts when its turn comes; until then it narrows what is possible.
+    """
+
+    def __init__(
+        self,
+        first: Rankings,
+        second: Rankings,
+        *,
+        seed: str = "",
+        level: float = 0.95,
+        margin: float = 0.01,
+    ) -> None:
+        """Draw the order.
+
+        first, second: of the same queries the passages, best first
+        seed:          another one for each two rankings that are compared
+        level:         of the interval; margin: a difference of DCG@10 that does not matter
+        """
+        if first.keys() != second.keys() or not first:
+            raise BadInputError("two rankings of the same queries are compared, of one query or more")
+        self.level, self.margin = level, margin
+        found: list[tuple[Pair, float, int, bool]] = []
+        for query in first:
+            a, b = (_worths(ranking[query]) for ranking in (first, second))
+            for passage in dict.fromkeys([*a, *b]):
+                weight = (b.get(passage, _NONE)[0] - a.get(passage, _NONE)[0]) / len(first)
+                if weight:
+                    rank = min(one[passage][1] for one in (a, b) if passage in one)
+                    found.append(((query, passage), weight, rank, passage in a and passage in b))
+        ranks = np.array([rank for _, _, rank, _ in found], dtype=np.int64)
+        weights = np.array([weight for _, weight, _, _ in found], dtype=np.float64)
+        expected = 1 / (1.0 + ranks)
+        spread = np.sqrt(expected * (1 - expected))
+        chances = np.abs(weights) * spread
+        order = np.argsort(_waits([pair for pair, *_ in found], seed) / chances, kind="stable")
+        self.pairs: tuple[Pair, ...] = tuple(found[place][0] for place in order)
+        self.weights: NDArray[np.float64] = weights[order]
+        self._chances, self._spread = chances[order], spread[order]
+        both = np.array([both for *_, both in found], dtype=np.int64)[order]
+        self._kind = np.searchsorted(_FIRST_RANKS, ranks[order]) * 2 + both
+        counts = np.maximum(np.bincount(self._kind, minlength=_KINDS), 1)
+        self._prior = np.bincount(self._kind, expected[order], _KINDS) / counts
+        one_hot = np.eye(_KINDS)[self._kind]
+        self._left_chances = _from_here(self._chances)
+        self._left_weights = _from_here(one_hot * self.weights[:, None])
+        self._left_variance = _from_here(one_hot * (np.abs(self.weights) / self._spread)[:, None])
+        steep = one_hot / self._spread[:, None]
+        up, down = ((self.weights > 0)[:, None] * steep, (self.weights < 0)[:, None] * steep)
+        self._steepest_up, self._steepest_down = (
+            np.maximum.accumulate(one[::-1], axis=0)[::-1] for one in (up, down)
+        )
+
+    def next(self, judged: Mapping[Pair, bool]) -> Pair | None:
+        """The pair to judge next; None when each was judged."""
+        return next((pair for pair in self.pairs if pair not in judged), None)
+
+    def difference(self, judged: Mapping[Pair, bool]) -> Difference:
+        """What the judgements say so far; pairs that both rank alike are passed over."""
+        answers = np.array([float(judged.get(pair, -1)) for pair in self.pairs])
+        there = answers >= 0
+        known = float(self.weights[there] @ answers[there])
+        rest = self.weights[~there]
+        low, high = known + float(np.minimum(rest, 0).sum()), known + float(np.maximum(rest, 0).sum())
+        count = len(self.pairs) if there.all() else int(there.argmin())
+        bets, mean = self._bets(answers[:count].tolist())
+        hits = np.bincount(self._kind[there], answers[there], _KINDS).astype(float)
+        likely = self._likely(hits, np.bincount(self._kind[there], minlength=_KINDS).astype(float))
+        estimate = known + float(rest @ likely[self._kind[~there]])
+        if rest.size == 0:
+            interval = Interval(known, known)
+            estimate = known
+        else:
+            sure = bets.interval()
+            interval = Interval(max(low, sure.low), min(high, sure.high))
+            estimate = min(max(mean if count else estimate, interval.low), interval.high)
+        verdict = self._verdict(interval)
+        needed = 0 if verdict is not Verdict.OPEN else self._needed(bets, count, estimate, likely)
+        left = int(np.count_nonzero(~there))
+        if needed is not None and needed > left:
+            needed = None
+        return Difference(estimate, interval, verdict, len(self.pairs) - left, left, needed)
+
+    def _bets(self, answers: Sequence[float]) -> tuple[ConfidenceSequence, float]:
+        """The bets on the first pairs of the order, and the mean that they speak for."""
+        low, high = (float(clip(self.weights, 0).sum()) for clip in (np.minimum, np.maximum))
+        room = 1e-9 + 1e-6 * (high - low)
+        sequence = ConfidenceSequence(low - room, high + room, self.level)
+        hits, seen = np.zeros(_KINDS), np.zeros(_KINDS)
+        done = total = precision = 0.0
+        for place, answer in enumerate(answers):
+            likely = self._likely(hits, seen)
+            size = float(self._left_chances[place])
+            guess = done + float(self._left_weights[place] @ likely)
+            variance = float(size * self._left_variance[place] @ (likely * (1 - likely)))
+            up, down = self._steepest_up[place], self._steepest_down[place]
+            most = guess + size * float(np.maximum(up * (1 - likely), down * likely).max())
+            least = guess - size * float(np.maximum(up * likely, down * (1 - likely)).max())
+            kind, weight = self._kind[place], float(self.weights[place])
+            value = guess + weight * (answer - likely[kind]) * size / float(self._chances[place])
+            share = 1 / max(variance, 1e-12)
+            expected = (total + share * guess) / (precision + share)
+            sequence.observe(value, low=least, high=most, mean=expected, variance=variance)
+            total, precision = total + share * value, precision + share
+            done += weight * answer
+            hits[kind] += answer
+            seen[kind] += 1
+        return sequence, total / precision if precision else done
+
+    def _verdict(self, interval: Interval) -> Verdict:
+        if interval.low >= -self.margin and interval.high <= self.margin:
+            return Verdict.EQUAL
+        if interval.low > 0:
+            return Verdict.SECOND
+        return Verdict.FIRST if interval.high < 0 else Verdict.OPEN
+
+    def _likely(self, hits: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How likely a passage of each kind is relevant, after so many of those seen were, (kinds,)."""
+        return (hits + _PRIOR * self._prior) / (seen + _PRIOR)
+
+    def _needed(
+        self, bets: ConfidenceSequence, count: int, estimate: float, likely: NDArray[np.float64]
+    ) -> int | None:
+        """How many more judgements bets against no difference, and against one that matters, would take."""
+        away, target = abs(estimate), 0.0
+        if away < self.margin:  # shown to be equal by ruling out what matters
+            away, target = self.margin - away, float(np.copysign(self.margin, estimate))
+        lacking = log(1 / (1 - self.level)) - bets.log_wealth_against(target)
+        for place in range(count, len(self.pairs)):
+            variance = float(self._left_chances[place] * self._left_variance[place] @ (likely * (1 - likely)))
+            lacking -= away * away / (2 * (variance + away * away))
+            if lacking <= 0:
+                return place - count + 1
+        return None
+
+
+def _worths(ranking: Sequence[Hashable]) -> dict[Hashable, tuple[float, int]]:
+    """Of each passage of the first ranks what it is worth, if it is relevant, and its rank."""
+    first = list(dict.fromkeys(ranking))[:DEPTH]
+    return {
+        passage: (worth, rank)
+        for rank, (passage, worth) in enumerate(zip(first, discounts(len(first)), strict=True), 1)
+    }
+
+
+def _waits(pairs: Sequence[Pair], seed: str) -> NDArray[np.float64]:
+    """An exponential waiting time a pair, which its query and passage decide: divided by a chance, those that
+    come first are a draw without replacement with these chances, https://doi.org/10.1016/j.ipl.2005.11.003
+    """
+    drawn = [
+        int.from_bytes(
+            hashlib.blake2b(repr((seed, pair)).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        )
+        for pair in pairs
+    ]
+    uniform = (np.array(drawn, dtype=np.float64) + 1) / 2.0**64
+    waits: NDArray[np.float64] = -np.log(np.minimum(uniform, 1 - 1e-16))
+    return waits
+
+
+def _from_here(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of each value and all that follow."""
+    sums: NDArray[np.float64] = np.cumsum(values[::-1], axis=0)[::-1]
+    return sums
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Which of two rankings a person prefers, as far as the queries so far say."""
+
+    first: int  # queries of which more of the first's passages were marked
+    second: int
+    ties: int  # as many of both, or none
+    p_value: (
+        float  # of the exact sign test, two-sided, ties left out: for a number of queries fixed beforehand
+    )
+    share: Interval  # of the queries that the second wins, valid however often one looks; ties left out
+    verdict: Verdict  # FIRST, SECOND or OPEN, by the interval
+
+
+def team_draft(
+    first: Sequence[Item], second: Sequence[Item], count: int, random: np.random.Generator
+) -> list[tuple[Item, Verdict]]:
+    """Draw one list of at most `count` from two rankings, each item with whose it is.
+
+    As captains choose teams: whoever has fewer chooses its best that is not taken yet, by lot where both have
+    as many. What both rank alike comes of either with the same chance.
+    Radlinski, Kurup & Joachims 2008, https://doi.org/10.1145/1458082.1458092
+    """
+    rankings = {Verdict.FIRST: list(dict.fromkeys(first)), Verdict.SECOND: list(dict.fromkeys(second))}
+    sizes = dict.fromkeys(rankings, 0)
+    drawn: dict[Item, Verdict] = {}
+    while len(drawn) < count:
+        left = {team: next((one for one in rankings[team] if one not in drawn), None) for team in rankings}
+        able = [team for team in rankings if left[team] is not None]
+        if not able:
+            break
+        fewest = min(sizes[team] for team in able)
+        due = [team for team in able if sizes[team] == fewest]
+        team = due[int(random.integers(len(due)))]
+        chosen = left[team]
+        if chosen is not None:
+            drawn[chosen] = team
+            sizes[team] += 1
+    return list(drawn.items())
+
+
+def won(marked: Sequence[Verdict]) -> Verdict:
+    """Whose passages were marked more often; EQUAL for a tie."""
+    first, second = (sum(one is team for one in marked) for team in (Verdict.FIRST, Verdict.SECOND))
+    if first == second:
+        return Verdict.EQUAL
+    return Verdict.FIRST if first > second else Verdict.SECOND
+
+
+def sign_test(first: int, second: int) -> float:
+    """The two-sided p-value of the exact sign test: how likely a share as uneven is where both are alike."""
+    games = first + second
+    tail = sum(comb(games, wins) for wins in range(min(first, second) + 1))
+    return min(1.0, float(2 * tail / 2**games))
+
+
+def preference(outcomes: Sequence[Verdict]) -> Preference:
+    """What the outcomes of queries say, in their order: FIRST, SECOND or EQUAL each.
+
+    The verdict goes by an interval that is valid however often one looks, so that one may stop as soon as it
+    says which; the sign test's p-value is for a number of queries that was fixed beforehand.
+    """
+    counts = {team: sum(one is team for one in outcomes) for team in Verdict}
+    wins = [one is Verdict.SECOND for one in outcomes if one in (Verdict.FIRST, Verdict.SECOND)]
+    share = sequence_of_mean(np.array(wins, dtype=np.float64), low=0.0, high=1.0, level=0.95)
+    verdict = Verdict.OPEN
+    if share.low > 0.5:
+        verdict = Verdict.SECOND
+    elif share.high < 0.5:
+        verdict = Verdict.FIRST
+    first, second = counts[Verdict.FIRST], counts[Verdict.SECOND]
+    return Preference(first, second, counts[Verdict.EQUAL], sign_test(first, second), share, verdict)
 
 
 _MOST = 2**31 - 1  # what the catalogue counts to

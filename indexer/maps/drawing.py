@@ -19,7 +19,7 @@ from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
 from nearsay.indexer.filters.parse import Where, parse_field
-from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.mapping import Map
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 

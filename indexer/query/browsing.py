@@ -18,9 +18,8 @@ from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.parse import Where, expression_of
 from nearsay.indexer.filters.selection import count_documents, documents_where
-from nearsay.indexer.filters.where import expression_of
 
 __all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
 

@@ -6,8 +6,12 @@ computes it; for PostgreSQL the same sum is put together of ts_rank, which tells
 a passage.
 """
 
+import json
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log
 from typing import Final
 
@@ -16,20 +20,237 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
 
-from nearsay.indexer.catalogue.lexical_rows import table_name
-from nearsay.indexer.query import postgres_words, sqlite_words
-from nearsay.indexer.query.query_words import BUDGET, QueryWord, affordable, is_damaged, is_gone
+from nearsay.indexer.catalogue.bulk import numbers_in
+from nearsay.indexer.catalogue.lexical_rows import (
+    POSTGRES_CONFIGURATION,
+    is_damaged,
+    is_gone,
+    plain_words,
+    table_name,
+)
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
-__all__ = ["LexicalCandidates", "Narrowing", "lexical_candidates"]
+__all__ = [
+    "MOST_WORDS",
+    "LexicalCandidates",
+    "Narrowing",
+    "QueryWord",
+    "affordable",
+    "lexical_candidates",
+    "words_in",
+]
+
+# Scoring takes 1.5 to 2 microseconds a (word, passage) pair in SQLite: about 50 milliseconds at the most.
+BUDGET: Final = 30_000
+# Rows of a result that are held at a time. Thousands at once set Python's collector going in every search,
+# and in every sixtieth it went through all objects of the process: 40 to 120 ms.
+ROWS: Final = 100
+_AT_ONCE = 64  # words counted in one statement
+MOST_WORDS: Final = 256  # of a query: the first; more say nothing about what is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """A word of the query and what it is worth in the collection."""
+
+    text: str  # as it stands in the query, in lower case; the database stems it
+    passages: int  # that have it, counted up to a limit
+    rarity: float  # inverse document frequency
+
+
+def affordable(
+    words: Sequence[QueryWord], budget: int, among: int | None = None
+) -> tuple[list[QueryWord], list[QueryWord]]:
+    """The words that can be scored within the budget, rarest first, and those that cannot.
+
+    The rarest word is always taken, however common it is; of equally common ones the first in the query.
+    among: so many passages may be found at all, None = any
+    """
+    used: list[QueryWord] = []
+    common: list[QueryWord] = []
+    spent = 0
+    for word in sorted(words, key=lambda word: word.passages):
+        pairs = word.passages if among is None else min(word.passages, among)
+        if used and spent + pairs > budget:
+            common.append(word)
+        else:
+            used.append(word)
+            spent += pairs
+    return used, common
+
+
+_Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
+_Having = tuple[Sequence[QueryWord], NDArray[np.int64]]
+
+
+def _counts(connection: sa.Connection, one: str, words: Sequence[str]) -> list[int]:
+    """What a scalar query with one parameter gives for each of the words, many in a statement."""
+    found: list[int] = []
+    for begin in range(0, len(words), _AT_ONCE):
+        some = tuple(words[begin : begin + _AT_ONCE])
+        found += connection.exec_driver_sql(f"SELECT {', '.join([one] * len(some))}", some).one()
+    return found
+
+
+_SCALE: Final = 1e12  # scores come as whole numbers of this part: written in half the time, read in a third
+_WORD = re.compile(r"[^\W_]+")
+# The accents that FTS5 drops where they follow a letter, as bits from U+0300 (its `Isdiacritic`); it splits a
+# word at every other one, and so does _WORD.
+_DROPPED_BITS: Final = 0x08029FDF | 0x000361F8 << 32
+_DROPPED: Final = dict.fromkeys(0x300 + bit for bit in range(50) if _DROPPED_BITS >> bit & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sqlite:
+    """A lexical table of SQLite, read: FTS5, https://sqlite.org/fts5.html."""
+
+    connection: sa.Connection
+    name: str
+
+    @staticmethod
+    def words_of(query: str) -> list[str]:
+        """The query's words, each once, in lower case; FTS5 strips their diacritics and stems them.
+
+        Lower case may leave an accent behind a letter, as in "İstanbul": it must not split the word.
+        """
+        found = _WORD.findall(unicodedata.normalize("NFC", query).lower().translate(_DROPPED))
+        return list(dict.fromkeys(found))[:MOST_WORDS]
+
+    def passage_counts(self, words: Sequence[str], most: int) -> tuple[int, list[int]]:
+        """How many passages there are, and how many of them have each word, counted up to `most`."""
+        passages = self.connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar_one()  # noqa: S608
+        one = f"(SELECT count(*) FROM (SELECT 1 FROM {self.name} WHERE {self.name} MATCH ? LIMIT {most}))"  # noqa: S608
+        return passages, _counts(self.connection, one, [f'"{word}"' for word in words])
+
+    def numbers_with(self, words: Sequence[QueryWord]) -> NDArray[np.int64]:
+        """Every passage with any of the words, rising, unscored."""
+        statement = f"SELECT group_concat(rowid) FROM {self.name} WHERE {self.name} MATCH ?"  # noqa: S608 - a name of ours
+        return numbers_in(self.connection.exec_driver_sql(statement, (_any_of(words),)).scalar_one())
+
+    def scored(
+        self,
+        words: Sequence[QueryWord],
+        most: int,
+        allowed: NDArray[np.int64] | None = None,
+        *,
+        every_word: bool = False,
+        having: _Having | None = None,
+    ) -> _Scored:
+        """The first `most` passages with any of the words, or every one, by rising number, and their BM25.
+
+        allowed: the passages that may come, None = all
+        having:  words of which they have one, and the passages that need not; None = any
+        """
+        name = self.name
+        # Each word is quoted, so that nothing of it is read as syntax.
+        match = " AND ".join(map(_quoted, words)) if every_word else _any_of(words)
+        # With the sign SQLite does not look each number up: FTS5 would count the words anew every time.
+        among, parameters = "", [match]
+        if allowed is not None:
+            among = "AND +rowid IN (SELECT value FROM json_each(?))"
+            parameters.append(json.dumps(allowed.tolist()))
+        if having is not None:
+            one = f"SELECT rowid FROM {name} WHERE {name} MATCH ? UNION ALL SELECT value FROM json_each(?)"  # noqa: S608
+            among += f" AND +rowid IN ({one})"
+            parameters += [_any_of(having[0]), json.dumps(having[1].tolist())]
+        score = f"CAST(round(bm25({name}) * {-_SCALE}) AS INTEGER)"
+        rows = (
+            f"SELECT rowid AS number, {score} AS score FROM {name} WHERE {name} MATCH ? {among} LIMIT {most}"  # noqa: S608
+        )
+        # In one row: each takes Python's lock, for which other threads wait, the encoder of the query too.
+        statement = f"SELECT group_concat(number), group_concat(score) FROM ({rows})"  # noqa: S608
+        numbers, scores = self.connection.exec_driver_sql(statement, tuple(parameters)).one()
+        return numbers_in(numbers), numbers_in(scores) / _SCALE
+
+
+def _any_of(words: Sequence[QueryWord]) -> str:
+    return " OR ".join(map(_quoted, words))
+
+
+def _quoted(word: QueryWord) -> str:
+    return f'"{word.text}"'
+
+
+_MEASURED = 1_000  # passages that the average length is taken from: the first
+_MOST_TIMES = 30  # a word is counted up to so often in a passage
+# ts_rank of a single word that stands n times is (1 + 1/4 + … + 1/n²) / (π²/6), and 0 where it does not:
+# halfway between two of these lies the border between n and n + 1.
+_SUMS: Final = np.cumsum([0.0, *(1.0 / np.arange(1, _MOST_TIMES + 1) ** 2)]) / 1.64493406685
+_BORDERS: Final = ", ".join(f"{border:.6f}" for border in (_SUMS[:-1] + _SUMS[1:]) / 2)
+_QUERY = f"plainto_tsquery('{POSTGRES_CONFIGURATION}', %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Postgres:
+    """One of PostgreSQL, with the same methods: https://www.postgresql.org/docs/current/textsearch.html."""
+
+    connection: sa.Connection
+    name: str
+
+    @staticmethod
+    def words_of(query: str) -> list[str]:
+        """The query's words, each once, as those of the passages were split; PostgreSQL stems them."""
+        return list(dict.fromkeys(plain_words(query).split()))[:MOST_WORDS]
+
+    def passage_counts(self, words: Sequence[str], most: int) -> tuple[int, list[int]]:
+        highest = f"SELECT coalesce(max(passage), 0) FROM {self.name}"  # noqa: S608 - a name of ours
+        passages = self.connection.exec_driver_sql(highest).scalar_one()
+        one = (
+            f"(SELECT count(*) FROM (SELECT 1 FROM {self.name} WHERE words @@ {_QUERY} LIMIT {most}) AS hits)"  # noqa: S608
+        )
+        return passages, _counts(self.connection, one, words)
+
+    def numbers_with(self, words: Sequence[QueryWord]) -> NDArray[np.int64]:
+        any_of_them = " || ".join([_QUERY] * len(words))
+        statement = f"SELECT passage FROM {self.name} WHERE words @@ ({any_of_them}) ORDER BY passage"  # noqa: S608
+        rows = self.connection.exec_driver_sql(statement, tuple(word.text for word in words)).yield_per(ROWS)
+        return np.fromiter(rows.scalars(), dtype=np.int64)
+
+    def scored(
+        self,
+        words: Sequence[QueryWord],
+        most: int,
+        allowed: NDArray[np.int64] | None = None,
+        *,
+        every_word: bool = False,
+        having: _Having | None = None,
+    ) -> _Scored:
+        wanted = (" && " if every_word else " || ").join([_QUERY] * len(words))
+        parameters: list[object] = [word.text for word in words]
+        among = ""
+        if allowed is not None:
+            among = "AND passage = ANY(%s::bigint[])"
+            parameters.append(allowed.tolist())
+        if having is not None:
+            rarest = " || ".join([_QUERY] * len(having[0]))
+            among += f"AND (words @@ ({rarest}) OR passage = ANY(%s::bigint[]))"
+            parameters += [*(word.text for word in having[0]), having[1].tolist()]
+        # Each word's BM25 from how often it stands in the passage: 0 times gives 0.
+        times = f"width_bucket(ts_rank('{{1,1,1,1}}', words, {_QUERY})::float8, ARRAY[{_BORDERS}]::float8[])"
+        length = "1.2 * (0.25 + 0.75 * tokens / average)"
+        part = f"(SELECT %s::float8 * 2.2 * n / (n + {length}) FROM (SELECT {times} AS n) AS counted)"  # noqa: S608
+        statement = f"""
+            WITH measured AS (
+                SELECT greatest(avg(tokens), 1)::float8 AS average
+                FROM (SELECT tokens FROM {self.name} ORDER BY passage LIMIT {_MEASURED}) AS first
+            ), found AS (
+                SELECT passage, tokens, words FROM {self.name} WHERE words @@ ({wanted}) {among}
+                ORDER BY passage LIMIT {most}
+            )
+            SELECT passage, {" + ".join([part] * len(words))} FROM found, measured
+        """  # noqa: S608 - names of ours; every word is a parameter
+        for word in words:
+            parameters += [word.rarity, word.text]
+        rows = self.connection.exec_driver_sql(statement, tuple(parameters)).yield_per(ROWS)
+        pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 2)
+        return pairs[:, 0].astype(np.int64), pairs[:, 1]
+
 
 _LISTED: Final = 20_000  # passages: so few that may be found are named in the statement
 _LEAST_RARITY: Final = 1e-6  # of a word that half of the passages have, or more
 _FULL: Final = 5  # words that make a full match: no passage has all of a long query's
 _LEAST_FULL: Final = 0.1  # of the rarest word's worth: what is less is no evidence, as in a query of "the"
 _FEW: Final = 1_000  # passages: among so few a word that half of them have may be all that a query has
-
-_Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +276,13 @@ class LexicalCandidates:
     common: tuple[str, ...]  # those left out because they stand in too many passages
     complete: bool  # False: every word is so common that only some of the passages with one were ranked
     narrowed: bool = False  # True: passages that have the commoner words alone were left out
+
+
+def words_in(connection: sa.Connection, collection_id: int) -> _Sqlite | _Postgres:
+    """A collection's lexical table."""
+    return (_Sqlite if connection.dialect.name == "sqlite" else _Postgres)(
+        connection, table_name(collection_id)
+    )
 
 
 def lexical_candidates(
@@ -84,20 +312,19 @@ def lexical_candidates(
     first two), the oldest if they are too many, then the oldest with the rarest while the budget lasts.
     UnreadableWordsError if the collection's table is gone or damaged.
     """
-    table = table_name(collection_id)
-    dialect = sqlite_words if connection.dialect.name == "sqlite" else postgres_words
-    words = dialect.words_of(query)
+    table = words_in(connection, collection_id)
+    words = table.words_of(query)
     try:
-        passages, counts = dialect.passage_counts(connection, table, words, budget + 1)
+        passages, counts = table.passage_counts(words, budget + 1)
         if max(counts, default=0) > max(passages, 0):
-            raise _unreadable(table)
+            raise _unreadable(table.name)
         found = [
             QueryWord(word, many, _rarity(many, passages)) for word, many in zip(words, counts, strict=True)
         ]
-        return _ranked(connection, table, found, passages, count, allowed, budget, narrowing=narrowing)
+        return _ranked(table, found, passages, count, allowed, budget, narrowing=narrowing)
     except DBAPIError as error:
         if is_gone(error) or is_damaged(error):
-            raise _unreadable(table) from error
+            raise _unreadable(table.name) from error
         raise
 
 
@@ -108,8 +335,7 @@ def _unreadable(table: str) -> UnreadableWordsError:
 
 
 def _ranked(
-    connection: sa.Connection,
-    table: str,
+    table: _Sqlite | _Postgres,
     words: Sequence[QueryWord],
     passages: int,
     count: int | None,
@@ -118,7 +344,6 @@ def _ranked(
     *,
     narrowing: Narrowing | None,
 ) -> LexicalCandidates:
-    dialect = sqlite_words if connection.dialect.name == "sqlite" else postgres_words
     known = [word for word in words if word.passages]
     if passages > _FEW:
         known = [word for word in known if word.rarity > _LEAST_RARITY] or known
@@ -126,21 +351,21 @@ def _ranked(
     used, common = affordable(known, budget, None if few is None else few.size)
     complete = not used or min(used[0].passages, budget + 1 if few is None else few.size) <= budget
     ids, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
-    having: tuple[Sequence[QueryWord], NDArray[np.int64]] | None = None
+    having: _Having | None = None
     if narrowing is not None and allowed is None and complete:
         rarest = _rarest(used, narrowing.enough)
         having = (rarest, narrowing.besides) if len(rarest) < len(used) else None
     if used and complete:
-        ids, scores = dialect.scored(connection, table, used, budget, few, having=having)
+        ids, scores = table.scored(used, budget, few, having=having)
     elif used and (allowed is None or few is not None):
         known = sorted(known, key=lambda word: word.passages)
         used, common = known[:2], known[2:]
-        ids, scores = _oldest(connection, table, used, budget, few)
+        ids, scores = _oldest(table, used, budget, few)
     elif used and allowed is not None:
-        there = dialect.numbers_with(connection, table, used)
+        there = table.numbers_with(used)
         there = there[np.isin(there, allowed)]
         complete = there.size <= budget
-        ids, scores = dialect.scored(connection, table, used, budget, there[:budget])
+        ids, scores = table.scored(used, budget, there[:budget])
     if allowed is not None and few is None:
         kept = np.isin(ids, allowed)
         ids, scores = ids[kept], scores[kept]
@@ -169,21 +394,19 @@ def _rarest(words: Sequence[QueryWord], enough: int) -> Sequence[QueryWord]:
 
 
 def _oldest(
-    connection: sa.Connection,
-    table: str,
+    table: _Sqlite | _Postgres,
     words: Sequence[QueryWord],
     budget: int,
     allowed: NDArray[np.int64] | None,
 ) -> _Scored:
     """Passages with both words (or the one), and for what is left of the budget the oldest with the first."""
-    dialect = sqlite_words if connection.dialect.name == "sqlite" else postgres_words
     ids, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
     if len(words) > 1:
         most = max(budget // len(words), 1)
-        ids, scores = dialect.scored(connection, table, words, most, allowed, every_word=True)
+        ids, scores = table.scored(words, most, allowed, every_word=True)
         if ids.size == most:
             return ids, scores
-    others, theirs = dialect.scored(connection, table, words[:1], budget - ids.size * len(words), allowed)
+    others, theirs = table.scored(words[:1], budget - ids.size * len(words), allowed)
     new = ~np.isin(others, ids)
     return np.concatenate([ids, others[new]]), np.concatenate([scores, theirs[new]])
 

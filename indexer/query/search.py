@@ -20,9 +20,8 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, passages
 from nearsay.indexer.catalogue.collection_record import CollectionEncoder
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.catalogue.passage import encoded_text
-from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.expression import Path
 from nearsay.indexer.filters.parse import Where, parse_field

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import make_folder
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, SegmentRow, SegmentState
-from nearsay.indexer.catalogue.passage import PassageWindow
+from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.candidate_index import CandidateIndex

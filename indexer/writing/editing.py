@@ -10,7 +10,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, documents
 from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.passage import PreparedDocument, prepare
+from nearsay.indexer.catalogue.passages import PreparedDocument, prepare
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.filters.parse import Where

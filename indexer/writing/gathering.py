@@ -20,7 +20,7 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import PassageWindow
+from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.writing.identity import Names, with_ids

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document, beginning
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage import cut, pieces_of
+from nearsay.indexer.catalogue.passages import cut, pieces_of
 from nearsay.indexer.vectors.vector_store import of_unit_length
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 

@@ -10,7 +10,7 @@ from nearsay.data.document import Document
 from nearsay.data.faults import Fault
 from nearsay.data.python_rows import ROWS_NAME
 from nearsay.data.reading import Reading
-from nearsay.indexer.catalogue.passage import PreparedDocument, prepare
+from nearsay.indexer.catalogue.passages import PreparedDocument, prepare
 
 __all__ = ["Names", "with_ids"]
 

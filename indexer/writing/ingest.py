@@ -31,7 +31,7 @@ from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument, NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, cut, pieces_of
+from nearsay.indexer.catalogue.passages import PassageWindow, Piece, PreparedDocument, cut, pieces_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.duplicates.gate import GateReport

@@ -16,7 +16,7 @@ from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
-from nearsay.indexer.catalogue.passage import PassageWindow
+from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages

@@ -18,7 +18,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.indexer.maps import mapping
-from nearsay.indexer.maps.map import MapOptions
+from nearsay.indexer.maps.mapping import MapOptions
 
 Run = Callable[..., Result]
 

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from nearsay.app.cli.printing import print_hits, print_passages, print_table
-from nearsay.indexer.neighbours.shown import ShownPassage
+from nearsay.indexer.neighbours.points import ShownPassage
 from nearsay.indexer.query.hit import Explanation, Hit, Hits, HitScores, Lineage
 
 LINEAGE = Lineage(encoder="words", fingerprint="f", generation=1, plan="exact", made_by=())

@@ -32,7 +32,7 @@ from nearsay.data.samples import folder as sample_folder  # noqa: E402
 from nearsay.indexer import Cluster, Library  # noqa: E402
 from nearsay.indexer.catalogue import documents, generations  # noqa: E402
 from nearsay.indexer.catalogue.documents import NewDocuments  # noqa: E402
-from nearsay.indexer.catalogue.passage import prepare  # noqa: E402
+from nearsay.indexer.catalogue.passages import prepare  # noqa: E402
 from nearsay.indexer.cluster.joining import joined, start_local, stop_local  # noqa: E402
 from nearsay.indexer.snapshots import segment_writer  # noqa: E402
 from nearsay.indexer.vectors.progress import Progress  # noqa: E402

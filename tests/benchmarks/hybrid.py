@@ -37,9 +37,7 @@ from machine import commit, machine
 
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.catalogue.lexical_rows import table_name
-from nearsay.indexer.query import sqlite_words
-from nearsay.indexer.query.lexical import lexical_candidates
+from nearsay.indexer.query.lexical import lexical_candidates, words_in
 from nearsay.indexer.query.ranking import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.rank_metrics import ndcg
@@ -142,9 +140,8 @@ class Measured:
                 known = np.isin(words.ids, every)
                 bm25[np.searchsorted(every, words.ids[known])] = words.scores[known]
                 # Passages near by vectors have their BM25 too, however far down the ranking by words.
-                passages, counts = sqlite_words.passage_counts(
-                    connection, table_name(snapshot.collection.id), sqlite_words.words_of(text), 10**9
-                )
+                table = words_in(connection, snapshot.collection.id)
+                passages, counts = table.passage_counts(table.words_of(text), 10**9)
                 every_word = sum(max(log((passages - c + 0.5) / (c + 0.5)), 1e-6) for c in counts)
                 of_words = words.full_score, every_word, snapshot.chance
                 drawn.append(Candidates(dense.ids, first, every, cosines, bm25, *of_words))

@@ -24,7 +24,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from nearsay.data.samples import folder as sample_folder
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.inside.token_search import SearchBy
+from nearsay.indexer.inside.tokens import SearchBy
 from nearsay.training.bert.attention import AttentionReader
 from nearsay.training.sentence.bundled import bundled_folder
 

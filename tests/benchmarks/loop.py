@@ -32,7 +32,7 @@ from machine import commit, machine
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.improving import KEEP
-from nearsay.indexer.judgements.minimal_test import DEPTH, MinimalTest, Verdict
+from nearsay.indexer.judgements.judging import DEPTH, MinimalTest, Verdict
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.rank_metrics import ndcg
 

@@ -32,8 +32,7 @@ from machine import commit, machine
 from made_vectors import HOW_MADE, grown, real_vectors, sha256
 
 from nearsay.indexer.maps.layout import aligned, mean_shift
-from nearsay.indexer.maps.map import MapOptions, MapPoints
-from nearsay.indexer.maps.mapping import extended, laid_out
+from nearsay.indexer.maps.mapping import MapOptions, MapPoints, extended, laid_out
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 

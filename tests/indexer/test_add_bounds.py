@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection_writing
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.documents import NewDocuments
-from nearsay.indexer.catalogue.passage import cut
+from nearsay.indexer.catalogue.passages import cut
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.training.sentence.encoder import Encoder
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading, Source
-from nearsay.indexer.catalogue.passage import content_hash, prepare
+from nearsay.indexer.catalogue.passages import content_hash, prepare
 from nearsay.indexer.writing.identity import Names, with_ids
 
 _TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d"]))

@@ -7,7 +7,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document, JsonValue
-from nearsay.indexer.catalogue.passage import cut, encoded_text, prepare, text_hash
+from nearsay.indexer.catalogue.passages import cut, encoded_text, prepare, text_hash
 
 _TOKENS = Chunking()
 

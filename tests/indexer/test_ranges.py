@@ -17,7 +17,7 @@ from nearsay.indexer.catalogue import collections, documents, generations, passa
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import prepare
+from nearsay.indexer.catalogue.passages import prepare
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.catalogue.tables import embedded_ranges

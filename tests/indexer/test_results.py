@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nearsay.data.report import Finding, Report, as_json
 from nearsay.indexer import AddReport
 from nearsay.indexer.duplicates.pairs import PairedPassage
-from nearsay.indexer.exploring.remotest import RemotePassage
+from nearsay.indexer.exploring.unlike import RemotePassage
 from nearsay.indexer.results import REPORTS, class_of, newest, reports
 
 KIND = re.compile(r'^    REPORT: ClassVar = "(.+)"$', re.MULTILINE)

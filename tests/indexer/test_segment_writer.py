@@ -17,7 +17,7 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, generations, ranges
 from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import PassageWindow, prepare
+from nearsay.indexer.catalogue.passages import PassageWindow, prepare
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.plan import Plan
 from nearsay.indexer.snapshots import segment_writer

@@ -22,8 +22,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 

@@ -20,10 +20,10 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hit, Hits
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.filters.choices import filter_text
-from nearsay.indexer.judgements.minimal_test import Preference, Verdict, preference, team_draft, won
-from nearsay.indexer.query.matched_terms import matched_terms
+from nearsay.indexer.judgements.judging import Preference, Verdict, preference, team_draft, won
+from nearsay.indexer.query.explain import matched_terms
 from nearsay.training.evaluation.rank_metrics import PERSISTENCE, overlap, rank_biased_overlap
 
 Place = tuple[str, int]  # a passage: its document's id, and its place there

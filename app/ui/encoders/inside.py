@@ -28,10 +28,10 @@ from nearsay.app.ui.watching import offer_run, runs_of, start_run, to_watch, wat
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.encoders import stamp
-from nearsay.indexer.inside.token_search import KwicPart, SearchBy, Summary, TokenMatch, TokenMatches
+from nearsay.indexer.inside.tokens import KwicPart, SearchBy, Summary, TokenMatch, TokenMatches
 
 if TYPE_CHECKING:
-    from nearsay.indexer.inside.token_sample import TokenSample
+    from nearsay.indexer.inside.tokens import TokenSample
     from nearsay.training.bert.attention import AttentionReader, TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 

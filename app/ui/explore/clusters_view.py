@@ -29,7 +29,7 @@ from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, show_command
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
 
 __all__ = [

@@ -20,7 +20,7 @@ from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.duplicates.groups import DuplicateGroup, Link
 from nearsay.indexer.duplicates.merging import Difference, Merged, Part, difference, merge, merged_document
 from nearsay.indexer.duplicates.pairs import Pair

@@ -17,8 +17,8 @@ from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, offer_run, runs_of, show_command, watch_run
-from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.neighbours.shown import Near, ShownPassage
+from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.neighbours.points import Near, ShownPassage
 
 __all__ = [
     "Found",

@@ -19,8 +19,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.quantity import counted
 from nearsay.indexer import Hit
-from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.passages import PassageRow, headline
 from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["show_map_view"]

@@ -13,8 +13,8 @@ from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.exploring.dates import Period, date_fields
-from nearsay.indexer.exploring.newest import News
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
+from nearsay.indexer.exploring.unlike import News
 from nearsay.indexer.results import newest
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near
 from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.exploring.diverse import DiversePassage
-from nearsay.indexer.exploring.remotest import RemotePassage
-from nearsay.indexer.neighbours.shown import ShownPassage
+from nearsay.indexer.exploring.unlike import RemotePassage
+from nearsay.indexer.neighbours.points import ShownPassage
 from nearsay.indexer.results import every
 
 __all__ = ["diverse_words", "show_unusual_view", "unusual_words"]

@@ -20,8 +20,7 @@ from nearsay.app.ui.watching import show_command, start_run
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.judgements import is_table
-from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
-from nearsay.indexer.judgements.minimal_test import Difference, Verdict
+from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJudge, Verdict
 from nearsay.indexer.query.query_file import read_queries
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from nearsay.data.document import beginning
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Collection, Hit
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import Explanation
-from nearsay.indexer.query.matched_terms import matched_terms
 
 __all__ = ["like_buttons", "show_cards", "show_likeness"]
 

@@ -29,7 +29,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hits
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.writing.overview import CollectionOverview
 

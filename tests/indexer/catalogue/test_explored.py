@@ -18,7 +18,7 @@ from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.explored import leave_documents, leave_generation
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow
-from nearsay.indexer.catalogue.passage import prepare
+from nearsay.indexer.catalogue.passages import prepare
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,

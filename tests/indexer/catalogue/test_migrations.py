@@ -21,7 +21,7 @@ from nearsay.data.document import Document
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import lexical_rows, migrations, tables
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.passage import prepare, text_hash
+from nearsay.indexer.catalogue.passages import prepare, text_hash
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import CatalogueError
 from nearsay.indexer.vectors.segment import write_vectors

@@ -14,7 +14,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentState
-from nearsay.indexer.catalogue.passage import PassageWindow, PreparedDocument, pieces_of, prepare
+from nearsay.indexer.catalogue.passages import PassageWindow, PreparedDocument, pieces_of, prepare
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.catalogue.tables import removed_passages

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.indexer.clusters.graph_communities import distinct
+from nearsay.indexer.clusters.partition import distinct
 from nearsay.indexer.neighbours.points import Points
 
 

@@ -4,15 +4,17 @@ from scipy.cluster import hierarchy
 from sklearn.metrics import adjusted_rand_score
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.clusters import graph_communities as graph_communities_module
-from nearsay.indexer.clusters.graph_communities import (
+from nearsay.indexer.clusters import partition as partition_module
+from nearsay.indexer.clusters.partition import (
     RESOLUTIONS,
     DistinctPoints,
     chosen_number,
+    coarser_numbers,
     distinct,
     graph_communities,
+    kmeans,
+    levels_above,
 )
-from nearsay.indexer.clusters.partition import coarser_numbers, kmeans, levels_above
 from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Points
 
@@ -167,15 +169,15 @@ def test_very_many_clusters_get_their_levels_too():
 
 
 def test_beyond_the_exact_size_the_graph_misses_a_few_neighbours_and_the_communities_none(monkeypatch):
-    monkeypatch.setattr(graph_communities_module, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(partition_module, "EXACT_UP_TO", 500)
     vectors, whose = _bunches(12, 100, 0.4, dimension=32)
     communities = graph_communities(_given(vectors), 15)
     assert adjusted_rand_score(whose, communities.labels[_given(vectors).back]) == 1
     assert communities.recall >= 0.95
-    assert not graph_communities_module.cluster_graph(_given(vectors).points, 15).exact
+    assert not partition_module.cluster_graph(_given(vectors).points, 15).exact
 
 
 def test_without_faiss_the_graph_is_exact(monkeypatch):
-    monkeypatch.setattr(graph_communities_module, "EXACT_UP_TO", 20)
-    monkeypatch.setattr(graph_communities_module, "faiss_is_installed", lambda: False)
-    assert graph_communities_module.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact
+    monkeypatch.setattr(partition_module, "EXACT_UP_TO", 20)
+    monkeypatch.setattr(partition_module, "faiss_is_installed", lambda: False)
+    assert partition_module.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact

@@ -8,7 +8,7 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.indexer.exploring.newest import nearest_clusters, read_moment
+from nearsay.indexer.exploring.unlike import nearest_clusters, read_moment
 from nearsay.indexer.neighbours.points import Points
 
 # (1, 0), (0, 1), (2, 1) before; (1, 1), (0, 0, 1) new.

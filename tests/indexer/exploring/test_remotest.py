@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.exploring import remotest as module
-from nearsay.indexer.exploring.remotest import remotest
+from nearsay.indexer.exploring import unlike as module
+from nearsay.indexer.exploring.unlike import remotest
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.vector_store import unit_length

@@ -19,10 +19,10 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
-from nearsay.indexer.filters import known, known_columns, selection
+from nearsay.indexer.filters import known as known_module
+from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.expression import Compare, Expression, Not, Operator, Or
-from nearsay.indexer.filters.known import known_of, state_of
-from nearsay.indexer.filters.known_columns import columnar, passages_passing
+from nearsay.indexer.filters.known import columnar, known_of, passages_passing, state_of
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 
@@ -71,7 +71,7 @@ def database(request: pytest.FixtureRequest) -> Database:
 @contextlib.contextmanager
 def collection(database: Database) -> Iterator[tuple[sa.Connection, int]]:
     """A collection of its own, in a transaction that leaves nothing behind."""
-    known._KNOWN.clear()  # the next collection has the same number
+    known_module._KNOWN.clear()  # the next collection has the same number
     with contextlib.suppress(ZeroDivisionError), database.writing() as connection:
         yield connection, collections.create(connection, "c", "none", "").id
         raise ZeroDivisionError
@@ -141,9 +141,9 @@ def test_columns_let_through_what_python_and_sql_do_as_the_collection_grows_shri
 ) -> None:
     more, (first, second) = data.draw(ROWS), asked
     with collection(database) as (connection, key), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_columns, "_KNOWN_ELEMENTS", known)
-        patch.setattr(known_columns, "_AT_ONCE", 3)
-        patch.setattr(known_columns, "_LISTED", 4)
+        patch.setattr(known_module, "_KNOWN_ELEMENTS", known)
+        patch.setattr(known_module, "_AT_ONCE", 3)
+        patch.setattr(known_module, "_LISTED", 4)
         there: dict[int, dict[str, JsonValue]] = {}
 
         def agrees(expression: Expression) -> None:
@@ -271,12 +271,12 @@ def test_a_search_right_after_a_commit_of_any_process_sees_it(
 def test_columns_that_were_asked_longest_ago_give_way(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_columns, "_BYTES", 1)
+    monkeypatch.setattr(known_module, "_BYTES", 1)
     with collection(sqlite) as (connection, key):
         enter(connection, key, [{"n": 1, "m": 2}, {"n": 2, "m": 2}], 1)
         for where, path in (("n = 1", ("n",)), ("m = 2", ("m",)), ("n = 1", ("n",))):
             assert by_columns(connection, key, parse(where)) == by_sql(connection, key, parse(where))
-            assert [*known_of(connection, known_columns._KnownColumns)._kept.get(key).by_path] == [path]
+            assert [*known_of(connection, known_module._KnownColumns)._kept.get(key).by_path] == [path]
 
 
 def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
@@ -290,7 +290,7 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
         key = numbers.snapshot().collection.id
         database = library.store.database
         with database.reading() as connection:
-            columns = known_of(connection, known_columns._KnownColumns)
+            columns = known_of(connection, known_module._KnownColumns)
 
         def found(where: str) -> tuple[set[str], bool]:
             hits = {hit.id for hit in numbers.search("a word", 100, where=where, mode="dense")}

@@ -9,7 +9,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import field_values
-from nearsay.indexer.filters.declaring import check_fields
+from nearsay.indexer.filters.fields import check_fields
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Library
 from nearsay.indexer.filters.expression import fields
-from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook, looks_of
+from nearsay.indexer.filters.fields import FieldKind, FieldLook, looks_of
 from nearsay.indexer.filters.parse import parse
 
 

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertForTokenClassification, BertModel, Bert
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.inside.token_search import KwicPart, SearchBy, TokenMatch
+from nearsay.indexer.inside.tokens import KwicPart, SearchBy, TokenMatch
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.writing.compaction import _remove_orphans
 from nearsay.training.bert.attention import AttentionReader

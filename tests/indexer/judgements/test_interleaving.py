@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from nearsay.indexer.judgements.minimal_test import Verdict, preference, sign_test, team_draft, won
+from nearsay.indexer.judgements.judging import Verdict, preference, sign_test, team_draft, won
 
 FIRST, SECOND, EQUAL = Verdict.FIRST, Verdict.SECOND, Verdict.EQUAL
 

@@ -12,8 +12,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, judgements
-from nearsay.indexer.catalogue.judgements import JudgedQuery, JudgementCounts, JudgementState
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import JudgedQuery, JudgementCounts, JudgementState, SearchMode
 from nearsay.indexer.catalogue.tables import judgements as table
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownDocumentError

@@ -8,8 +8,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection
-from nearsay.indexer.judgements.judging import SearchWay
-from nearsay.indexer.judgements.minimal_test import Verdict
+from nearsay.indexer.judgements.judging import SearchWay, Verdict
 
 QUERIES = ["a cat sat", "the dog dug", "owls at night"]
 

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from sklearn.metrics import dcg_score
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.judgements.minimal_test import MinimalTest, Pair, Verdict, discounts
+from nearsay.indexer.judgements.judging import MinimalTest, Pair, Verdict, discounts
 
 
 def rankings(

@@ -11,7 +11,7 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.clusters.current import SavedClusters
 from nearsay.indexer.maps import drawing as drawing_module
 from nearsay.indexer.maps.drawing import Drawing, drawing
-from nearsay.indexer.maps.map import Map, MapPoints
+from nearsay.indexer.maps.mapping import Map, MapPoints
 
 Drawn = Callable[..., Drawing]
 PLACES = np.array([[0, 0], [2, 0], [10, 4], [11, 6]], dtype=np.float32)

@@ -11,7 +11,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import maps as table
 from nearsay.indexer.maps import mapping
-from nearsay.indexer.maps.map import MapOptions
+from nearsay.indexer.maps.mapping import MapOptions
 
 
 @pytest.fixture

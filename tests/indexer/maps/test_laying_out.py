@@ -7,8 +7,7 @@ import pytest
 from sklearn.manifold import trustworthiness
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.maps.map import MapOptions, MapPoints
-from nearsay.indexer.maps.mapping import extended, laid_out
+from nearsay.indexer.maps.mapping import MapOptions, MapPoints, extended, laid_out
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.maps.map import MapPoints
+from nearsay.indexer.maps.mapping import MapPoints
 
 POINTS = MapPoints(
     np.array([3, 9, 2**40]),

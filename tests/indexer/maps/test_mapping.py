@@ -13,7 +13,7 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import maps as table
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.maps import mapping
-from nearsay.indexer.maps.map import Map, MapOptions
+from nearsay.indexer.maps.mapping import Map, MapOptions
 from nearsay.indexer.vectors.progress import Progress
 
 MapOf = Callable[..., Map]

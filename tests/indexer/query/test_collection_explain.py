@@ -7,7 +7,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 
 
 @pytest.fixture

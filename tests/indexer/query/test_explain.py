@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
-from nearsay.indexer.catalogue.passage import encoded_text
+from nearsay.indexer.catalogue.passages import encoded_text
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage, Explanation
 from nearsay.training.sentence.contributing import TextContributions

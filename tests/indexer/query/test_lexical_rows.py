@@ -16,10 +16,9 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, migrations, tables
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
-from nearsay.indexer.catalogue.lexical_rows import plain_words, table_name
-from nearsay.indexer.catalogue.passage import PreparedDocument, pieces_of, prepare
+from nearsay.indexer.catalogue.lexical_rows import LexicalFault, check_words, plain_words, refill, table_name
+from nearsay.indexer.catalogue.passages import PreparedDocument, pieces_of, prepare
 from nearsay.indexer.query.lexical import lexical_candidates
-from nearsay.indexer.query.lexical_check import LexicalFault, check_words, refill
 
 WHOLE = [(0, 10_000)]
 

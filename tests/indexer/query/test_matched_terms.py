@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.indexer.query.matched_terms import matched_terms
+from nearsay.indexer.query.explain import matched_terms
 
 
 def test_the_querys_words_are_found_with_their_places_in_title_and_text() -> None:

@@ -1,6 +1,6 @@
 """Which of a query's words are looked for."""
 
-from nearsay.indexer.query.query_words import QueryWord, affordable
+from nearsay.indexer.query.lexical import QueryWord, affordable
 
 
 def words(**passages: int) -> list[QueryWord]:

@@ -9,7 +9,7 @@ import pytest
 
 from nearsay.app.ui.compare.page import both_ranks, drawing, lines_svg, moved
 from nearsay.app.ui.side import Ranking
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.ranking import Fusion
 

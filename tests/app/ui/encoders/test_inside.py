@@ -24,7 +24,7 @@ from nearsay.app.ui.attention_component.show_attention import (
 )
 from nearsay.app.ui.encoders.inside import layers_html, lines_html, summaries_html
 from nearsay.indexer import Library
-from nearsay.indexer.inside.token_search import Summary, TokenMatch, TokenMatches
+from nearsay.indexer.inside.tokens import Summary, TokenMatch, TokenMatches
 from nearsay.training.bert.attention import AttentionReader, TextAttention
 from nearsay.training.bert.relevance import TokenRelevance
 

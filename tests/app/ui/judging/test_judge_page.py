@@ -13,7 +13,7 @@ from nearsay.app.ui.compare.page import interleaved
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Hit, Library
 from nearsay.indexer.encoder_candidate import queries_of_documents
-from nearsay.indexer.judgements.minimal_test import Verdict
+from nearsay.indexer.judgements.judging import Verdict
 
 Page = Callable[..., AppTest]
 _QUERY = "frost on a cold clear night"

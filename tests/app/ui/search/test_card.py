@@ -18,7 +18,7 @@ from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, scor
 from nearsay.app.ui.filters import day_of, label_of
 from nearsay.app.ui.full_document import document_html, page_at, page_count, page_edges
 from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_arguments
-from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores
 
 MakeHit = Callable[..., Hit]
