@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.indexer.catalogue.judgements import SearchMode
-from nearsay.indexer.collection import Collection, SearchOptions
+from nearsay.indexer.collection import Collection
 from nearsay.indexer.library import Library
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.query.ranking import Fusion
+from nearsay.indexer.query.search import SearchOptions
 from nearsay.indexer.vectors.errors import (
     BadFilterError,
     BusyError,

@@ -1,11 +1,10 @@
 """A collection: a named set of documents in a library, and everything that can be done with it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,10 @@ from nearsay.data.document import Document, JsonValue
 from nearsay.data.read_options import ReadOptions
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.collection_record import CollectionEncoder, CollectionRecord
-from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
-from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.filters.fields import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.filters.parse import Where, expression_of, parse_field
@@ -35,13 +32,14 @@ from nearsay.indexer.query.export import (
 )
 from nearsay.indexer.query.hit import Explanation, Hit, Hits
 from nearsay.indexer.query.ranking import Fusion, PairJudge
-from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
+from nearsay.indexer.query.search import Searcher, SearchOptions, SearchRequest, as_queries, query_vectors
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.editing import remove_documents, there_of, update_metadata
 from nearsay.indexer.writing.overview import CollectionOverview, overview
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
@@ -61,22 +59,6 @@ __all__ = ["Collection", "SearchOptions"]
 Vectors: TypeAlias = NDArray[np.floating] | Sequence[float] | Sequence[Sequence[float]]
 
 _USUAL = ReadOptions()
-
-
-class SearchOptions(TypedDict, total=False):
-    """The options of `Collection.search`, for callers that pass them on."""
-
-    where: Where | None
-    mode: SearchMode | str | None
-    by_document: bool
-    fusion: Fusion | str
-    rerank: str | PairJudge | None
-    explain: bool
-    generation: int | None
-    offset: int
-    min_score: float | None
-    fields: Sequence[str] | None
-    with_vectors: bool
 
 
 class Collection:
@@ -142,8 +124,8 @@ class Collection:
             title=options.title if title is None else title,
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
-        gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add(sources, chosen, stdin, (gate, index, progress, wait), strict=strict)
+        how = self._writing.how(near_duplicates, near_duplicate_threshold, index, progress, wait)
+        return self._writing.add(sources, chosen, stdin, how, strict=strict)
 
     def add_rows(
         self,
@@ -170,8 +152,8 @@ class Collection:
         Lists of up to 1,000 rows that several threads add at once are gathered: one of the threads enters and
         embeds everything in one go, and each gets the report of its own rows.
         """
-        gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add_rows(rows, options, vectors, (gate, index, progress, wait), strict=strict)
+        how = self._writing.how(near_duplicates, near_duplicate_threshold, index, progress, wait)
+        return self._writing.add_rows(rows, options, vectors, how, strict=strict)
 
     def update(
         self,
@@ -255,7 +237,14 @@ class Collection:
 
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
         """
-        return self._writing.tune(recall, memory, queries, progress, wait)
+        generation = self._record.live()
+        contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
+        asked = None
+        if isinstance(queries, np.ndarray):
+            asked = query_vectors(queries, self.snapshot())
+        elif queries is not None:
+            asked = unit_length(self._encoder.of(generation).encode(list(queries), kind=TextKind.QUERY))
+        return self._writing.replace_index(generation, wait, progress, contract, asked)
 
     def optimize(
         self, *, newer: bool = False, progress: ProgressListener = unheard, wait: float | None = None
@@ -270,7 +259,7 @@ class Collection:
             than that, by the plan that stands. Called again and again while a collection grows, this indexes
             each passage only a few times; a search looks into a few indexes. Nothing happens before.
         """
-        return self._writing.optimize(progress, wait, newer=newer)
+        return self._writing.replace_index(self._record.live(), wait, progress, newer=newer)
 
     def rebuild(
         self,
@@ -308,12 +297,15 @@ class Collection:
         GateError, with the figures, for one that does not pass.
         """
         from nearsay.indexer.judgements.gate import passed
+        from nearsay.indexer.writing.rollout import promotable
 
-        report = None
+        measured = {}
         if gate is not False and self.exists():
             report = passed(self, generation, margin=margin, asked=bool(gate), force=force)
-        chosen = generation if report is None else report.generation
-        return self._writing.promote(chosen, progress, wait, report)
+            if report is not None:
+                generation, measured = report.generation, report.to_json() | {"figures": report.figures}
+        with self._writing.held("promote", wait) as (store, row):
+            return self._writing.go_live(store, row, promotable(store, row, generation), progress, measured)
 
     def gate(self, generation: int | None = None, *, margin: float | None = None) -> "GateReport":
         """Measure a generation (the newest that is ready unless numbered) against the live one.
@@ -333,7 +325,10 @@ class Collection:
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
-        return self._writing.rollback(progress, wait)
+        from nearsay.indexer.writing.rollout import last_retired
+
+        with self._writing.held("rollback", wait) as (store, row):
+            return self._writing.go_live(store, row, last_retired(store, row), progress)
 
     def improve(
         self, *, apply: bool = False, trained: "Training | None" = None, wait: float | None = None
@@ -571,8 +566,8 @@ class Collection:
         """What the collection says of itself without a query: pairs, clusters, maps, samples."""
         from nearsay.indexer.exploring.explorer import Explorer
 
-        def locked(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
-            return self._writing.locked(row, what)
+        def locked(*what: Any) -> Any:  # noqa: ANN401 - writing is imported by who writes
+            return self._writing.locked(*what)
 
         return Explorer(self.name, self._store, self.snapshot, locked, self._encoder.of)
 

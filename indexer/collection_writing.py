@@ -1,11 +1,14 @@
 """What changes a collection: each method holds its writer lock; see the same methods of `Collection`."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.faults import Fault
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
@@ -27,18 +31,18 @@ from nearsay.indexer.catalogue.collection_record import (
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.lexical_rows import check_words, refill
+from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
-from nearsay.indexer.query.search import query_vectors
 from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
+from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.compaction import keep_merged, merge_small, merged_for_index
-from nearsay.indexer.writing.gathering import FewRows, add_few, few_rows, gathering
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
+from nearsay.indexer.writing.identity import Names, with_ids
 from nearsay.indexer.writing.index_upkeep import (
     keep_prepared,
     left_for_later,
@@ -48,32 +52,207 @@ from nearsay.indexer.writing.index_upkeep import (
 )
 from nearsay.indexer.writing.ingest import (
     AddReport,
+    Batch,
+    Entering,
+    Tally,
     add,
     awaiting_windows,
     check_something_read,
     check_strictly,
     checked_files,
     live_or_begin,
+    pieces,
 )
 from nearsay.indexer.writing.rollout import (
     RebuildReport,
     catch_up,
-    last_retired,
     mend,
-    promotable,
     promote,
     rebuild,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder
 
-if TYPE_CHECKING:
-    from nearsay.indexer.judgements.gate import GateReport
-
-__all__ = ["CollectionWriting"]
+__all__ = ["CollectionWriting", "FewRows", "Gathering", "add_few", "few_rows", "gathering"]
 
 
-# What an addition was asked for: gate and threshold, when to index, who hears of progress, seconds to wait.
-Asked: TypeAlias = tuple[tuple[str | None, float | None], str, ProgressListener, float | None]
+_FEW = 1_000  # rows
+_FEW_CHARACTERS = 400_000  # and characters of them: encoded within seconds
+_GATHERED = 2_000  # rows that one thread adds for all: changed ones are written one by one
+
+
+@dataclass(slots=True, eq=False)
+class FewRows:
+    """Rows that were read and named and wait to be added, then the report of it."""
+
+    batch: Batch
+    tally: Tally
+    notes: Sequence[str]
+    key: Hashable = None  # what is added together has the same
+    ids: frozenset[str] = frozenset()
+    taken: bool = False  # by the thread that leads
+    waits: bool = True  # whoever brought them is still there
+    report: AddReport | None = None
+
+    def answer(self) -> AddReport:
+        """The report, when there is one."""
+        assert self.report is not None  # noqa: S101 - who adds rows reports, or raises
+        return self.report
+
+
+def few_rows(rows: Iterable[str | Document | Mapping[str, object]], options: ReadOptions) -> FewRows | None:
+    """The rows, read, if they are a sequence of a few; None: they are many, or nobody knows how many.
+
+    BadInputError if none of them can be used.
+    """
+    if not isinstance(rows, Sequence) or len(rows) > _FEW:
+        return None
+    reading, batch, tally = read_rows(rows, options), Batch(), Tally()
+    with Names() as names:
+        for item in with_ids(reading, names):
+            if isinstance(item, Fault):
+                tally.fault(item)
+            else:
+                batch.documents.append(item)
+                batch.characters += item.characters
+    if batch.characters > _FEW_CHARACTERS:
+        return None
+    tally.refuse_faults_alone(used=bool(batch.documents))
+    ids = frozenset(item.id for item in batch.documents)
+    return FewRows(batch, tally, tuple(reading.notes), ids=ids)
+
+
+def add_few(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    gathered: Sequence[FewRows],
+) -> list[AddReport]:
+    """Add what several brought, no id twice, in one transaction and one segment; the report of each.
+
+    What an earlier run left waiting is embedded first and counted with the first. The caller holds the lock.
+    """
+    entering = Entering(store, collection, encoder)
+    entries = [entering.entry(few.batch) for few in gathered]
+    windows = [PassageWindow([], []) for _ in gathered]
+    with SegmentWriter(store, generation) as writer:
+        resumed, cut_before = _embed(awaiting_windows(store, generation), encoder, writer)
+        if any(entry.writes for entry in entries):
+            with store.database.writing() as connection:
+                windows = [
+                    entering.write(connection, entry) if entry.writes else PassageWindow([], [])
+                    for entry in entries
+                ]
+        together = PassageWindow(
+            [number for window in windows for number in window.numbers],
+            [text for window in windows for text in window.texts],
+        )
+        _, cut = _embed(pieces(together), encoder, writer)
+    reports = []
+    several = sum(bool(window.numbers) for window in windows) > 1
+    for few, entry, window in zip(gathered, entries, windows, strict=True):
+        few.tally.enter(entry, len(window.numbers))
+        few.tally.counts["resumed"] = resumed
+        truncated = _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
+        embedded = resumed + len(window.numbers)
+        reports.append(few.tally.report(few.notes, embedded=embedded, truncated=cut_before + truncated))
+        resumed = cut_before = 0
+    return reports
+
+
+def _embed(windows: Iterator[PassageWindow], encoder: TextEncoder, writer: SegmentWriter) -> tuple[int, int]:
+    """How many passages were embedded, and cut; where there are none, the encoder need not be loaded."""
+    first = next(windows, None)
+    return (0, 0) if first is None else embed(chain([first], windows), encoder, writer)
+
+
+def _truncated(encoder: TextEncoder, texts: Sequence[str]) -> int:
+    """How many of the texts are longer than the encoder takes."""
+    return sum(len(tokens) > encoder.max_tokens for tokens in encoder.token_offsets(texts)) if texts else 0
+
+
+@dataclass(slots=True)
+class Gathering:
+    """What this process's threads bring for one collection."""
+
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _waiting: list[FewRows] = field(default_factory=list)
+    _led: bool = False  # a thread is adding
+
+    def add(
+        self,
+        few: FewRows,
+        wait: float,
+        lead: Callable[[Callable[[], list[FewRows]], float], None],
+    ) -> AddReport:
+        """Let another thread add the rows with its own, or lead: then rows of others are added, too.
+
+        wait: seconds to wait for the lock
+        lead: takes the lock within so many seconds, calls the function that it gets for what is to be added,
+              the caller's own first, and gives each its report; BusyError
+
+        What a leader fails to add is left to those who brought it.
+        """
+        until = time.monotonic() + wait
+        with self._changed:
+            self._waiting.append(few)
+            try:
+                while few.report is None and (few.taken or self._led):
+                    left = until - time.monotonic()
+                    if not few.taken and left <= 0:
+                        break
+                    self._changed.wait(None if few.taken else left)
+            except BaseException:
+                few.waits = False
+                raise
+            finally:
+                if few in self._waiting:
+                    self._waiting.remove(few)
+            if few.report is not None:
+                return few.report
+            leads = not self._led
+            self._led = True
+        if not leads:  # whoever leads has it for longer than this thread may wait: to be told who
+            lead(lambda: [few], 0.0)
+        else:
+            taken: list[FewRows] = []
+
+            def take() -> list[FewRows]:
+                taken[:] = self._taken(few)
+                return taken
+
+            try:
+                lead(take, until - time.monotonic())
+            finally:
+                with self._changed:
+                    self._led = False
+                    for each in taken[1:]:
+                        each.taken = False
+                        if each.report is None and each.waits:
+                            self._waiting.append(each)
+                    self._changed.notify_all()
+        return few.answer()
+
+    def _taken(self, own: FewRows) -> list[FewRows]:
+        """A thread's own rows, and others' that can be added with them."""
+        taken, ids = [own], set(own.ids)
+        with self._changed:
+            for few in list(self._waiting):
+                room = len(ids) + len(few.ids) <= _GATHERED
+                if few.key == own.key and room and ids.isdisjoint(few.ids):
+                    self._waiting.remove(few)
+                    few.taken = True
+                    ids |= few.ids
+                    taken.append(few)
+        return taken
+
+
+_GATHERINGS: dict[Path, Gathering] = {}
+
+
+def gathering(lock_file: Path) -> Gathering:
+    """The process's own of the collection with that lock file."""
+    return _GATHERINGS.setdefault(lock_file, Gathering())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +261,6 @@ class _How:
     index: str
     progress: ProgressListener
     wait: float | None
-
-    def __post_init__(self) -> None:
-        if self.index not in ("now", "later"):
-            raise BadInputError(f"index is '{self.index}'. Give 'now' or 'later'")
 
 
 @dataclass(slots=True)
@@ -133,17 +308,25 @@ class CollectionWriting:
         with self.locked(row, what, wait) as store:
             yield store, row
 
+    @staticmethod
+    def how(
+        gate: str | None, threshold: float | None, index: str, progress: ProgressListener, wait: float | None
+    ) -> _How:
+        """What an addition was asked for; BadInputError for what cannot be."""
+        if index not in ("now", "later"):
+            raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
+        return _How(AskedGate(gate, threshold), index, progress, wait)
+
     def add(
         self,
         sources: Sequence[str | Path],
         options: ReadOptions,
         stdin: BinaryIO | None,
-        asked: Asked,
+        how: _How,
         *,
         strict: bool,
     ) -> AddReport:
         """Add or update the documents of files."""
-        how = _How(AskedGate(*asked[0]), *asked[1:])
         if strict:
             with checked_files(sources, options, stdin) as again:
                 return self._add(read(sources, options, stdin=again), how)
@@ -154,12 +337,11 @@ class CollectionWriting:
         rows: Iterable[str | Document | Mapping[str, object]],
         options: ReadOptions,
         vectors: NDArray[np.floating] | None,
-        asked: Asked,
+        how: _How,
         *,
         strict: bool,
     ) -> AddReport:
         """Add or update documents from Python values, embedded, or with vectors that one has."""
-        how = _How(AskedGate(*asked[0]), *asked[1:])
         if isinstance(rows, str | Mapping | Document):
             raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
         if strict or vectors is not None:
@@ -171,27 +353,6 @@ class CollectionWriting:
         reading = read_rows(rows, options)
         given = [row for row in reading if isinstance(row, Document)]
         return self._add(read_rows(given, options), how, partial(with_vectors, given, vectors))
-
-    def tune(
-        self,
-        recall: str | float | None,
-        memory: str | int | None,
-        queries: Sequence[str] | NDArray[np.floating] | None,
-        progress: ProgressListener,
-        wait: float | None = None,
-    ) -> Plan:
-        """Measure the indexes over the live vectors and take the fastest that keeps the contract."""
-        row = self._record.row()
-        generation = self._record.live()
-        contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
-        asked = None
-        if isinstance(queries, np.ndarray):
-            asked = query_vectors(queries, self._snapshot.take())
-        elif queries is not None:
-            encoder = self._encoder.of(generation)
-            asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
-        self._merge_for_index(row, generation, wait)
-        return self._replaced_index(row, generation, wait, progress, contract, asked)
 
     def rebuild(
         self, encoder: str | TextEncoder | None, progress: ProgressListener, wait: float | None = None
@@ -234,45 +395,8 @@ class CollectionWriting:
                 generation, embedded, truncated, unmeasured(self._record.name, plan, promise)
             )
 
-    def promote(
+    def replace_index(
         self,
-        generation: int | None,
-        progress: ProgressListener,
-        wait: float | None = None,
-        gate: "GateReport | None" = None,
-    ) -> int:
-        """Make a ready generation live; its number. gate: what was measured of it before."""
-        with self.held("promote", wait) as (store, row):
-            chosen = promotable(store, row, generation)
-            measured = {} if gate is None else gate.to_json() | {"figures": gate.figures}
-            return self._go_live(store, row, chosen, progress, measured)
-
-    def rollback(self, progress: ProgressListener, wait: float | None = None) -> int:
-        """Make the generation live again that was live before; its number."""
-        with self.held("rollback", wait) as (store, row):
-            before = last_retired(store, row)
-            return self._go_live(store, row, before, progress)
-
-    def optimize(self, progress: ProgressListener, wait: float | None = None, *, newer: bool = False) -> Plan:
-        """Merge small segments, and make one index of several and of what is newer; the plan.
-
-        newer: only of what is newer, and of indexes that are no larger
-
-        The lock is held only before and after the work: others add meanwhile.
-        """
-        row, generation = self._record.row(), self._record.live()
-        self._merge_for_index(row, generation, wait)
-        return self._replaced_index(row, generation, wait, progress, newer=newer)
-
-    def _merge_for_index(self, row: CollectionRow, generation: GenerationRow, wait: float | None) -> None:
-        """Merge small segments while others write; what is merged takes its place under the lock."""
-        for merged in merged_for_index(self._record.store, row, generation):
-            with self.locked(row, "merge", wait) as store:
-                keep_merged(store, row, generation, merged)
-
-    def _replaced_index(
-        self,
-        row: CollectionRow,
         generation: GenerationRow,
         wait: float | None,
         progress: ProgressListener,
@@ -281,7 +405,18 @@ class CollectionWriting:
         *,
         newer: bool = False,
     ) -> Plan:
-        """Build an index while others write, and let it take its place under the lock; the plan."""
+        """Merge segments, build one index of everything, and let it take the others' place; the plan.
+
+        generation: the live one; BusyError if another went live meanwhile
+        contract:   what is measured anew, by these queries where there are any; None = as it stands
+        newer:      only of what is newer, and of indexes that are no larger
+
+        The lock is held only while files take others' place: others add meanwhile.
+        """
+        row = self._record.row()
+        for merged in merged_for_index(self._record.store, row, generation):
+            with self.locked(row, "merge", wait) as store:
+                keep_merged(store, row, generation, merged)
         prepared = prepare_index(
             self._record.store,
             row,
@@ -394,7 +529,7 @@ class CollectionWriting:
             for report in adding.reports
         ]
 
-    def _go_live(
+    def go_live(
         self,
         store: Store,
         row: CollectionRow,
@@ -402,7 +537,10 @@ class CollectionWriting:
         progress: ProgressListener,
         measured: dict[str, Any] | None = None,
     ) -> int:
-        """Whatever waits is embedded first; where nothing does, the encoder is not loaded."""
+        """Make a generation that can be live; its number. measured: what the gate said of it.
+
+        Whatever waits is embedded first; where nothing does, the encoder is not loaded.
+        """
         self._encoder.refuse_changed(generation)
         load = partial(self._encoder.loaded, generation)
         mend(store, row, generation, load, progress)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -50,7 +50,7 @@ from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["Queries", "SearchRequest", "Searcher", "as_queries", "search"]
+__all__ = ["Queries", "SearchOptions", "SearchRequest", "Searcher", "as_queries", "search"]
 
 Queries = Sequence[str] | NDArray[np.floating]
 
@@ -119,6 +119,22 @@ class SearchRequest:
         """How many of the nearest a search begins with."""
         fused = DEPTH if self.mode is SearchMode.HYBRID else 0
         return max(self.last, fused, RERANKED if self.judge is not None else 0)
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of `Collection.search`, for callers that pass them on."""
+
+    where: Where | None
+    mode: SearchMode | str | None
+    by_document: bool
+    fusion: Fusion | str
+    rerank: str | PairJudge | None
+    explain: bool
+    generation: int | None
+    offset: int
+    min_score: float | None
+    fields: Sequence[str] | None
+    with_vectors: bool
 
 
 class Searcher:

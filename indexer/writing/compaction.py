@@ -39,6 +39,7 @@ from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.report_plot import report_plot
 
 __all__ = [
+    "SEGMENT_ROWS",
     "CompactReport",
     "compact",
     "delete_collection",
@@ -47,6 +48,7 @@ __all__ = [
     "merge_small",
     "merged_for_index",
     "moved",
+    "replace_segments",
     "superseding",
 ]
 
@@ -55,7 +57,7 @@ GRACE = {
     "postgresql": 3600.0,
 }  # seconds that a replaced file stays, by the catalogue's dialect
 
-_ROWS = 131_072  # passages in a merged segment
+SEGMENT_ROWS = 131_072  # passages in a merged segment
 _SMALL = 16_384  # passages: what one addition writes at once
 _TOGETHER = 8  # small segments that are merged at once, at least
 _MERGED_AT_ONCE = 4096  # passages that any addition may merge, 6 MB at 384 dimensions
@@ -297,13 +299,16 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     if not small:
         return
     vectors = open_all(store, collection, generation, small)
-    keep_merged(store, collection, generation, _merged(store, generation, small, vectors))
+    keep_merged(store, collection, generation, _merged(store, generation, small, _in_segments(vectors)))
 
 
 def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
     """What `merged_for_index` gives, each put into its place; the caller holds the writer lock."""
     for merged in merged_for_index(store, collection, generation):
         keep_merged(store, collection, generation, merged)
+
+
+_Part = tuple[NDArray[np.int64], NDArray[np.float32]]  # passage numbers and their vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,11 +331,11 @@ def merged_for_index(store: Store, collection: CollectionRow, generation: Genera
     if any(row.state is SegmentState.QUARANTINED for row in rows):
         return
     total = sum(row.count for row in rows)
-    if len(rows) <= max(_MOST_INDEXED, 2 * -(-total // _ROWS)):
+    if len(rows) <= max(_MOST_INDEXED, 2 * -(-total // SEGMENT_ROWS)):
         return
     runs: list[list[SegmentRow]] = [[]]
     for row in rows:
-        if 2 * row.count > _ROWS:
+        if 2 * row.count > SEGMENT_ROWS:
             runs.append([])
         else:
             runs[-1].append(row)
@@ -339,7 +344,7 @@ def merged_for_index(store: Store, collection: CollectionRow, generation: Genera
             with contextlib.suppress(StaleSnapshotError):
                 opened = open_all(store, collection, generation, run)
                 vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
-                merged = _merged(store, generation, run, vectors)
+                merged = _merged(store, generation, run, _in_segments(vectors))
                 try:
                     yield merged
                 finally:
@@ -361,8 +366,8 @@ def _merge(
         vectors = open_all(store, collection, generation, rows)
         positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
         gone = len(vectors) - positions.size
-        if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
-            _keep(store, collection, generation, _merged(store, generation, rows, vectors, positions))
+        if gone or len(rows) > max(1, -(-positions.size // SEGMENT_ROWS)):
+            replace_segments(store, collection, generation, rows, _in_segments(vectors, positions))
         dropped += gone
     return dropped
 
@@ -379,22 +384,32 @@ def _vector_rows(
     return [list(run) for _, run in runs] or [[]]
 
 
+def _in_segments(vectors: VectorStore, positions: NDArray[np.int64] | None = None) -> Iterator[_Part]:
+    """The vectors at the positions, None = all, as many at a time as a segment holds."""
+    positions = np.arange(len(vectors)) if positions is None else positions
+    for begin in range(0, positions.size, SEGMENT_ROWS):
+        some = positions[begin : begin + SEGMENT_ROWS]
+        yield vectors.ids[some], vectors.rows(some)
+
+
 def _merged(
     store: Store,
     generation: GenerationRow,
-    rows: list[SegmentRow],
-    vectors: VectorStore,
-    positions: NDArray[np.int64] | None = None,
+    rows: Iterable[SegmentRow],
+    parts: Iterable[_Part],
 ) -> Merged:
-    """The vectors of the rows' files, or those at some positions, in as few files as they need."""
-    positions = np.arange(len(vectors)) if positions is None else positions
-    files = []
-    for begin in range(0, positions.size, _ROWS):
-        some = positions[begin : begin + _ROWS]
-        ids, made_by = vectors.ids[some], generation.encoder.fingerprint
-        path = write_vectors(store.building, ids, vectors.rows(some), made_by, generation.dtype)
-        files.append((path, ids.size, (int(ids[0]), int(ids[-1]))))
-    return Merged(rows, files)
+    """The parts, each in a new file, to replace the rows' files; an empty part makes none."""
+    made_by = generation.encoder.fingerprint
+    files = [
+        (
+            write_vectors(store.building, ids, vectors, made_by, generation.dtype),
+            ids.size,
+            (int(ids[0]), int(ids[-1])),
+        )
+        for ids, vectors in parts
+        if ids.size
+    ]
+    return Merged(list(rows), files)
 
 
 def keep_merged(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
@@ -404,6 +419,20 @@ def keep_merged(store: Store, collection: CollectionRow, generation: GenerationR
     """
     _keep(store, collection, generation, merged)
     _remove_orphans(store, collection)
+
+
+def replace_segments(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: Iterable[SegmentRow],
+    parts: Iterable[_Part],
+) -> None:
+    """Write vectors and put their segments in the place of the rows; the caller holds the writer lock.
+
+    parts: passage numbers (n,), rising, and their vectors (n, d): a segment each; an empty one makes none
+    """
+    _keep(store, collection, generation, _merged(store, generation, rows, parts))
 
 
 def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:

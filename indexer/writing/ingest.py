@@ -258,10 +258,13 @@ def check_something_read(reading: Reading, report: AddReport, collection: str) -
     )
 
 
-def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[PassageWindow]:
-    """The passages that have no vector in the generation, in windows by number."""
-    with store.database.reading() as connection:
-        gaps = ranges.waiting(connection, generation)
+def awaiting_windows(
+    store: Store, generation: GenerationRow, gaps: Sequence[ranges.Range] | None = None
+) -> Iterator[PassageWindow]:
+    """The passages of ranges, None = those without a vector in the generation, in windows by number."""
+    if gaps is None:
+        with store.database.reading() as connection:
+            gaps = ranges.waiting(connection, generation)
     for gap in gaps:
         after = gap.first - 1
         while True:

@@ -16,7 +16,6 @@ from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
-from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -31,9 +30,9 @@ from nearsay.indexer.vectors.segment import (
     VectorDtype,
     VectorSegment,
     open_vectors,
-    write_vectors,
 )
 from nearsay.indexer.vectors.vector_store import of_unit_length, unit_length
+from nearsay.indexer.writing.compaction import SEGMENT_ROWS, replace_segments
 from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
@@ -41,7 +40,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 __all__ = ["RebuildReport", "catch_up", "last_retired", "mend", "promotable", "promote", "rebuild"]
 
 
-_ROWS = 131_072  # passages in a segment that is written anew
 _WINDOW = 4096  # passages that are embedded at a time where some lack a vector
 _SAME = 0.999  # cosine from which two vectors of a passage are one
 
@@ -252,34 +250,14 @@ def _mend_vectors(
 ) -> int:
     numbers: list[int] = []
 
-    def windows() -> Iterator[PassageWindow]:
-        after = row.first_passage - 1
-        while True:
-            with store.database.reading() as connection:
-                window = passages.awaiting(connection, collection.id, after, 4096, row.last_passage)
-            if not window.numbers:
-                return
-            after = window.numbers[-1]
+    def texts() -> Iterator[list[str]]:
+        for window in awaiting_windows(store, generation, [Range(row.first_passage, row.last_passage)]):
             numbers.extend(window.numbers)
-            yield window
+            yield window.texts
 
-    texts = (window.texts for window in windows())
-    vectors = [encoded.vectors for encoded in load().stream(texts, kind=TextKind.PASSAGE)]
-    path = None
-    if numbers:
-        path = write_vectors(
-            store.segments(collection.id),
-            np.array(numbers, dtype=np.int64),
-            unit_length(np.concatenate(vectors)),
-            generation.encoder.fingerprint,
-            generation.dtype,
-        )
-    with store.database.writing() as connection:
-        generations.remove_segment(connection, row)
-        if path is not None:
-            span = row.first_passage, row.last_passage
-            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, len(numbers), span)
-        collections.changed(connection, collection.id)
+    vectors = [encoded.vectors for encoded in load().stream(texts(), kind=TextKind.PASSAGE)]
+    made = [(np.array(numbers, dtype=np.int64), unit_length(np.concatenate(vectors)))] if numbers else []
+    replace_segments(store, collection, generation, [row], made)
     return len(numbers)
 
 
@@ -340,7 +318,14 @@ def _mend_ranges(
         order = np.argsort(ids)
         runs = np.searchsorted([there.first for there in has_vector], ids[order], side="right")
         cuts = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), ids.size]  # a segment spans no gap
-        _put(store, collection, generation, each, ids[order], vectors[order], cuts)
+        old = [row for row, _ in each.segments] + [row for row in rows if row.kind is SegmentKind.INDEX]
+        rows = [row for row in rows if row not in old]
+        parts = [
+            (ids[some], vectors[some])
+            for first, end in pairwise(cuts)
+            for some in np.split(order[first:end], range(SEGMENT_ROWS, end - first, SEGMENT_ROWS))
+        ]
+        replace_segments(store, collection, generation, old, parts)
         written += max(1, len(each.segments))
     if stray.size:
         with store.database.writing() as connection:
@@ -389,33 +374,3 @@ def _kept(
     cosines = np.einsum("ij,ij->i", vectors, vectors[first[which]])
     agree = np.isin(unique, ids[cosines < _SAME], invert=True)
     return unique[agree], vectors[first[agree]], False
-
-
-def _put(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    each: _Stretch,
-    ids: NDArray[np.int64],
-    vectors: NDArray[np.float32],
-    cuts: list[int],
-) -> None:
-    """Write a stretch's vectors in the place of its segments; an index that was built over them goes.
-
-    cuts: places, with 0 and the end, where another segment begins
-    """
-    written = []
-    folder, made_by = store.segments(collection.id), generation.encoder.fingerprint
-    for first, end in pairwise(cuts):
-        for begin in range(first, end, _ROWS):
-            some = slice(begin, min(begin + _ROWS, end))
-            path = write_vectors(folder, ids[some], vectors[some], made_by, generation.dtype)
-            written.append((path, ids[some]))
-    with store.database.writing() as connection:
-        rows = generations.segments_of(connection, collection.id, generation.number)
-        for row in [row for row, _ in each.segments] + [row for row in rows if row.kind is SegmentKind.INDEX]:
-            generations.remove_segment(connection, row)
-        for path, own in written:
-            span = int(own[0]), int(own[-1])
-            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, own.size, span)
-        collections.changed(connection, collection.id)

@@ -69,7 +69,7 @@ def small_pieces() -> None:
     ingest._WINDOW = 8
     ingest._WINDOW_ROWS = 8
     segment_writer.ROWS = 8
-    compaction._ROWS = 8
+    compaction.SEGMENT_ROWS = 8
 
 
 def killing(point: str, count: int) -> Reached:

@@ -73,7 +73,7 @@ def test_a_compaction_again_finds_nothing_to_do(pets: Collection) -> None:
 def test_a_merged_segment_has_no_more_rows_than_it_may(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "_ROWS", 8)
+    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 8)
     before = _answer(pets)
     pets.compact()
     assert [row.count for row in pets.overview().segments] == [8, 8, 4]

@@ -11,7 +11,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import AddReport, BusyError, Collection, Library, collection_writing
 from nearsay.indexer.catalogue.writer_lock import writer_lock
-from nearsay.indexer.writing.gathering import Gathering, gathering
+from nearsay.indexer.collection_writing import Gathering, gathering
 
 Row = dict[str, object]
 

@@ -568,7 +568,7 @@ def test_many_segments_are_merged_before_an_index_is_built(
     open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 3)
-    monkeypatch.setattr(compaction, "_ROWS", 4000)
+    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 4000)
     collection = open_table()
     for begin in range(COUNT, COUNT + 60, 20):
         collection.add_rows(rows(begin, begin + 20), index="now")

@@ -46,7 +46,7 @@ def small_pieces() -> Iterator[None]:
         patch.setattr(ingest, "_WINDOW", 8)
         patch.setattr(ingest, "_WINDOW_ROWS", 8)
         patch.setattr(segment_writer, "ROWS", 8)
-        patch.setattr(compaction, "_ROWS", 8)
+        patch.setattr(compaction, "SEGMENT_ROWS", 8)
         yield
 
 
