@@ -84,10 +84,10 @@ def clusters(
         nearsay explore clusters papers
         nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
     """
-    from nearsay.indexer.clusters.current import members_format
+    from nearsay.indexer.query.export import ending_of
 
     if out is not None:
-        members_format(out)  # refused now rather than after the work
+        ending_of(out, "jsonl", "csv")  # refused now rather than after the work
     with place.open() as library:
         explorer = library.collection(collection).explore
         found = _found(explorer, asdict(how), where, anew=replace, assign=assign)

@@ -268,8 +268,8 @@ def cluster_collection(
     BadInputError where there is nothing to cluster; BusyError if another generation went live meanwhile. The
     writer lock is held only while the result is compared and written.
     """
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
+    look = explored.look(where)
+    snapshot, points = look.snapshot, look.points
     if not len(points):
         what = "is empty" if where is None else "has no passage that the filter lets through"
         raise BadInputError(f"collection '{explored.name}' {what}: there is nothing to cluster. Add to it")

@@ -1,8 +1,5 @@
 """The clusters of a collection as they stand: what was saved, without passages that were removed since."""
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.data.formulas import defused
 from nearsay.indexer.catalogue import clusterings, collections, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.catalogue.tables import clusterings as clustering_table
@@ -23,6 +18,7 @@ from nearsay.indexer.clusters import scores
 from nearsay.indexer.clusters.clustered import Made
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering, Movement
 from nearsay.indexer.neighbours.points import Explored, Points
+from nearsay.indexer.query.export import ending_of, write_csv, write_lines
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
@@ -33,7 +29,6 @@ __all__ = [
     "assign_newer",
     "current_clustering",
     "kept_row",
-    "members_format",
     "no_clusters",
     "rename_cluster",
     "saved_clustering",
@@ -285,32 +280,18 @@ _PAGE = 1_000
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text")
 
 
-def members_format(out: Path) -> str:
-    """`jsonl` or `csv`, by the file's name; BadInputError for another."""
-    kind = out.suffix.lower().removeprefix(".")
-    if kind not in ("jsonl", "csv"):
-        raise BadInputError(f"'{out.name}' is neither .jsonl nor .csv. Give the file one of those endings")
-    return kind
-
-
 def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
     """Write the passages in clusters by cluster, the largest first, in the order they were added; how many.
 
     JSON lines or CSV, by the file's name; whole or not at all. In CSV a text that a spreadsheet would compute
     gets an apostrophe before it. Outliers are not in it.
     """
-    kind = members_format(out)
-    count = 0
-    with replacing(out) as stream:
-        if kind == "csv":
-            stream.write(_csv(_COLUMNS))
-        for row in _rows(explored, clustering):
-            if kind == "csv":
-                stream.write(_csv([defused(row[name]) for name in _COLUMNS]))
-            else:
-                stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-            count += 1
-    return count
+    rows = _rows(explored, clustering)
+    return (
+        write_lines(rows, out)
+        if ending_of(out, "jsonl", "csv") == "jsonl"
+        else write_csv(rows, _COLUMNS, out)
+    )
 
 
 def _rows(explored: Explored, clustering: Clustering) -> Iterator[dict[str, Any]]:
@@ -332,9 +313,3 @@ def _rows(explored: Explored, clustering: Clustering) -> Iterator[dict[str, Any]
                         "text": row.text,
                         "metadata": dict(row.metadata),
                     }
-
-
-def _csv(cells: tuple[str, ...] | list[object]) -> bytes:
-    line = io.StringIO()
-    csv.writer(line).writerow(cells)
-    return line.getvalue().encode()

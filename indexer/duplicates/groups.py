@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, ClassVar, TypeVar
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
-from nearsay.indexer.catalogue.passages import document_ids, documents_of, whole_documents
+from nearsay.indexer.catalogue.passages import document_ids, whole_documents
 from nearsay.indexer.duplicates.closest_pairs import (
     MOST_PAIRS,
     DistinctPairs,
     TooManyPairsError,
     distinct_pairs,
 )
-from nearsay.indexer.duplicates.pairs import PairedPassage, Side
+from nearsay.indexer.duplicates.pairs import PairedPassage
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explored, Points, Vectors
+from nearsay.indexer.neighbours.points import Explored, Look, Points, Vectors
 from nearsay.indexer.neighbours.products import Distinct
 from nearsay.indexer.query.export import export_documents, write_lines
+from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["By", "DuplicateGroup", "DuplicateGroups", "Link", "find_duplicates"]
@@ -286,7 +287,6 @@ def _joins(first: list[int], second: list[int], cosines: list[float]) -> Iterato
     yield from ((joined, one) for one, joined in members.items())
 
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
 _PAGE = 500  # members whose texts are read at a time
 
 
@@ -329,7 +329,7 @@ class DuplicateGroups:
     exact: bool  # False: the pairs came through lists of neighbours, which may miss some
     notes: tuple[str, ...]  # plain sentences
     _where: Where | None = field(repr=False)
-    _side: Side = field(repr=False)
+    _look: Look = field(repr=False)
 
     def __len__(self) -> int:
         return int(self.starts.size) - 1
@@ -342,7 +342,7 @@ class DuplicateGroups:
     def __iter__(self) -> Iterator[DuplicateGroup]:
         """Each group in order, without members that are gone since."""
         for groups in self._pages():
-            rows = self._side.rows(np.concatenate(groups))
+            rows = self._look.rows(np.concatenate(groups))
             for numbers in groups:
                 there = [PairedPassage.of(rows[number]) for number in numbers.tolist() if number in rows]
                 if len(there) > 1:
@@ -368,7 +368,7 @@ class DuplicateGroups:
 
         def kept() -> Iterator[dict[str, object]]:
             nonlocal left_out
-            explored, snapshot = self._side.explored, self._side.snapshot
+            explored, snapshot = self._look.explored, self._look.snapshot
             for document in export_documents(explored.store, snapshot.collection.id, self._where):
                 if document["id"] in gone:
                     left_out += 1
@@ -389,7 +389,7 @@ class DuplicateGroups:
 
     def _ids(self) -> Iterator[tuple[str, ...]]:
         """The ids of each group's documents that are there."""
-        explored, collection = self._side.explored, self._side.snapshot.collection
+        explored, collection = self._look.explored, self._look.snapshot.collection
         for groups in self._pages():
             with explored.store.database.reading() as connection:
                 ids = document_ids(connection, collection.id, np.concatenate(groups))
@@ -419,22 +419,20 @@ def find_duplicates(
                every passage has a vector and passes the filter) or passage
     exact:     compare every two or not; None = up to some hundred thousand passages
     """
-    link, by = _chosen(Link, link, "link"), _chosen(By, by, "by")
+    link, by = chosen(Link, link, "link"), chosen(By, by, "by")
     if not 0.0 < threshold <= 1.0:
         raise BadInputError(f"threshold is {threshold}. Take a cosine above 0 and up to 1, such as 0.95")
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
-    side = Side(explored, snapshot)
-    notes = side.notes
+    look = explored.look(where)
+    points, notes = look.points, look.waiting
     things = np.arange(len(points))  # what each passage belongs to: itself, or its document
     if by is By.DOCUMENT:
+        numbers = look.documents()
         with explored.store.database.reading() as connection:
-            numbers = documents_of(connection, snapshot.collection.id, points.ids)
-            whole = whole_documents(connection, snapshot.collection.id, numbers)
+            whole = whole_documents(connection, look.snapshot.collection.id, numbers)
         if not whole.all():
             in_part = np.unique(numbers[~whole & (numbers >= 0)])  # below 0: removed since the snapshot
             notes += (_in_part(in_part.size),) if in_part.size else ()
-            points = Points.of(snapshot, points.ids[whole])
+            points = Points.of(look.snapshot, points.ids[whole])
         things = np.unique(numbers[whole], return_inverse=True)[1].astype(np.int64)
     distinct = Distinct.of(points)
     pairs = DistinctPairs.none()
@@ -460,7 +458,7 @@ def find_duplicates(
         pairs.exact,
         notes if pairs.exact else (_missed(pairs.recall), *notes),
         where,
-        side,
+        look,
     )
 
 
@@ -486,13 +484,6 @@ def grouped(
         )
     group = linked(count, first, second, cosines, link)[number]
     return by_centrality(points, things, group)
-
-
-def _chosen(kind: type[_Choice], wanted: str, name: str) -> _Choice:
-    try:
-        return kind(wanted)
-    except ValueError as error:
-        raise BadInputError(f"{name} is '{wanted}'. Take one of: {', '.join(kind)}") from error
 
 
 def _in_part(documents: int) -> str:

@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
-from nearsay.indexer.catalogue.passages import PassageRow, documents_of
+from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints, Vectors, rows_of
-from nearsay.indexer.query.search_notes import waiting_note
-from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints, Look, Vectors
 from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["Pair", "PairedPassage", "Pairs", "Side", "find_pairs"]
+__all__ = ["Pair", "PairedPassage", "Pairs", "find_pairs"]
 
 
 TOP = 100  # pairs, where neither their number nor a threshold is said
@@ -54,25 +52,6 @@ class Pair(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """Where the passages of one side are read."""
-
-    explored: Explored
-    snapshot: Snapshot
-
-    def rows(self, numbers: NDArray[np.int64]) -> dict[int, PassageRow]:
-        """Those that are still there."""
-        return rows_of(self.explored, self.snapshot, np.unique(numbers))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What could not be looked at, in plain sentences."""
-        if not self.snapshot.waiting:
-            return ()
-        return (waiting_note(self.snapshot, "looked at"),)
-
-
-@dataclass(frozen=True, slots=True)
 class Pairs(Sequence[Pair]):
     """Pairs by falling cosine; those that tie, copies before all, in the order they were added.
 
@@ -86,7 +65,7 @@ class Pairs(Sequence[Pair]):
     exact: bool  # False: through lists of neighbours, which may miss some
     recall: float  # of each passage's ten nearest, measured on a sample where not exact
     notes: tuple[str, ...]  # plain sentences
-    _sides: tuple[Side, Side] = field(repr=False)
+    _looks: tuple[Look, Look] = field(repr=False)
 
     def __len__(self) -> int:
         return int(self.cosines.size)
@@ -105,7 +84,10 @@ class Pairs(Sequence[Pair]):
             yield from self._read(np.arange(begin, min(begin + _PAGE, len(self))))
 
     def _read(self, places: NDArray[np.int64]) -> Iterator[Pair]:
-        left, right = self._sides[0].rows(self.first[places]), self._sides[1].rows(self.second[places])
+        left, right = (
+            look.rows(np.unique(numbers[places]))
+            for look, numbers in zip(self._looks, (self.first, self.second), strict=True)
+        )
         for place in places.tolist():
             first, second = left.get(int(self.first[place])), right.get(int(self.second[place]))
             if first is not None and second is not None:
@@ -137,24 +119,17 @@ def find_pairs(
     """
     if top is None and threshold is None:
         top = TOP
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
-    side = Side(explored, snapshot)
+    look = explored.look(where)
+    vectors: Vectors = look.points
+    looks, numbers = (look, look), look.points.ids
     if other is None:
-        apart = None
-        if not same_document:
-            with explored.store.database.reading() as connection:
-                apart = documents_of(connection, snapshot.collection.id, points.ids)
-        vectors: Vectors = points
-        sides, numbers = (side, side), points.ids
+        apart = None if same_document else look.documents()
     else:
-        second = other.explore
-        theirs = second.snapshot()
-        _same_space(explored, snapshot, second, theirs)
-        others = second.points(theirs, other_where)
-        apart = np.repeat(np.array([0, 1]), [len(points), len(others)])
-        vectors, sides = JoinedPoints(points, others), (side, Side(second, theirs))
-        numbers = np.concatenate([points.ids, others.ids])
+        second = other.explore.look(other_where)
+        _same_space(look, second)
+        apart = np.repeat(np.array([0, 1]), [len(look.points), len(second.points)])
+        vectors, looks = JoinedPoints(look.points, second.points), (look, second)
+        numbers = np.concatenate([numbers, second.points.ids])
     found = closest_pairs(
         vectors,
         top=top,
@@ -173,21 +148,22 @@ def find_pairs(
         found.recall,
         (
             *_notes(found.exact, found.recall, len(vectors)),
-            *side.notes,
-            *(() if other is None else sides[1].notes),
+            *look.waiting,
+            *(() if other is None else looks[1].waiting),
         ),
-        sides,
+        looks,
     )
 
 
-def _same_space(one: Explored, mine: Snapshot, other: Explored, theirs: Snapshot) -> None:
+def _same_space(mine: Look, theirs: Look) -> None:
     """Refuse what cannot be compared."""
-    if one.store.folder == other.store.folder and mine.collection.id == theirs.collection.id:
+    one, other = mine.explored, theirs.explored
+    if one.store.folder == other.store.folder and one.name == other.name:
         raise BadInputError(
             f"collection '{one.name}' cannot be compared with itself. Leave the other out: its own pairs "
             "are what is looked for then"
         )
-    first, second = mine.generation.encoder, theirs.generation.encoder
+    first, second = mine.snapshot.generation.encoder, theirs.snapshot.generation.encoder
     if first.fingerprint != second.fingerprint:
         raise EncoderMismatchError(
             f"collection '{one.name}' was embedded by {first.name} and '{other.name}' by {second.name}: "

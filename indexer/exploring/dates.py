@@ -48,14 +48,6 @@ class Period(StrEnum):
     MONTH = "month"
     YEAR = "year"
 
-    @classmethod
-    def of(cls, by: "Period | str") -> "Period":
-        """By its name; BadInputError for another."""
-        try:
-            return cls(by)
-        except ValueError:
-            raise BadInputError(f"'{by}' is not a period. Take one of: {', '.join(cls)}") from None
-
     def holds(self, dated: "Dated") -> bool:
         """Whether a date falls into one such period as a whole, so that it can be counted there."""
         return self.start(dated.first) == self.start(dated.last)

@@ -12,7 +12,8 @@ texts, so that neither chance nor the order of adding has a say.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import ClassVar, Final
 
@@ -21,20 +22,19 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
-from nearsay.indexer.catalogue.passages import by_text, documents_of
+from nearsay.indexer.catalogue.passages import by_text
 from nearsay.indexer.exploring.unlike import highest_cosines
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import (
     Explored,
+    Look,
     Points,
     Shown,
     ShownPassage,
     checked_count,
     nothing_there,
     removed_meanwhile,
-    rows_of,
 )
-from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
@@ -167,24 +167,25 @@ def diverse(
         raise BadInputError(f"balance is {balance}. Take a share from 0, only unlike, to 1, only relevant")
     if query is not None and not query.strip():
         raise BadInputError("the query is empty. Write what the passages are to be about, or leave it away")
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
+    look = explored.look(where)
+    points = look.points
     if not len(points):
         return Shown((), 0, (nothing_there(explored, where),))
     notes: tuple[str, ...] = ()
     if query is None:
-        relevance = _company(explored, snapshot, points, progress)
+        relevance = _company(look, progress)
     else:
-        encoder = explored.encoder(snapshot.generation)
+        encoder = explored.encoder(look.snapshot.generation)
         vector = unit_length(encoder.encode([query], kind=TextKind.QUERY))[0]
         everything = len(points)
         points, relevance = _nearest(points, vector, max(_LEAST_AMONG, _AMONG * count))
+        look = replace(look, points=points)
         if len(points) < everything:
             notes = (f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",)
     picks = marginal_relevance(
-        points, relevance, count, balance, first=_first_id(explored, snapshot, points), listener=progress
+        points, relevance, count, balance, first=partial(_first_id, look), listener=progress
     )
-    shown = _shown(explored, snapshot, points, picks)
+    shown = _shown(look, picks)
     if len(picks) < count:
         notes = (*notes, f"{len(picks)} of the {count} asked for: there are only {len(picks)} passages")
     return Shown(shown, len(points), (*notes, *removed_meanwhile(len(picks), len(shown))))
@@ -215,17 +216,15 @@ def company(
     return found
 
 
-def _company(
-    explored: Explored, snapshot: Snapshot, points: Points, listener: ProgressListener
-) -> NDArray[np.float32]:
-    with explored.store.database.reading() as connection:
-        documents = documents_of(connection, snapshot.collection.id, points.ids)
+def _company(look: Look, listener: ProgressListener) -> NDArray[np.float32]:
+    points = look.points
+    with look.explored.store.database.reading() as connection:
         there = np.zeros(int(points.ids[-1]) + 1, dtype=np.bool_)
         there[points.ids] = True
-        numbers = by_text(connection, snapshot.collection.id)
+        numbers = by_text(connection, look.snapshot.collection.id)
         drawn = list(islice((number for number in numbers if number < there.size and there[number]), _DRAWN))
     places = np.searchsorted(points.ids, np.array(sorted(drawn), dtype=np.int64))
-    return company(points, documents, places, listener=listener)
+    return company(points, look.documents(), places, listener=listener)
 
 
 def _nearest(points: Points, query: NDArray[np.float32], most: int) -> tuple[Points, NDArray[np.float32]]:
@@ -235,26 +234,22 @@ def _nearest(points: Points, query: NDArray[np.float32], most: int) -> tuple[Poi
     return Points.from_array(points.ids[places], points.rows(places)), cosines[places]
 
 
-def _first_id(explored: Explored, snapshot: Snapshot, points: Points) -> Callable[[NDArray[np.int64]], int]:
+def _first_id(look: Look, places: NDArray[np.int64]) -> int:
     """Of passages that tie, the one whose document's id comes first."""
-
-    def first(places: NDArray[np.int64]) -> int:
-        rows = rows_of(explored, snapshot, points.ids[places])
-        by_id = [
-            (rows[number].document_id, rows[number].ordinal, place)
-            for place, number in zip(places.tolist(), points.ids[places].tolist(), strict=True)
-            if number in rows
-        ]
-        return int(min(by_id)[2] if by_id else places[0])
-
-    return first
+    numbers = look.points.ids[places]
+    rows = look.rows(numbers)
+    by_id = [
+        (rows[number].document_id, rows[number].ordinal, place)
+        for place, number in zip(places.tolist(), numbers.tolist(), strict=True)
+        if number in rows
+    ]
+    return int(min(by_id)[2] if by_id else places[0])
 
 
-def _shown(
-    explored: Explored, snapshot: Snapshot, points: Points, picks: list[Pick]
-) -> tuple[DiversePassage, ...]:
+def _shown(look: Look, picks: list[Pick]) -> tuple[DiversePassage, ...]:
+    points = look.points
     numbers = [int(points.ids[pick.place]) for pick in picks]
-    rows = rows_of(explored, snapshot, numbers)
+    rows = look.rows(numbers)
     vectors = points.rows(np.array([pick.place for pick in picks], dtype=np.int64))
     stand = np.zeros(len(picks), dtype=np.int64)
     for _, some in points.blocks(_BLOCK):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.documents import untouched
@@ -40,7 +39,8 @@ from nearsay.indexer.inside.tokens import (
 from nearsay.indexer.maps.draw_map import draw_map
 from nearsay.indexer.maps.drawing import drawing
 from nearsay.indexer.maps.mapping import current_map, kept_map, kept_map_number
-from nearsay.indexer.neighbours.points import Explored, rows_of
+from nearsay.indexer.neighbours.points import Explored
+from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["Explorer"]
@@ -99,8 +99,9 @@ class Explorer(Explored):
 
         BadInputError for options that cannot be used, and where there is nothing to cluster.
         """
+        usual = ClusterOptions().method if clusters is None else ClusterMethod.KMEANS
         options = ClusterOptions(
-            method=_method(method, clusters),
+            method=usual if method is None else chosen(ClusterMethod, method, "method"),
             clusters=clusters,
             resolution=resolution,
             least_size=least_size,
@@ -152,15 +153,5 @@ class Explorer(Explored):
 
     def passages(self, numbers: Sequence[int]) -> list[PassageRow]:
         """The passages of these numbers, by rising number, without those that are gone."""
-        rows = rows_of(self, self.snapshot(), numbers)
+        rows = self.rows(self.snapshot(), numbers)
         return [rows[number] for number in sorted(rows)]
-
-
-def _method(given: ClusterMethod | str | None, clusters: int | None) -> ClusterMethod:
-    """The usual one, unless it is told how many clusters: then the one that heeds it."""
-    if given is None:
-        return ClusterOptions().method if clusters is None else ClusterMethod.KMEANS
-    try:
-        return ClusterMethod(given)
-    except ValueError:
-        raise BadInputError(f"'{given}' is no method. Take one of: {', '.join(ClusterMethod)}") from None

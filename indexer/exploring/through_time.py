@@ -1,8 +1,5 @@
 """How large the clusters of a collection are from period to period, as values, a file and a picture."""
 
-import csv
-import io
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +14,12 @@ from nearsay.data.document import beginning
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
-from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
+from nearsay.indexer.query.export import ending_of, write_csv, write_lines
+from nearsay.indexer.vectors.errors import chosen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,22 +172,21 @@ def over_time(
 
     BadInputError without a clustering, and if no document has a date; what is no date is counted and said.
     """
-    wanted = None if by is None else Period.of(by)
-    what = _counted(counted)
+    wanted = None if by is None else chosen(Period, by, "by")
+    what = chosen(Counted, counted, "counted")
     if level < 0:
         raise BadInputError(f"level is {level}. Take 0 for the clusters themselves, 1 for those above them")
-    snapshot = explored.snapshot()
+    look = explored.look(where)
     saved = saved_clustering(explored)
     if saved is None:
         raise BadInputError(
             f"collection '{explored.name}' was never put into clusters. "
             f"Do: nearsay explore clusters {explored.name}"
         )
-    ids = explored.points(snapshot, where).ids
+    ids, documents = look.points.ids, look.documents()
+    numbers = np.unique(documents)
     with explored.store.database.reading() as connection:
-        documents = documents_of(connection, snapshot.collection.id, ids)
-        numbers = np.unique(documents)
-        times = document_times(connection, snapshot.collection.id, field, numbers)
+        times = document_times(connection, look.snapshot.collection.id, field, numbers)
     times.require_some()
     period = wanted or finest(times.dates)
     fine = [date.first for date in times.dates if period.holds(date)]
@@ -243,13 +240,6 @@ def _raised(clusters: NDArray[np.int32], parents: Mapping[int, int], level: int)
     for _ in range(level):
         numbers = np.array([parents.get(number, number) for number in numbers.tolist()], dtype=np.int32)
     return numbers[back]
-
-
-def _counted(counted: Counted | str) -> Counted:
-    try:
-        return Counted(counted)
-    except ValueError:
-        raise BadInputError(f"'{counted}' cannot be counted. Take one of: {', '.join(Counted)}") from None
 
 
 def _period_of_document(times: DocumentTimes, period: Period, starts: list[Any]) -> NDArray[np.int64]:
@@ -400,16 +390,13 @@ def _plain(text: str) -> str:
 
 
 SHOWN: Final = 8  # clusters in the picture, the others together
-_FORMATS: Final = (".png", ".svg", ".csv", ".jsonl")
+_FORMATS: Final = ("png", "svg", "csv", "jsonl")
 _MOST_SHOWN = 24
 
 
 def time_format(path: Path) -> str:
     """Give png, svg, csv or jsonl by the file's ending; BadInputError for another one."""
-    ending = path.suffix.lower()
-    if ending not in _FORMATS:
-        raise BadInputError(f"{path} ends in none of {', '.join(_FORMATS)}. Give it one of these endings")
-    return ending[1:]
+    return ending_of(path, *_FORMATS)
 
 
 def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None:
@@ -426,14 +413,9 @@ def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None
         with replacing(path) as stream:
             figure.savefig(stream, format=kind, dpi=150)
         return
-    rows = found.rows()
     if kind == "jsonl":
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_lines(found.rows(), path)
     else:
-        table = io.StringIO(newline="")
-        writer = csv.DictWriter(table, ["period", "cluster", "name", str(found.counted), "share"])
-        writer.writeheader()
-        writer.writerows(rows)
-        text = table.getvalue()
-    with replacing(path) as stream:
-        stream.write(text.encode("utf-8"))
+        write_csv(
+            found.rows(), ["period", "cluster", "name", str(found.counted), "share"], path, defuse=False
+        )

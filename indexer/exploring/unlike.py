@@ -19,7 +19,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue.field_values import added_since
-from nearsay.indexer.catalogue.passages import PassageRow, documents_of
+from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.clusters.scores import centres, own_cosines
 from nearsay.indexer.exploring.dates import document_times, read_date
@@ -27,6 +27,7 @@ from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_p
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import (
     Explored,
+    Look,
     Near,
     Points,
     Shown,
@@ -34,9 +35,7 @@ from nearsay.indexer.neighbours.points import (
     checked_count,
     nothing_there,
     removed_meanwhile,
-    rows_of,
 )
-from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
@@ -223,16 +222,15 @@ class RemotePassage(ShownPassage, Report):
     nearest: Near | None  # None if it was removed meanwhile
 
 
-def remote_passages(
-    explored: Explored, snapshot: Snapshot, points: Points, found: Sequence[Remote], count: int
-) -> tuple[RemotePassage, ...]:
+def remote_passages(look: Look, found: Sequence[Remote], count: int) -> tuple[RemotePassage, ...]:
     """The first `count` that are still there, by rising score; ties by their documents' ids."""
     places = {place for far in found for place in (far.place, *(at for at, _ in far.nearest))}
-    rows = rows_of(explored, snapshot, (int(points.ids[place]) for place in places))
-    there = [(far, rows[number]) for far in found if (number := int(points.ids[far.place])) in rows]
+    ids = look.points.ids
+    rows = look.rows(int(ids[place]) for place in places)
+    there = [(far, rows[number]) for far in found if (number := int(ids[far.place])) in rows]
     there.sort(key=lambda pair: (pair[0].score, pair[1].document_id, pair[1].ordinal))
     return tuple(
-        RemotePassage.of(row, rank, far.score, nearest=_nearest(points, far, rows))
+        RemotePassage.of(row, rank, far.score, nearest=_nearest(look.points, far, rows))
         for rank, (far, row) in enumerate(there[:count], 1)
     )
 
@@ -267,14 +265,12 @@ def outliers(
     document.
     """
     checked_count(count)
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
+    look = explored.look(where)
+    points = look.points
     if not len(points):
         return Shown((), 0, (nothing_there(explored, where),))
-    with explored.store.database.reading() as connection:
-        documents = documents_of(connection, snapshot.collection.id, points.ids)
-    measured = remotest(points, documents, count, NEIGHBOURS, listener=progress)
-    shown = remote_passages(explored, snapshot, points, measured.found, count)
+    measured = remotest(points, look.documents(), count, NEIGHBOURS, listener=progress)
+    shown = remote_passages(look, measured.found, count)
     gone = removed_meanwhile(min(count, len(points)), len(shown))
     return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))
 
@@ -376,18 +372,20 @@ def new_since(
     moment = read_moment(when)
     if field is not None:  # what metadata holds is read by the day
         moment = _midnight(moment.date())
-    snapshot = explored.snapshot()
-    points = explored.points(snapshot, where)
-    documents, age, notes = _ages(explored, snapshot, points, moment, field)
+    look = explored.look(where)
+    documents, age, notes = _ages(look, moment, field)
     new, old = np.flatnonzero(age > 0), np.flatnonzero(age < 0)
-    unlike = _unlike(explored, snapshot, points, documents, (new, old), count, progress)
+    unlike: tuple[RemotePassage, ...] = ()
+    if new.size and old.size:
+        measured = remotest(look.points, documents, count, 1, places=new, references=old, listener=progress)
+        unlike = remote_passages(look, measured.found, count)
     if new.size and not old.size:
         notes = (*notes, "everything is new: there is nothing older to compare with")
     if not new.size:
         notes = (*notes, f"nothing is new since {_told(moment)}")
     if old.size:
         notes = (*notes, *removed_meanwhile(min(count, new.size), len(unlike)))
-    clusters, said = _clusters(explored, snapshot, points, new, old)
+    clusters, said = _clusters(look, new, old)
     return News(
         since=_told(moment),
         field=field or "added",
@@ -420,19 +418,19 @@ def read_moment(when: When) -> dt.datetime:
 
 
 def _ages(
-    explored: Explored, snapshot: Snapshot, points: Points, moment: dt.datetime, field: str | None
+    look: Look, moment: dt.datetime, field: str | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     """Each passage's document, and whether it is new (1), older (-1) or neither (0); what has to be said."""
-    with explored.store.database.reading() as connection:
-        documents = documents_of(connection, snapshot.collection.id, points.ids)
-        numbers = np.unique(documents)
-        ages: NDArray[np.int64]
-        notes: tuple[str, ...] = ()
+    documents, collection = look.documents(), look.snapshot.collection.id
+    numbers = np.unique(documents)
+    ages: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
+    with look.explored.store.database.reading() as connection:
         if field is None:
             since = moment.astimezone(dt.UTC).isoformat(timespec="seconds")
-            ages = np.where(np.isin(numbers, added_since(connection, snapshot.collection.id, since)), 1, -1)
+            ages = np.where(np.isin(numbers, added_since(connection, collection, since)), 1, -1)
         else:
-            times = document_times(connection, snapshot.collection.id, field, numbers)
+            times = document_times(connection, collection, field, numbers)
             if numbers.size:
                 times.require_some()
             day = moment.date()
@@ -446,41 +444,21 @@ def _ages(
     return documents, ages[np.searchsorted(numbers, documents)], notes
 
 
-def _unlike(
-    explored: Explored,
-    snapshot: Snapshot,
-    points: Points,
-    documents: NDArray[np.int64],
-    sides: tuple[NDArray[np.int64], NDArray[np.int64]],
-    count: int,
-    listener: ProgressListener,
-) -> tuple[RemotePassage, ...]:
-    new, old = sides
-    if not new.size or not old.size:
-        return ()
-    measured = remotest(points, documents, count, 1, places=new, references=old, listener=listener)
-    return remote_passages(explored, snapshot, points, measured.found, count)
-
-
 def _clusters(
-    explored: Explored,
-    snapshot: Snapshot,
-    points: Points,
-    new: NDArray[np.int64],
-    old: NDArray[np.int64],
+    look: Look, new: NDArray[np.int64], old: NDArray[np.int64]
 ) -> tuple[tuple[NewInCluster, ...], tuple[str, ...]]:
-    saved = saved_clustering(explored)
+    saved = saved_clustering(look.explored)
     if saved is None:
-        return (), (f"not put into clusters yet. Do: nearsay explore clusters {explored.name}",)
+        return (), (f"not put into clusters yet. Do: nearsay explore clusters {look.explored.name}",)
     if not new.size:
         return (), ()
-    labels = clusters_of_passages(saved, points.ids)
+    labels = clusters_of_passages(saved, look.points.ids)
     counted = np.sort(np.concatenate([new, old]))
     later = counted[labels[counted] == LATER]
     notes: tuple[str, ...] = ()
     if later.size:
-        every = Points.of(snapshot)  # a filter must not move the centres
-        labels[later] = nearest_clusters(every, clusters_of_passages(saved, every.ids), points, later)
+        every = Points.of(look.snapshot)  # a filter must not move the centres
+        labels[later] = nearest_clusters(every, clusters_of_passages(saved, every.ids), look.points, later)
         notes = (
             f"counted to the cluster with the nearest centre, being newer than it: {later.size:,} passages",
         )

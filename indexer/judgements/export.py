@@ -1,19 +1,16 @@
 """Judgements written out, in the form that training or evaluation reads."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
-from nearsay.data.durable import new_folder, replacing
+from nearsay.data.durable import new_folder
 from nearsay.data.errors import BadInputError
-from nearsay.data.formulas import defused
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue import passages
@@ -21,7 +18,8 @@ from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.judgements import Judgement, query_hash
 from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
 from nearsay.indexer.judgements.part import Part, in_part
-from nearsay.indexer.query.export import write_lines
+from nearsay.indexer.query.export import write_csv, write_lines
+from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
 __all__ = ["ExportForm", "JudgementExport", "TrainingKind", "export_judgements", "training_rows"]
@@ -195,21 +193,21 @@ def training_rows(judgements: Sequence[Judgement], kind: TrainingKind | None = N
         found, both = _verdicts(query, of_it)
         verdicts.append(found)
         disputed += both
-    chosen = kind or _best(verdicts)
+    taken = kind or _best(verdicts)
     rows: list[dict[str, Any]] = []
     queries = 0
     for each in verdicts:
-        made = list(_rows(each, chosen))
+        made = list(_rows(each, taken))
         rows += made
         queries += bool(made)
     if not rows:
-        raise BadInputError(_why_none(chosen))
+        raise BadInputError(_why_none(taken))
     notes = []
     if disputed:
         notes.append(f"{disputed:,} texts were judged both ways for one query and are left out")
     if queries < len(verdicts):
-        notes.append(f"{len(verdicts) - queries:,} of {len(verdicts):,} queries have {_lacking(chosen)}")
-    return TrainingRows(chosen, rows, queries, tuple(notes))
+        notes.append(f"{len(verdicts) - queries:,} of {len(verdicts):,} queries have {_lacking(taken)}")
+    return TrainingRows(taken, rows, queries, tuple(notes))
 
 
 def _verdicts(query: str, judgements: Iterator[Judgement]) -> tuple[_Verdicts, int]:
@@ -265,7 +263,6 @@ def _why_none(kind: TrainingKind) -> str:
 
 _COLUMNS: Final = ("query", "document", "passage", "relevant", "title", "text", "rater", "note", "created_at")
 _ALL: Final = "all"  # of both parts
-Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class ExportForm(StrEnum):
@@ -308,39 +305,39 @@ def export_judgements(
     listener: ProgressListener,
 ) -> JudgementExport:
     """Write judgements of a collection; see `Judgements.export`."""
-    chosen_form = _chosen(ExportForm, form)
-    chosen_part = None if part in (None, _ALL) else _chosen(Part, str(part), _ALL)
+    chosen_form = chosen(ExportForm, form, "form")
+    chosen_part = None if part in (None, _ALL) else chosen(Part, str(part), "part", _ALL)
     if part is None and chosen_form in _TO_LEARN_FROM:
         chosen_part = Part.TRAIN
     if judged_only and chosen_form is not ExportForm.EVALUATION:
         raise BadInputError(f"judged_only is for evaluation, not for {chosen_form}. Leave it out")
     _check_place(out, chosen_form)
-    chosen = sorted(in_part(judgements, chosen_part), key=_place)  # whatever the order they came in
-    if not chosen:
+    wanted = sorted(in_part(judgements, chosen_part), key=_place)  # whatever the order they came in
+    if not wanted:
         raise _nothing(record.name, judgements, chosen_part)
     if chosen_form is ExportForm.EVALUATION:
-        made = write_evaluation(record, chosen, out, judged_only=judged_only, listener=listener)
+        made = write_evaluation(record, wanted, out, judged_only=judged_only, listener=listener)
         return JudgementExport(
             str(out), chosen_form, made.judgements, made.queries, made.passages, made.notes
         )
     if chosen_form is ExportForm.CSV:
-        _write_table(chosen, out)
+        write_csv(({**one.to_json(), "relevant": int(one.relevant)} for one in wanted), _COLUMNS, out)
         return JudgementExport(
-            str(out), chosen_form, len(chosen), len({one.query for one in chosen}), None, ()
+            str(out), chosen_form, len(wanted), len({one.query for one in wanted}), None, ()
         )
     if chosen_form is ExportForm.LINES:
-        count = write_lines((one.to_json() for one in chosen), out)
-        return JudgementExport(str(out), chosen_form, count, len({one.query for one in chosen}), None, ())
+        count = write_lines((one.to_json() for one in wanted), out)
+        return JudgementExport(str(out), chosen_form, count, len({one.query for one in wanted}), None, ())
     kind = None if chosen_form is ExportForm.TRAINING else TrainingKind(chosen_form)
-    rows = training_rows(chosen, kind)
+    rows = training_rows(wanted, kind)
     write_lines(iter(rows.rows), out)
     notes = list(rows.notes)
-    if in_part(chosen, Part.TEST):
+    if in_part(wanted, Part.TEST):
         notes.append(
             "queries of the test part are in it: what learns from them cannot be measured on them any more"
         )
-    elif part is None and len(chosen) < len(judgements):
-        others = len({one.query for one in judgements} - {one.query for one in chosen})
+    elif part is None and len(wanted) < len(judgements):
+        others = len({one.query for one in judgements} - {one.query for one in wanted})
         notes.append(
             f"{counted(others, 'query', 'queries')} of the test part left out, to measure on: take the part "
             "test for the evaluation"
@@ -350,26 +347,6 @@ def export_judgements(
 
 def _place(judgement: Judgement) -> tuple[str, str, int]:
     return judgement.query, judgement.document, judgement.passage
-
-
-def _write_table(judgements: Sequence[Judgement], out: Path) -> None:
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow(_COLUMNS)
-    for one in judgements:
-        row = {**one.to_json(), "relevant": int(one.relevant)}
-        table.writerow(["" if row[name] is None else defused(row[name]) for name in _COLUMNS])
-    with replacing(out) as stream:
-        stream.write(text.getvalue().encode("utf-8", "surrogatepass"))
-
-
-def _chosen(kind: type[Choice], given: str, *others: str) -> Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        raise BadInputError(
-            f"'{given}' is none of: {', '.join([*kind, *others])}. Take one of these"
-        ) from None
 
 
 def _check_place(out: Path, form: ExportForm) -> None:

@@ -17,6 +17,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, SearchMode
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
+from nearsay.indexer.vectors.errors import chosen
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence, sequence_of_mean
 
@@ -382,10 +383,7 @@ class Judged:
         mode: SearchMode | str | None,
     ) -> Self:
         """A hit with all that it knows of itself, or a document's id with what is said beside it."""
-        try:
-            looked_for = None if mode is None else SearchMode(mode)
-        except ValueError:
-            raise BadInputError(f"'{mode}' is no mode. Take one of: {', '.join(SearchMode)}") from None
+        looked_for = None if mode is None else chosen(SearchMode, mode, "mode")
         if isinstance(found, str):
             return cls(_stored(found, "the document's id"), passage, rank, score, looked_for)
         if passage not in (None, found.passage):

@@ -1,12 +1,10 @@
 """A collection's map brought up to date and written to a file."""
 
 import base64
-import csv
 import datetime as dt
 import gzip
 import hashlib
 import html
-import io
 import json
 import textwrap
 import warnings
@@ -41,6 +39,7 @@ from nearsay.indexer.maps.drawing import (
 )
 from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.neighbours.points import Explored
+from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 if TYPE_CHECKING:
@@ -266,21 +265,6 @@ def _values(field: Field) -> NDArray[Any]:
     return field.numbers if field.kind is FieldKind.NUMBER else field.numbers.astype("datetime64[D]")
 
 
-def write_csv(drawn: Drawing, stream: BinaryIO) -> None:
-    """A header and a line a passage, RFC 4180; `metadata` is a JSON text; no cluster: empty."""
-    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    for row in _rows(drawn):
-        writer.writerow([_json(row[name]) if name == "metadata" else row[name] for name in COLUMNS])
-    text.detach()
-
-
-def write_json_lines(drawn: Drawing, stream: BinaryIO) -> None:
-    """A JSON object a passage."""
-    stream.writelines(_json(row).encode() + b"\n" for row in _rows(drawn))
-
-
 def parquet_module() -> Any:  # noqa: ANN401 - pyarrow has no types
     """pyarrow; MissingExtraError says how to install it."""
     try:
@@ -427,9 +411,10 @@ def write_drawing(drawn: Drawing, path: Path) -> int:
         elif kind is MapFormat.PARQUET:
             write_parquet(drawn, stream)
         elif kind is MapFormat.CSV:
-            write_csv(drawn, stream)
+            rows = (row | {"metadata": _json(row["metadata"])} for row in _rows(drawn))
+            write_csv(rows, COLUMNS, stream, defuse=False)
         elif kind is MapFormat.JSON_LINES:
-            write_json_lines(drawn, stream)
+            write_lines(_rows(drawn), stream)
         else:
             _write_picture(drawn, stream, kind)
     return path.stat().st_size

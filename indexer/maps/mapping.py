@@ -464,14 +464,14 @@ def current_map(
 
     BadInputError for a collection without vectors.
     """
-    snapshot = explored.snapshot()
+    look = explored.look()
+    snapshot, points = look.snapshot, look.points
     if not snapshot.searchable:
         raise BadInputError(
             f"collection '{explored.name}' has no passage with a vector, so there is nothing to map. "
             f"Add documents: nearsay documents add {explored.name} FILE"
         )
     chosen = MapOptions() if seed is None else MapOptions(seed=seed)
-    points = explored.points(snapshot)
     own, before = (None, None) if anew else _kept(explored, snapshot)
     if own is not None:
         found = _brought_up_to_date(explored, own, points, chosen, progress)

@@ -17,6 +17,7 @@ from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import list_all, select
+from nearsay.indexer.query.search_notes import waiting_note
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -25,6 +26,7 @@ __all__ = [
     "Explorable",
     "Explored",
     "JoinedPoints",
+    "Look",
     "Near",
     "Points",
     "Shown",
@@ -33,7 +35,6 @@ __all__ = [
     "checked_count",
     "nothing_there",
     "removed_meanwhile",
-    "rows_of",
 ]
 
 
@@ -155,9 +156,10 @@ class Explored:
     locked: Callable[[CollectionRow, str], AbstractContextManager[Store]]
     encoder: Callable[[GenerationRow], TextEncoder]  # that made a generation's vectors, loaded
 
-    def points(self, snapshot: Snapshot, where: Where | None = None) -> Points:
-        """The passages of a snapshot that a filter lets through, with their vectors."""
-        return Points.of(snapshot, self.allowed(snapshot, where))
+    def look(self, where: Where | None = None) -> "Look":
+        """The passages that a filter lets through now."""
+        snapshot = self.snapshot()
+        return Look(self, snapshot, Points.of(snapshot, self.allowed(snapshot, where)))
 
     def allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.int64] | None:
         """The rising numbers of the passages that a filter lets through; None without one."""
@@ -165,6 +167,35 @@ class Explored:
             return None
         with self.store.database.reading() as connection:
             return list_all(connection, snapshot, select(connection, snapshot, where, frozenset()))
+
+    def rows(self, snapshot: Snapshot, numbers: Iterable[int] | NDArray[np.int64]) -> dict[int, PassageRow]:
+        """The passages of these numbers that are still there."""
+        wanted = [int(number) for number in numbers]
+        with self.store.database.reading() as connection:
+            return passages.read_passages(connection, snapshot.collection.id, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Passages of a collection as one snapshot shows them."""
+
+    explored: Explored
+    snapshot: Snapshot
+    points: Points
+
+    def documents(self) -> NDArray[np.int64]:
+        """The number of each passage's document, (n,); see `documents_of`."""
+        with self.explored.store.database.reading() as connection:
+            return passages.documents_of(connection, self.snapshot.collection.id, self.points.ids)
+
+    def rows(self, numbers: Iterable[int] | NDArray[np.int64]) -> dict[int, PassageRow]:
+        """The passages of these numbers that are still there."""
+        return self.explored.rows(self.snapshot, numbers)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """That passages wait for their vectors and could not be looked at, if there are any."""
+        return (waiting_note(self.snapshot, "looked at"),) if self.snapshot.waiting else ()
 
 
 _MOST = 10_000  # passages that can be asked for
@@ -237,12 +268,3 @@ def nothing_there(explored: Explored, where: Where | None) -> str:
 def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:
     """What has to be said where passages that were found are no longer there to be shown."""
     return (f"{found - shown} of the {found} found were removed meanwhile",) if shown < found else ()
-
-
-def rows_of(
-    explored: Explored, snapshot: Snapshot, numbers: Iterable[int] | NDArray[np.int64]
-) -> dict[int, PassageRow]:
-    """The passages of these numbers that are still there."""
-    wanted = [int(number) for number in numbers]
-    with explored.store.database.reading() as connection:
-        return passages.read_passages(connection, snapshot.collection.id, wanted)

@@ -1,7 +1,9 @@
 """A collection written out as JSON lines that `add` reads back."""
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
+from nearsay.data.formulas import defused
 from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.store import Store
@@ -18,7 +22,16 @@ from nearsay.indexer.filters.selection import documents_where, passing, select
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["Sample", "drawn_sample", "export_documents", "export_passages", "stored_documents", "write_lines"]
+__all__ = [
+    "Sample",
+    "drawn_sample",
+    "ending_of",
+    "export_documents",
+    "export_passages",
+    "stored_documents",
+    "write_csv",
+    "write_lines",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> It
                 }
 
 
-def write_lines(rows: Iterator[dict[str, Any]], out: Path | BinaryIO) -> int:
+def write_lines(rows: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
     """Write JSON lines to a stream, or to a file that is there whole or not at all; how many."""
     if isinstance(out, Path):
         with replacing(out) as stream:
@@ -105,3 +118,33 @@ def write_lines(rows: Iterator[dict[str, Any]], out: Path | BinaryIO) -> int:
         out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         count += 1
     return count
+
+
+def write_csv(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], out: Path | BinaryIO, *, defuse: bool = True
+) -> int:
+    """Write a header and a line a row, RFC 4180, an empty cell for None; whole or not at all, how many rows.
+
+    defuse: a text that a spreadsheet would compute gets an apostrophe before it
+    """
+    if isinstance(out, Path):
+        with replacing(out) as stream:
+            return write_csv(rows, columns, stream, defuse=defuse)
+    text = io.TextIOWrapper(out, "utf-8", "surrogatepass", newline="", write_through=True)
+    writer, count = csv.writer(text), 0
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([defused(row[name]) if defuse else row[name] for name in columns])
+        count += 1
+    text.detach()
+    return count
+
+
+def ending_of(path: Path, *known: str) -> str:
+    """The file's ending, without its dot; BadInputError for one that is not known."""
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in known:
+        raise BadInputError(
+            f"'{path.name}' ends in none of {', '.join(f'.{each}' for each in known)}. Give it one of these"
+        )
+    return ending

@@ -8,8 +8,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import sqlalchemy as sa
@@ -45,7 +44,7 @@ from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError
+from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError, chosen
 from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
@@ -58,7 +57,6 @@ _MOST = 10_000  # results
 _TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
 _ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
-_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,8 @@ class SearchRequest:
                     f"fields holds {name!r}. Give names, as in ['title', 'year', 'author.name']"
                 )
             parse_field(name)
-        object.__setattr__(self, "mode", _chosen(SearchMode, self.mode, "mode"))
-        object.__setattr__(self, "fusion", _chosen(Fusion, self.fusion, "fusion"))
+        object.__setattr__(self, "mode", chosen(SearchMode, self.mode, "mode"))
+        object.__setattr__(self, "fusion", chosen(Fusion, self.fusion, "fusion"))
 
     @property
     def last(self) -> int:
@@ -580,13 +578,6 @@ def _checked(query: str, which: str) -> str:
     if not query.strip():
         raise BadInputError(f"{which} is empty. Write what you look for")
     return query
-
-
-def _chosen(choices: type[_Choice], given: str, what: str) -> _Choice:
-    try:
-        return choices(given)
-    except ValueError:
-        raise BadInputError(f"'{given}' is not a {what}. Take one of: {', '.join(choices)}") from None
 
 
 def _whole(value: object) -> bool:

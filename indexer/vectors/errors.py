@@ -1,5 +1,8 @@
 """The indexer's own errors; the root is `nearsay.data.errors.NearsayError`."""
 
+from enum import StrEnum
+from typing import TypeVar
+
 from nearsay.data.errors import BadInputError, NearsayError
 
 __all__ = [
@@ -16,6 +19,7 @@ __all__ = [
     "UnknownDocumentError",
     "UnknownGenerationError",
     "UnreadableWordsError",
+    "chosen",
 ]
 
 
@@ -78,3 +82,14 @@ class UnknownGenerationError(BadInputError):
 
 class UnreadableWordsError(NearsayError):
     """A collection's lexical table is gone or damaged."""
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def chosen(kind: type[_Choice], given: str, what: str, *others: str) -> _Choice:
+    """The choice of a name; BadInputError, which says what it is and lists all, for another."""
+    try:
+        return kind(given)
+    except ValueError:
+        raise BadInputError(f"{what} is '{given}'. Take one of: {', '.join([*kind, *others])}") from None

@@ -176,7 +176,7 @@ def test_words_that_find_nothing_are_told(yard: Collection, query: str, where: s
 
 @pytest.mark.parametrize(("option", "value"), [("mode", "sparse"), ("fusion", "sum")])
 def test_an_unknown_choice_names_those_there_are(yard: Collection, option: str, value: str) -> None:
-    with pytest.raises(BadInputError, match=f"^'{value}' is not a {option}. Take one of: "):
+    with pytest.raises(BadInputError, match=f"^{option} is '{value}'. Take one of: "):
         yard.search("hen", **{option: value})
 
 

@@ -372,5 +372,5 @@ def test_settings_of_a_method_that_is_gone_do_not_stand(zoo: Collection) -> None
 def test_how_many_says_which_method(zoo: Collection) -> None:
     assert zoo.explore.cluster(clusters=2).method == "kmeans"
     assert zoo.explore.cluster(assign_outliers=True).method == "graph"
-    with pytest.raises(BadInputError, match="'lda' is no method"):
+    with pytest.raises(BadInputError, match="method is 'lda'"):
         zoo.explore.cluster("lda")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.exploring.dates import Dated, Period, date_fields, finest, period_names, read_date
+from nearsay.indexer.vectors.errors import chosen
 
 
 def day(text: str) -> Dated:
@@ -76,7 +77,7 @@ def test_every_day_reads_back_and_is_in_its_periods(when: dt.date) -> None:
     ("by", "label"), [("day", "2020-12-31"), ("week", "2020-W53"), ("month", "2020-12"), ("year", "2020")]
 )
 def test_a_period_is_named_in_iso_8601(by: str, label: str) -> None:
-    period = Period.of(by)
+    period = Period(by)
     assert period.label(period.start(dt.date(2020, 12, 31))) == label
 
 
@@ -113,10 +114,8 @@ def test_too_many_periods_are_refused() -> None:
 
 
 def test_an_unknown_period_is_refused() -> None:
-    with pytest.raises(
-        BadInputError, match=r"'decade' is not a period\. Take one of: day, week, month, year"
-    ):
-        Period.of("decade")
+    with pytest.raises(BadInputError, match=r"by is 'decade'\. Take one of: day, week, month, year"):
+        chosen(Period, "decade", "by")
 
 
 @pytest.mark.parametrize(

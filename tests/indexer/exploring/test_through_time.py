@@ -176,7 +176,7 @@ def test_a_field_without_any_date_is_refused(collection: Collection) -> None:
 
 
 def test_choices_that_there_are_not_are_refused(collection: Collection) -> None:
-    with pytest.raises(BadInputError, match="'decade' is not a period"):
+    with pytest.raises(BadInputError, match="by is 'decade'"):
         collection.explore.over_time("year", by="decade")
-    with pytest.raises(BadInputError, match=r"'words' cannot be counted\. Take one of: documents, passages"):
+    with pytest.raises(BadInputError, match=r"counted is 'words'\. Take one of: documents, passages"):
         collection.explore.over_time("year", counted="words")

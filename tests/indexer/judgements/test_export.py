@@ -259,10 +259,13 @@ def _drawn(query: str) -> float:
 @pytest.mark.parametrize(
     ("export", "message"),
     [
-        (lambda judged, out: judged.export(out / "a.jsonl", "guess"), "'guess' is none of: evaluation, "),
+        (
+            lambda judged, out: judged.export(out / "a.jsonl", "guess"),
+            "form is 'guess'. Take one of: evaluation, ",
+        ),
         (
             lambda judged, out: judged.export(out / "a.jsonl", part="both"),
-            "'both' is none of: train, test, all",
+            "part is 'both'. Take one of: train, test, all",
         ),
         (lambda judged, out: judged.export(out / "a.tsv", "pairs"), "a.tsv does not end with .jsonl"),
         (lambda judged, out: judged.export(out / "a.jsonl", "triplets"), "no query has both"),

@@ -313,7 +313,7 @@ def test_what_cannot_be_a_query_is_refused(zoo: Collection, query: str, message:
         ({"passage": 1}, "'cat' has no passage 1. Its 1 "),
         ({"rank": 0}, "the rank is 0"),
         ({"score": float("nan")}, "the score is nan"),
-        ({"mode": "guess"}, "'guess' is no mode"),
+        ({"mode": "guess"}, "mode is 'guess'"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(zoo: Collection, said: dict[str, Any], message: str) -> None:
