@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.clusterings import NamedCluster
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.catalogue.generations import GenerationRow
-    from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts
+    from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts, Part
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.catalogue.passages import PassageRow
     from nearsay.indexer.catalogue.store import Cluster
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import JudgementImport, Judgements
     from nearsay.indexer.judgements.judging import JudgedComparison
-    from nearsay.indexer.judgements.part import Part
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.indexer.maps.drawing import Drawing
     from nearsay.indexer.maps.mapping import Map
@@ -191,7 +190,7 @@ _LATER = {
     "nearsay.indexer.catalogue.clusterings": "NamedCluster",
     "nearsay.indexer.catalogue.documents": "StoredDocument",
     "nearsay.indexer.catalogue.generations": "GenerationRow",
-    "nearsay.indexer.catalogue.judgements": "JudgedQuery Judgement JudgementCounts",
+    "nearsay.indexer.catalogue.judgements": "JudgedQuery Judgement JudgementCounts Part",
     "nearsay.indexer.catalogue.near_duplicates": "NearDuplicate",
     "nearsay.indexer.catalogue.passages": "PassageRow",
     "nearsay.indexer.catalogue.store": "Cluster",
@@ -215,7 +214,6 @@ _LATER = {
     "nearsay.indexer.judgements.gate": "GateReport",
     "nearsay.indexer.judgements.judgements": "JudgementImport Judgements",
     "nearsay.indexer.judgements.judging": "JudgedComparison",
-    "nearsay.indexer.judgements.part": "Part",
     "nearsay.indexer.maps.draw_map": "MapReport",
     "nearsay.indexer.maps.drawing": "Drawing",
     "nearsay.indexer.maps.mapping": "Map",

@@ -16,7 +16,7 @@ from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.collection_record import CollectionEncoder, CollectionRecord
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.judgements import Part, SearchMode, judged_queries
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.filters.fields import DeclareReport, declare_fields, declared_names, forget_fields
@@ -315,11 +315,11 @@ class Collection:
         By hybrid search for the judgements' test queries, from which nothing learns, and on general sets. The
         interval is valid however often one looks and however many generations one tries.
         """
-        from nearsay.indexer.judgements.gate import judged_test_queries, measure_gate
+        from nearsay.indexer.judgements.gate import measure_gate
         from nearsay.indexer.writing.rollout import promotable
 
         chosen = promotable(self._store, self._record.row(), generation)
-        judged = judged_test_queries(self.judgements.list())
+        judged = judged_queries(self.judgements.list(), Part.TEST)
         live, candidate = self._snapshot.take(), self._snapshot.take(chosen.number)
         return measure_gate(judged, self._searcher.many, live, candidate, self._encoder.of, margin=margin)
 

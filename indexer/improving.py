@@ -1,7 +1,7 @@
 """From judgements to a better live search: candidates, measured, and a recommendation."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
@@ -15,10 +15,19 @@ from nearsay.data.report import Report
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, SearchMode, query_hash
+from nearsay.indexer.catalogue.judgements import (
+    JudgedQueries,
+    Judgement,
+    Part,
+    SearchMode,
+    drawn_share,
+    in_part,
+    judged_queries,
+    query_hash,
+)
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.judgements.part import Part, drawn_share, in_part
+from nearsay.indexer.judgements.gate import ndcgs
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
@@ -28,7 +37,6 @@ from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Remembering, Replayed, general_search, replay
-from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.query_adapter import (
     STRENGTHS,
     QueryAdapter,
@@ -61,8 +69,6 @@ _ADAPTER_LEVEL: Final = 0.8  # chosen on SciFact's training claims and XQuAD, se
 _DEPTH: Final = 10
 _TIMED: Final = 20  # queries
 _HELD_OUT: Final = 0.25  # of the queries to learn from, that an encoder is not trained on
-
-JudgedQueries = Mapping[str, Mapping[tuple[str, int], bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,16 +296,7 @@ class _Live:
 
     def figures(self, part: _Part, vectors: NDArray[np.float32], weight: float | None) -> NDArray[np.float64]:
         """nDCG@10 of each query, (queries,)."""
-        found = self.found(list(part.judged), vectors, weight)
-        return np.array(
-            [
-                ndcg(
-                    [f"{hit.id}#{hit.passage}" for hit in hits],
-                    {f"{document}#{passage}": int(word) for (document, passage), word in of_it.items()},
-                )
-                for hits, of_it in zip(found, part.judged.values(), strict=True)
-            ]
-        )
+        return ndcgs(self.found(list(part.judged), vectors, weight), part.judged)
 
     def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
         """The hits of queries that are searched for so."""
@@ -354,11 +351,7 @@ def _parts(
     known, left_out = LearnedTexts.of(snapshot.generation.encoder.source), 0
     found = []
     for part in (Part.TRAIN, Part.TEST):
-        judged: dict[str, dict[tuple[str, int], bool]] = {}
-        for one in in_part(judgements, part):
-            if one.state is JudgementState.CURRENT:
-                judged.setdefault(one.query, {})[one.document, one.passage] = one.relevant
-        kept = {query: of_it for query, of_it in judged.items() if any(of_it.values())}
+        kept = judged_queries(judgements, part)
         if part is Part.TEST:
             every = len(kept)
             kept = {

@@ -5,6 +5,7 @@ statement writes one, and the last word wins; the rows of no other table change,
 depends on them, and so neither the collection's writer lock nor its version has a part in it.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,17 +14,24 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
+from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
 
 __all__ = [
+    "TEST_SHARE",
+    "JudgedQueries",
     "JudgedQuery",
     "Judgement",
     "JudgementCounts",
     "JudgementState",
+    "Part",
     "SearchMode",
     "counts",
+    "drawn_share",
     "forget",
+    "in_part",
+    "judged_queries",
     "listed",
     "put",
     "queries",
@@ -255,3 +263,51 @@ def _judgement(row: Any) -> Judgement:  # noqa: ANN401 - a row whose columns are
     said = {name: getattr(row, name) for name in _COLUMNS}
     said["mode"] = None if row.mode is None else SearchMode(row.mode)
     return Judgement(document=said.pop("document_id"), state=JudgementState(row.state), **said)
+
+
+# Some queries to learn from, the others to measure on.
+
+
+TEST_SHARE = 0.2  # of the queries
+
+
+class Part(StrEnum):
+    """Which of the two; the words of a query decide, so it is in the same one for ever.
+
+    What differs in case, punctuation and spaces alone is one query: asked again in another way, it would
+    measure what was learned from it.
+    """
+
+    TRAIN = "train"
+    TEST = "test"  # about a fifth of the queries
+
+
+def in_part(judgements: Iterable[Judgement], part: Part | None) -> list[Judgement]:
+    """The judgements whose query is in that part; None = all."""
+    return [one for one in judgements if part is None or _part_of(one.query) is part]
+
+
+def drawn_share(query: str) -> float:
+    """A number from 0 to 1 that a query's words decide, evenly spread."""
+    return int(query_hash(normalised_text(query))[:8], 16) / 16**8
+
+
+def _part_of(query: str) -> Part:
+    return Part.TEST if drawn_share(query) < TEST_SHARE else Part.TRAIN
+
+
+JudgedQueries = Mapping[
+    str, Mapping[tuple[str, int], bool]
+]  # of each passage, by document and place, the word
+
+
+def judged_queries(judgements: Iterable[Judgement], part: Part) -> JudgedQueries:
+    """The part's queries that have a relevant passage, in the order in which judging them began.
+
+    Words of passages that were changed or removed since do not count.
+    """
+    found: dict[str, dict[tuple[str, int], bool]] = {}
+    for one in in_part(judgements, part):
+        if one.state is JudgementState.CURRENT:
+            found.setdefault(one.query, {})[one.document, one.passage] = one.relevant
+    return {query: of_it for query, of_it in found.items() if any(of_it.values())}

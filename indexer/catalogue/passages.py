@@ -17,6 +17,7 @@ from nearsay.data.document import Document, JsonValue, beginning
 from nearsay.indexer.catalogue.bulk import number_list, number_lists, one_of
 from nearsay.indexer.catalogue.json_values import sorted_json_text
 from nearsay.indexer.catalogue.tables import documents, passages
+from nearsay.indexer.vectors.vector_store import places_in
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
@@ -177,9 +178,8 @@ def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.
     if not numbers.size:
         return -ids
     order = np.argsort(numbers)
-    numbers, owners = numbers[order], owners[order]
-    at = np.minimum(np.searchsorted(numbers, ids), numbers.size - 1)
-    return np.where(numbers[at] == ids, owners[at], -ids)
+    at = places_in(numbers[order], ids)
+    return np.where(at >= 0, owners[order][at], -ids)
 
 
 def whole_documents(

@@ -24,7 +24,7 @@ from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import places_in, unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["Made", "cluster_collection"]
@@ -180,9 +180,9 @@ def compare(before: Earlier, points: Points, levels: Sequence[NDArray[np.int32]]
     """
     shared = points.ids <= before.row.through
     ids = points.ids[shared]
-    at = np.minimum(np.searchsorted(before.ids, ids), max(before.ids.size - 1, 0))
-    had = before.ids[at] == ids if before.ids.size else np.zeros(ids.size, dtype=np.bool_)
-    own = np.where(had, before.numbers[at], 0) if before.ids.size else np.zeros(ids.size, dtype=np.int32)
+    own = np.append(before.numbers, 0).astype(np.int32)[
+        places_in(before.ids, ids)
+    ]  # the last for -1: in none
     parents = {each.number: each.parent or 0 for each in before.clusters}
     numbers: list[list[int]] = []
     matches: list[tuple[Match, ...]] = []

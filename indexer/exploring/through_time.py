@@ -20,6 +20,7 @@ from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.query.export import ending_of, write_csv, write_lines
 from nearsay.indexer.vectors.errors import chosen
+from nearsay.indexer.vectors.vector_store import places_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -227,10 +228,8 @@ def over_time(
 def clusters_of_passages(saved: SavedClusters, ids: NDArray[np.int64]) -> NDArray[np.int32]:
     """The cluster of each passage, OUTSIDE for an outlier, LATER for one added after the clustering; (n,)."""
     found = np.where(ids > saved.row.through, LATER, OUTSIDE).astype(np.int32)
-    if saved.ids.size:
-        at = np.minimum(np.searchsorted(saved.ids, ids), saved.ids.size - 1)
-        member = saved.ids[at] == ids
-        found[member] = saved.numbers[at[member]]
+    at = places_in(saved.ids, ids)
+    found[at >= 0] = saved.numbers[at[at >= 0]]
     return found
 
 

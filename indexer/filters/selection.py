@@ -51,6 +51,7 @@ from nearsay.indexer.filters.sql import (
     documents_in_clusters,
 )
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
+from nearsay.indexer.vectors.vector_store import places_in
 
 __all__ = [
     "Selection",
@@ -294,14 +295,14 @@ def passing(
     if selection.expression is None or not ids.size:
         return passed
     if selection.numbers is not None:
-        return passed & _among(ids, selection.numbers)
+        return passed & (places_in(selection.numbers, ids) >= 0)
     if selection.chosen is not None:
         there = ids < selection.chosen.size
         there[there] = selection.chosen[ids[there]]
         return passed & there
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
     found = number_list(connection, statement.where(one_of(passages.c.number, ids[passed].tolist())))
-    return passed & _among(ids, np.sort(found))
+    return passed & (places_in(np.sort(found), ids) >= 0)
 
 
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:
@@ -386,14 +387,6 @@ def _passages_of(
         return statement.where(condition(rest, dialect, declared, passages.c.document))
     joined = statement.join(documents, same_document())
     return joined.where(condition(rest, dialect, declared, passage=passages.c.number))
-
-
-def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which ids are among rising numbers; numpy's isin would sort those anew."""
-    if not numbers.size:
-        return np.zeros(ids.size, dtype=np.bool_)
-    found: NDArray[np.bool_] = numbers[np.minimum(np.searchsorted(numbers, ids), numbers.size - 1)] == ids
-    return found
 
 
 def _left(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool_]:

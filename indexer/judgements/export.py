@@ -15,9 +15,8 @@ from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
-from nearsay.indexer.catalogue.judgements import Judgement, query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, Part, in_part, query_hash
 from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
-from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import Progress, ProgressListener

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
-from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.catalogue.judgements import JudgedQueries, Part, judged_queries
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.snapshots.contract_check import checked
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -30,8 +29,8 @@ __all__ = [
     "MARGIN",
     "QUERIES",
     "GateReport",
-    "judged_test_queries",
     "measure_gate",
+    "ndcgs",
     "passed",
     "queries_needed",
     "spent_level",
@@ -43,8 +42,6 @@ LEVEL: Final = 0.95  # of all the intervals of a collection's generations togeth
 _DEPTH: Final = 10
 _MOST: Final = 2048  # judged queries that a decision may need
 _ROWS: Final = 16_384  # vectors that are compared at a time
-
-TestQueries = dict[str, dict[tuple[str, int], bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +109,6 @@ def spent_level(generation: int) -> float:
     return 1 - (1 - LEVEL) / (tried * (tried + 1))
 
 
-def judged_test_queries(judgements: Sequence[Judgement]) -> TestQueries:
-    """The queries of the test part that have a relevant passage, in the order in which judging them began."""
-    found: TestQueries = {}
-    for one in in_part(judgements, Part.TEST):
-        if one.state is JudgementState.CURRENT:
-            found.setdefault(one.query, {})[one.document, one.passage] = one.relevant
-    return {query: of_it for query, of_it in found.items() if any(of_it.values())}
-
-
 def queries_needed(level: float, margin: float) -> int | None:
     """So many judged queries show of two generations that answer alike that neither loses the margin.
 
@@ -137,7 +125,7 @@ def queries_needed(level: float, margin: float) -> int | None:
 
 
 def measure_gate(
-    judged: TestQueries,
+    judged: JudgedQueries,
     search: Callable[..., list[Hits]],
     live: Snapshot,
     candidate: Snapshot,
@@ -185,7 +173,13 @@ def measure_gate(
         return replace(report, low=0.0, high=0.0, identical=True, passed=report.contract)
     if not asked:
         return report
-    (before, _), (after, unjudged) = (_figures(search, asked, row.number) for row in rows)
+    found = [search(list(asked), _DEPTH, generation=row.number) for row in rows]
+    before, after = (ndcgs(hits, asked) for hits in found)
+    unjudged = sum(
+        (hit.id, hit.passage) not in of_it
+        for hits, of_it in zip(found[1], asked.values(), strict=True)
+        for hit in hits
+    )
     interval = sequence_of_mean(after - before, level=level, sparse=True)
     general: tuple[Replayed, ...] = ()
     if rows[0].encoder.fingerprint != rows[1].encoder.fingerprint:
@@ -203,18 +197,17 @@ def measure_gate(
     )
 
 
-def _figures(
-    search: Callable[..., list[Hits]], judged: TestQueries, generation: int
-) -> tuple[NDArray[np.float64], int]:
-    """nDCG@10 of each query, (queries,), and how many of the passages found nobody judged."""
-    found = search(list(judged), _DEPTH, generation=generation)
-    ranked = [[(hit.id, hit.passage) for hit in hits] for hits in found]
-    pairs = list(zip(ranked, judged.values(), strict=True))
-    figures = [
-        ndcg([_key(place) for place in ranking], {_key(place): int(word) for place, word in of_it.items()})
-        for ranking, of_it in pairs
-    ]
-    return np.array(figures), sum(place not in of_it for ranking, of_it in pairs for place in ranking)
+def ndcgs(found: Sequence[Hits], judged: JudgedQueries) -> NDArray[np.float64]:
+    """nDCG@10 of the hits of each judged query, (queries,)."""
+    return np.array(
+        [
+            ndcg(
+                [_key(hit.id, hit.passage) for hit in hits],
+                {_key(*at): int(word) for at, word in of_it.items()},
+            )
+            for hits, of_it in zip(found, judged.values(), strict=True)
+        ]
+    )
 
 
 def _is_identical(live: Snapshot, candidate: Snapshot) -> bool:
@@ -259,7 +252,7 @@ def passed(
 
     GateError for one that does not pass, unless `force` says that it may all the same.
     """
-    if not asked and len(judged_test_queries(collection.judgements.list())) < QUERIES:
+    if not asked and len(judged_queries(collection.judgements.list(), Part.TEST)) < QUERIES:
         return None
     report = collection.gate(generation, margin=margin)
     if not report.passed and not force:
@@ -272,5 +265,5 @@ def passed(
     return replace(report, forced=not report.passed)
 
 
-def _key(place: tuple[str, int]) -> str:
-    return f"{place[0]}#{place[1]}"
+def _key(document: str, passage: int) -> str:
+    return f"{document}#{passage}"

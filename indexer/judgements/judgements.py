@@ -23,12 +23,12 @@ from nearsay.indexer.catalogue.judgements import (
     Judgement,
     JudgementCounts,
     JudgementState,
+    Part,
     SearchMode,
 )
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
 from nearsay.indexer.judgements.judging import Judged, plain_query
-from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.vectors.errors import UnknownDocumentError

@@ -22,6 +22,7 @@ from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.mapping import Map
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import places_in
 
 __all__ = [
     "CLUSTER",
@@ -271,8 +272,8 @@ def _clusters(
 ) -> tuple[NDArray[np.int32] | None, tuple[ClusterLabel, ...]]:
     if saved is None or not saved.ids.size:
         return None, ()
-    at = np.searchsorted(saved.ids, ids).clip(max=saved.ids.size - 1)
-    numbers = np.where(saved.ids[at] == ids, saved.numbers[at], -1).astype(np.int32)
+    at = places_in(saved.ids, ids)
+    numbers = np.where(at >= 0, saved.numbers[at], -1).astype(np.int32)
     return numbers, _labels(numbers, places, saved.names)
 
 

@@ -29,6 +29,7 @@ from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module, one_t
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import places_in
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -433,12 +434,11 @@ def _everywhere(
 
 def _known(ids: NDArray[np.int64], older: MapPoints | None) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Which passages an older map has (n,), and their places there (n, 2); zeros for the others."""
-    known, places = np.zeros(ids.size, dtype=np.bool_), np.zeros((ids.size, 2), dtype=np.float32)
-    if older is not None and len(older):
-        at = np.searchsorted(older.ids, ids).clip(max=len(older) - 1)
-        known = older.ids[at] == ids
-        places[known] = older.places[at[known]]
-    return known, places
+    places = np.zeros((ids.size, 2), dtype=np.float32)
+    at = places_in(ids[:0] if older is None else older.ids, ids)
+    if older is not None:
+        places[at >= 0] = older.places[at[at >= 0]]
+    return at >= 0, places
 
 
 def _at(points: Points, places: NDArray[np.int64]) -> Points:

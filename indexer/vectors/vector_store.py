@@ -28,6 +28,7 @@ __all__ = [
     "give_back",
     "merge",
     "of_unit_length",
+    "places_in",
     "raise_bars",
     "trim",
     "unit_length",
@@ -131,11 +132,7 @@ class VectorStore:
             place: NDArray[np.int64] = ids - self.first
             place[(place < 0) | (place >= len(self))] = -1
             return place
-        at = np.searchsorted(self.ids, ids)
-        inside = np.minimum(at, self.ids.size - 1)
-        if not self.ids.size:
-            return np.full(ids.shape, -1, dtype=np.int64)
-        return np.where(self.ids[inside] == ids, at, -1)
+        return places_in(self.ids, ids)
 
     def numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """`self.ids` at some positions, without gathering them all where no number is left out."""
@@ -406,3 +403,11 @@ def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
             f"the encoder gave {bad} vectors that are zero, infinite or not numbers. Use another encoder"
         )
     return vectors if np.all(np.abs(norms - 1.0) < 1e-6) else (vectors / norms).astype(np.float32)
+
+
+def places_in(rising: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each id stands among rising ones, -1 for one that is not there; any shape."""
+    if not rising.size:
+        return np.full(ids.shape, -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(rising, ids), rising.size - 1)
+    return np.where(rising[at] == ids, at, -1)

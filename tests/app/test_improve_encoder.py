@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from nearsay.app.cli import main
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer import Library
-from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.catalogue.judgements import Part, in_part
 from nearsay.training.encoder.folder import EncoderFolder
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]

@@ -14,9 +14,8 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, Library, improving
-from nearsay.indexer.catalogue.judgements import Judgement, query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, Part, in_part, query_hash
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
-from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set

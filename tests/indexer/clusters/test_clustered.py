@@ -317,7 +317,7 @@ def test_every_passage_is_written_with_its_cluster(zoo: Collection, tmp_path: Pa
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "cluster,name,id,passage,title,text"
     assert any(line.endswith(",'=cat dog pig") for line in lines)
-    with pytest.raises(BadInputError, match=r"neither .jsonl nor .csv"):
+    with pytest.raises(BadInputError, match=r"ends in none of .jsonl, .csv"):
         zoo.explore.write_clusters(tmp_path / "out.xlsx")
 
 

@@ -15,9 +15,9 @@ from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer import Collection
+from nearsay.indexer.catalogue.judgements import Part
 from nearsay.indexer.judgements import export
 from nearsay.indexer.judgements.export import ExportForm, passage_id
-from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 

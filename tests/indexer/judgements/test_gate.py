@@ -11,15 +11,14 @@ from words_encoder import WordsEncoder
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, GateError
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.catalogue.judgements import Part, in_part, judged_queries
 from nearsay.indexer.judgements.gate import (
     LEVEL,
     MARGIN,
-    judged_test_queries,
     measure_gate,
     queries_needed,
     spent_level,
 )
-from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence, sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Replayed
 
@@ -72,7 +71,7 @@ def test_a_generation_that_answers_alike_passes_once_there_are_enough_queries(zo
 @pytest.mark.long
 def test_a_judged_query_that_trained_an_encoder_measures_nothing(zoo: Collection, tmp_path: Path) -> None:
     judge(zoo, 12)
-    every = list(judged_test_queries(zoo.judgements.list()))
+    every = list(judged_queries(zoo.judgements.list(), Part.TEST))
     learned = LearnedTexts().with_texts([every[0].upper() + "?", "another text"], "texts")
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / LEARNED_FILE).write_text(json.dumps(learned.to_json()))
@@ -178,7 +177,7 @@ def test_an_index_that_does_not_keep_its_contract_is_refused(
     zoo.rebuild(WordsEncoder(name="wide", dimension=12))
     snapshot = zoo.snapshot()
     assert zoo.gate(margin=1.0).passed
-    judged = judged_test_queries(zoo.judgements.list())
+    judged = judged_queries(zoo.judgements.list(), Part.TEST)
 
     class Kept:
         kept = False
@@ -194,13 +193,13 @@ def test_only_the_test_part_is_measured_on_and_what_changed_is_left_out(zoo: Col
     judge(zoo, 3)
     zoo.judgements.add("a cat", "cat", True)
     zoo.judgements.add("who sleeps", "long", True, passage=0)
-    asked = judged_test_queries(zoo.judgements.list())
+    asked = judged_queries(zoo.judgements.list(), Part.TEST)
     assert len(asked) == 3
     assert all(in_part(zoo.judgements.list(query), Part.TEST) for query in asked)
     first = next(iter(asked))
     ((document, _),) = (place for place, word in asked[first].items() if word)
     zoo.add_rows([{"id": document, "text": "now something else"}])
-    assert first not in judged_test_queries(zoo.judgements.list())
+    assert first not in judged_queries(zoo.judgements.list(), Part.TEST)
 
 
 def test_the_generations_that_are_tried_share_the_errors() -> None:
