@@ -1,5 +1,6 @@
 """The most similar pairs of passages: all with all up to some hundred thousand, through lists beyond."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,19 +10,27 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.neighbours.graph import ListedProducts
 from nearsay.indexer.neighbours.points import Vectors
-from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, set_places, tiles
+from nearsay.indexer.neighbours.products import (
+    GROUP,
+    MOST_OF_A_BLOCK,
+    Distinct,
+    Products,
+    Proposals,
+    cosines_of,
+    products_at,
+    set_places,
+    tiles,
+)
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MOST_PAIRS", "DistinctPairs", "TooManyPairsError", "closest_pairs", "distinct_pairs"]
+__all__ = ["MOST_PAIRS", "ClosestPairs", "TooManyPairsError", "closest_pairs", "distinct_pairs"]
 
 
 MOST_PAIRS = 5_000_000  # that are listed: 80 MB
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
-_GROUP = 32  # products of which the greatest stands for all when the first bar is found
-_MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
 _PRUNED_FROM = 1_000_000  # pairs kept before they are looked through
 
 
@@ -38,7 +47,7 @@ class TooManyPairsError(BadInputError):
         self.pairs = pairs
 
 
-class Closest:
+class Closest(Proposals):
     """The pairs of different rows over a threshold, or the `top` best of them."""
 
     def __init__(
@@ -49,16 +58,11 @@ class Closest:
         apart: NDArray[np.int64] | None = None,
     ) -> None:
         """apart: (m,) a number for each row; rows of the same number are no pair."""
-        self.products = products
+        super().__init__(products, room=max(4 * (top or 0), _PRUNED_FROM), most=3 * MOST_PAIRS)
         self._top = top
         self._threshold = -np.inf if threshold is None else float(np.float32(threshold))
         self._apart = apart
         self._bar = self._threshold  # a pair whose cosine is lower is not wanted
-        self._first = np.zeros(0, dtype=np.int32)
-        self._second = np.zeros(0, dtype=np.int32)
-        self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
-        self._high = np.zeros(0, dtype=np.float32)  # and no higher
-        self._kept = 0  # pairs after the last pruning
 
     def look(self, some: NDArray[np.int64], rows: slice, *, only_after: bool) -> None:
         """Look for pairs of one of some rows (numbers, rising) and one of others.
@@ -75,19 +79,13 @@ class Closest:
         if self._all_together(some, rows):
             return
         products, error = self.products.between(some, rows), self.products.error
-        found = self._over_the_bar(products, error, some, rows, only_after, _MOST_OF_A_BLOCK)
+        found = self._over_the_bar(products, error, some, rows, only_after, MOST_OF_A_BLOCK)
         if found is None:
             products, error = self.products.again(some, rows)
             found = self._over_the_bar(products, error, some, rows, only_after, products.numel())
-        if found is None or not found[0].size:
-            return
-        first, second, values = found
-        self._first = np.concatenate([self._first, np.minimum(first, second).astype(np.int32)])
-        self._second = np.concatenate([self._second, np.maximum(first, second).astype(np.int32)])
-        self._low = np.concatenate([self._low, values - np.float32(error)])
-        self._high = np.concatenate([self._high, values + np.float32(error)])
-        if self._first.size > max(2 * self._kept, 4 * (self._top or 0), _PRUNED_FROM):
-            self._prune()
+        if found is not None and found[0].size:
+            first, second, values = found
+            self._keep(np.minimum(first, second), np.maximum(first, second), values, error)
 
     def decided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Both rows (m,) of each pair, the lower first, and their cosines by float32 sums; in no order.
@@ -95,7 +93,7 @@ class Closest:
         With `top` so many pairs and all that tie with the last; 1 is the cosine of the same vector only.
         """
         self._decide()
-        return self._first.astype(np.int64), self._second.astype(np.int64), self._low
+        return self._one.astype(np.int64), self._other.astype(np.int64), self._low
 
     def _all_together(self, some: NDArray[np.int64], rows: slice) -> bool:
         if self._apart is None:
@@ -147,47 +145,38 @@ class Closest:
             number = torch.from_numpy(self._apart)
             unwanted |= number[some][:, None] == number[rows][None, :]
         masked = products.masked_fill(unwanted.to(products.device), -torch.inf)
-        groups = masked.shape[1] // _GROUP
+        groups = masked.shape[1] // GROUP
         if groups * len(some) >= 2 * top:
-            masked = masked[:, : groups * _GROUP].reshape(len(some), groups, _GROUP).amax(dim=2)
+            masked = masked[:, : groups * GROUP].reshape(len(some), groups, GROUP).amax(dim=2)
         if masked.numel() >= top:
             self._bar = float(masked.flatten().topk(top).values[-1]) - error
 
     def _prune(self) -> None:
-        self._leave_out()
-        self._kept = self._first.size
-        if self._kept > 3 * MOST_PAIRS:
-            self._decide()
-            self._kept = self._first.size
-
-    def _leave_out(self) -> None:
         """Each pair once, and none that cannot be wanted."""
-        key = self._first.astype(np.int64) * len(self.products) + self._second
+        self._gather()
+        key = self._one.astype(np.int64) * len(self.products) + self._other
         _, once = np.unique(key, return_index=True)
         self._take(once)
-        if self._top is not None and self._low.size >= self._top:
-            last = self._low.size - self._top
-            self._bar = max(self._bar, float(np.partition(self._low, last)[last]))
+        self._raise_bar()
         self._take(np.flatnonzero(self._high >= self._bar))
         sure = int(np.count_nonzero(self._low >= self._threshold))
         if self._top is None and sure > MOST_PAIRS:
             raise TooManyPairsError(sure, self._threshold)
 
     def _decide(self) -> None:
-        """Score what is left in float32, and keep what is wanted by that."""
-        self._leave_out()
+        self._prune()
         places = self.products.places
-        cosines = cosines_of(self.products.points, places[self._first], places[self._second])
+        cosines = cosines_of(self.products.points, places[self._one], places[self._other])
         self._low = self._high = np.minimum(cosines, _BELOW_ONE)
         self._take(np.flatnonzero(self._low >= self._threshold))
-        if self._top is not None and self._low.size > self._top:
+        self._raise_bar()
+        self._take(np.flatnonzero(self._low >= self._bar))
+
+    def _raise_bar(self) -> None:
+        """To what the best `top` are sure to reach."""
+        if self._top is not None and self._low.size >= self._top:
             last = self._low.size - self._top
             self._bar = max(self._bar, float(np.partition(self._low, last)[last]))
-            self._take(np.flatnonzero(self._low >= self._bar))
-
-    def _take(self, kept: NDArray[np.int64]) -> None:
-        self._first, self._second = self._first[kept], self._second[kept]
-        self._low, self._high = self._low[kept], self._high[kept]
 
 
 Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
@@ -242,9 +231,8 @@ class CopiedPairs:
             )
         parts = [self._same(top)]
         alone = together == 1
-        parts.append(
-            _in_order(self._distinct.first[first[alone]], self._distinct.first[second[alone]], cosines[alone])
-        )
+        one, other = self._distinct.first[first[alone]], self._distinct.first[second[alone]]
+        parts.append((np.minimum(one, other), np.maximum(one, other), cosines[alone]))
         several = np.flatnonzero(~alone)
         several = several[np.argsort(-cosines[several], kind="stable")]
         parts += self._several(first[several], second[several], cosines[several], top)
@@ -255,17 +243,12 @@ class CopiedPairs:
     def _same(self, top: int | None) -> Found:
         """The pairs that share a vector, in order."""
         distinct = self._distinct
-        members = np.flatnonzero(distinct.copies[distinct.number] > 1)
-        left, right, count = [], [], 0
-        for place in members.tolist():
-            if top is not None and count >= top:
-                break
-            copies = distinct.places(distinct.number[place])
-            others = self._paired(place, copies[np.searchsorted(copies, place) + 1 :])[:top]
-            left.append(np.full(others.size, place))
-            right.append(others)
-            count += others.size
-        return _in_order(_joined(left), _joined(right), np.ones(count, dtype=np.float32))
+        left, right = self._listed(
+            np.flatnonzero(distinct.copies[distinct.number] > 1),
+            lambda place: distinct.places(distinct.number[place]),
+            top,
+        )
+        return left, right, np.ones(left.size, dtype=np.float32)
 
     def _several(
         self,
@@ -290,27 +273,30 @@ class CopiedPairs:
     def _across(self, one: int, other: int, most: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first pairs of a place that has the one vector and a place that has the other."""
         sides = self._distinct.places(one), self._distinct.places(other)
+        return self._listed(
+            np.sort(np.concatenate(sides)),
+            lambda place: sides[1] if self._distinct.number[place] == one else sides[0],
+            most,
+        )
+
+    def _listed(
+        self, places: NDArray[np.int64], others_of: Callable[[int], NDArray[np.int64]], most: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first pairs of one of the rising places and a later one that it goes with."""
         left, right, count = [], [], 0
-        for place in np.sort(np.concatenate(sides)).tolist():
+        for place in places.tolist():
             if most is not None and count >= most:
                 break
-            across = sides[1] if self._distinct.number[place] == one else sides[0]
-            others = self._paired(place, across[np.searchsorted(across, place) :])[:most]
+            others = others_of(place)
+            others = self._paired(place, others[np.searchsorted(others, place, side="right") :])[:most]
             left.append(np.full(others.size, place))
             right.append(others)
             count += others.size
-        return _joined(left), _joined(right)
+        none = np.zeros(0, dtype=np.int64)
+        return np.concatenate([none, *left]), np.concatenate([none, *right])
 
     def _paired(self, place: int, others: NDArray[np.int64]) -> NDArray[np.int64]:
         return others if self._apart is None else others[self._apart[others] != self._apart[place]]
-
-
-def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-
-
-def _in_order(left: NDArray[np.int64], right: NDArray[np.int64], value: NDArray[np.float32]) -> Found:
-    return np.minimum(left, right), np.maximum(left, right), value
 
 
 EXACT_PAIRS_UP_TO = 300_000  # different vectors; each pair is multiplied once, unlike for neighbours
@@ -321,27 +307,16 @@ _NEAREST = 10  # neighbours whose recall says into how many lists is looked
 
 @dataclass(frozen=True, slots=True)
 class ClosestPairs:
-    """Pairs of places by falling cosine, ties by the first place, then the second."""
+    """Pairs of places, or of different vectors by their numbers in a Distinct."""
 
-    first: NDArray[np.int64]  # (m,) the lower place of each pair
+    first: NDArray[np.int64]  # (m,) the lower of each pair
     second: NDArray[np.int64]  # (m,) the higher
-    cosines: NDArray[np.float32]  # (m,) falling; 1 for the same vector only
-    exact: bool  # False: through lists of neighbours, which may miss some
+    cosines: NDArray[np.float32]  # (m,) 1 for the same vector only
+    exact: bool = True  # False: through lists of neighbours, which may miss some
     recall: float = 1.0  # of each passage's ten nearest, measured on a sample where not exact
 
-
-@dataclass(frozen=True, slots=True)
-class DistinctPairs:
-    """Pairs of different vectors, in no order."""
-
-    first: NDArray[np.int64]  # (m,) their numbers in a Distinct
-    second: NDArray[np.int64]  # (m,)
-    cosines: NDArray[np.float32]  # (m,)
-    exact: bool = True
-    recall: float = 1.0
-
     @classmethod
-    def none(cls) -> "DistinctPairs":
+    def none(cls) -> "ClosestPairs":
         """No pair."""
         numbers = np.zeros(0, dtype=np.int64)
         return cls(numbers, numbers, np.zeros(0, dtype=np.float32))
@@ -358,6 +333,8 @@ def closest_pairs(
     device: str | None = "cpu",
 ) -> ClosestPairs:
     """The `top` most similar pairs, or all of a cosine of `threshold` and more; with both the best of those.
+
+    By falling cosine, ties by the first place, then the second.
 
     apart:  (n,) a number for each place; two of the same number are no pair. None = every two are
     exact:  True or False; None = up to EXACT_PAIRS_UP_TO different vectors, beyond through lists
@@ -378,7 +355,7 @@ def closest_pairs(
     if top is None and same > MOST_PAIRS:
         raise TooManyPairsError(same, 1.0)
     if threshold == 1.0 or (top is not None and same >= top):  # copies alone fill the list
-        found = DistinctPairs.none()
+        found = ClosestPairs.none()
     else:
         numbers = np.arange(len(distinct))
         found = distinct_pairs(
@@ -405,15 +382,15 @@ def distinct_pairs(
     listener: ProgressListener = unheard,
     exact: bool | None = None,
     device: str | None = "cpu",
-) -> DistinctPairs:
-    """What `closest_pairs` gives, but of different vectors: those that tie with the last of `top` included.
+) -> ClosestPairs:
+    """What `closest_pairs` gives, but of different vectors, in no order: with those that tie with the last.
 
     apart: (m,) a number for each of the different vectors
     """
     if exact is None:
         exact = len(distinct) <= EXACT_PAIRS_UP_TO
     if len(distinct) <= 1:
-        return DistinctPairs.none()
+        return ClosestPairs.none()
     if exact:
         numbers, recall = np.argsort(distinct.first), 1.0
         products = Products.of(points, distinct.first[numbers], device)
@@ -425,7 +402,7 @@ def distinct_pairs(
         closest = Closest(listed.products, top, threshold, None if apart is None else apart[numbers])
         _in_lists(closest, listed, listener)
     first, second, cosines = closest.decided()
-    return DistinctPairs(numbers[first], numbers[second], cosines, exact, recall)
+    return ClosestPairs(numbers[first], numbers[second], cosines, exact, recall)
 
 
 def _all_with_all(closest: Closest, listener: ProgressListener) -> None:

@@ -18,7 +18,7 @@ from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import document_ids, whole_documents
 from nearsay.indexer.duplicates.closest_pairs import (
     MOST_PAIRS,
-    DistinctPairs,
+    ClosestPairs,
     TooManyPairsError,
     distinct_pairs,
 )
@@ -33,21 +33,14 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 __all__ = ["By", "DuplicateGroup", "DuplicateGroups", "Link", "find_duplicates"]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPairs:
-    """Documents by the different vectors that their passages have, and which of them are near-duplicates."""
-
-    number: NDArray[np.int64]  # (documents,) of the contents; two of the same number are copies
-    count: int  # different contents
-    first: NDArray[np.int64]  # (m,) the lower content of each pair
-    second: NDArray[np.int64]  # (m,) the higher
-    cosines: NDArray[np.float32]  # (m,) mean over the passages of both of the cosine of their nearest there
-
-
 def document_pairs(
-    document: NDArray[np.int64], vector: NDArray[np.int64], pairs: DistinctPairs
-) -> DocumentPairs:
-    """Two documents are near-duplicates where each passage of either has a near-duplicate in the other.
+    document: NDArray[np.int64], vector: NDArray[np.int64], pairs: ClosestPairs
+) -> tuple[NDArray[np.int64], ClosestPairs]:
+    """Documents by the different vectors that their passages have, and which of these contents are paired.
+
+    Two documents are near-duplicates where each passage of either has a near-duplicate in the other; a pair's
+    cosine is the mean, over the passages of both, of that of their nearest there. The number (documents,) of
+    each one's content is the same for copies, and what the pairs name.
 
     document: (n,) the document of each passage, 0, 1, …; vector: (n,) its number in a Distinct
     pairs:    the different vectors that are near-duplicates
@@ -66,14 +59,13 @@ def document_pairs(
     rank = np.empty(len(order), dtype=np.int64)
     rank[[known[content] for content in order]] = np.arange(len(order))
     near = _neighbourhoods(pairs)
-    first, second, cosines = _compared(order, near)
-    return DocumentPairs(rank[number], len(order), first, second, cosines)
+    return rank[number], ClosestPairs(*_compared(order, near))
 
 
 Near = dict[int, dict[int, float]]
 
 
-def _neighbourhoods(pairs: DistinctPairs) -> Near:
+def _neighbourhoods(pairs: ClosestPairs) -> Near:
     near: Near = defaultdict(dict)
     for one, other, cosine in zip(
         pairs.first.tolist(), pairs.second.tolist(), pairs.cosines.tolist(), strict=True
@@ -435,7 +427,7 @@ def find_duplicates(
             points = Points.of(look.snapshot, points.ids[whole])
         things = np.unique(numbers[whole], return_inverse=True)[1].astype(np.int64)
     distinct = Distinct.of(points)
-    pairs = DistinctPairs.none()
+    pairs = ClosestPairs.none()
     if threshold < 1.0:
         device = explored.store.device or "cpu"
         try:
@@ -463,26 +455,17 @@ def find_duplicates(
 
 
 def grouped(
-    points: Points, distinct: Distinct, pairs: DistinctPairs, things: NDArray[np.int64], link: Link
+    points: Points, distinct: Distinct, pairs: ClosestPairs, things: NDArray[np.int64], link: Link
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each group begins (groups + 1,), and the first places of its things, the representative first.
 
     things: (n,) what each place belongs to, 0, 1, …
     """
-    alone = things.size == int(things.max(initial=-1)) + 1
-    if alone:
-        number, count = distinct.number, len(distinct)
-        first, second, cosines = pairs.first, pairs.second, pairs.cosines
-    else:
-        whole = document_pairs(things, distinct.number, pairs)
-        number, count, first, second, cosines = (
-            whole.number,
-            whole.count,
-            whole.first,
-            whole.second,
-            whole.cosines,
-        )
-    group = linked(count, first, second, cosines, link)[number]
+    number, count = distinct.number, len(distinct)
+    if things.size > int(things.max(initial=-1)) + 1:  # documents of several passages
+        number, pairs = document_pairs(things, number, pairs)
+        count = int(number.max(initial=-1)) + 1
+    group = linked(count, pairs.first, pairs.second, pairs.cosines, link)[number]
     return by_centrality(points, things, group)
 
 

@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours.points import Points, Vectors
-from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, set_places, tiles
+from nearsay.indexer.neighbours.products import (
+    GROUP,
+    MOST_OF_A_BLOCK,
+    Distinct,
+    Products,
+    Proposals,
+    cosines_of,
+    products_at,
+    set_places,
+    tiles,
+)
 from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import raise_bars
@@ -66,28 +76,19 @@ def with_copies(
     return neighbours, found
 
 
-_GROUP = 32  # products of which the greatest stands for all when the first bar is found
 _LEAST_GROUP = 4
-_MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
 _MOST_KEPT = 12_000_000  # proposals in memory: with more, they are decided at once
 
 
-class KBest:
+class KBest(Proposals):
     """The candidates of `count` queries; each is a row of the products."""
 
     def __init__(self, products: Products, queries: NDArray[np.int64], k: int) -> None:
         """queries: (count,) rows of the products that neighbours are wanted of."""
-        self.products = products
+        super().__init__(products, room=4 * k * queries.size, most=_MOST_KEPT)
         self.queries = queries
         self.k = k
         self.bars = np.full(queries.size, -np.inf, dtype=np.float32)  # the k-th best cosine is no lower
-        self._query = np.zeros(0, dtype=np.int32)
-        self._row = np.zeros(0, dtype=np.int32)
-        self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
-        self._high = np.zeros(0, dtype=np.float32)  # and no higher
-        self._kept = 0  # candidates after the last pruning
-        self._new: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], float]] = []
-        self._waiting = 0  # candidates in `_new`, which are put to the others when there are many
 
     def look(self, some: NDArray[np.int64], rows: slice) -> None:
         """Look for neighbours of some of the queries (their numbers, rising) among the rows."""
@@ -116,12 +117,12 @@ class KBest:
     def decided(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows (count, k), -1 where there are no more, and their cosines, falling; ties by place."""
         self._decide()
-        bounds = np.searchsorted(self._query, np.arange(self.queries.size + 1))
-        rank = np.arange(self._query.size) - bounds[self._query]
+        bounds = np.searchsorted(self._one, np.arange(self.queries.size + 1))
+        rank = np.arange(self._one.size) - bounds[self._one]
         rows = np.full((self.queries.size, self.k), -1, dtype=np.int64)
         cosines = np.full((self.queries.size, self.k), -1.0, dtype=np.float32)
-        rows[self._query, rank] = self._row
-        cosines[self._query, rank] = self._low
+        rows[self._one, rank] = self._other
+        cosines[self._one, rank] = self._low
         return rows, cosines
 
     def _over_the_bars(
@@ -130,7 +131,7 @@ class KBest:
         error: float,
         some: NDArray[np.int64],
         rows: slice,
-        most: int = _MOST_OF_A_BLOCK,
+        most: int = MOST_OF_A_BLOCK,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
         """Numbers in `some`, columns and products of what may be among the best; None: more than `most`."""
         import torch
@@ -151,58 +152,31 @@ class KBest:
             number, column = np.divmod(flat, products.shape[1])
             return number, column, products_at(products, number, column)
 
-    def _keep(
-        self, query: NDArray[np.int64], row: NDArray[np.int64], value: NDArray[np.float32], error: float
-    ) -> None:
-        self._new.append((query.astype(np.int32), row.astype(np.int32), value, error))
-        self._waiting += query.size
-        if self._query.size + self._waiting > max(2 * self._kept, 4 * self.k * self.queries.size):
-            self._prune()
-            if self._query.size > _MOST_KEPT:
-                self._decide()
-            self._kept = self._query.size
-
-    def _gather(self) -> None:
-        """Put what was found since to the rest."""
-        if self._new:
-            queries, rows, values, errors = zip(*self._new, strict=True)
-            self._query = np.concatenate([self._query, *queries])
-            self._row = np.concatenate([self._row, *rows])
-            pairs = list(zip(values, map(np.float32, errors), strict=True))
-            self._low = np.concatenate([self._low, *(value - error for value, error in pairs)])
-            self._high = np.concatenate([self._high, *(value + error for value, error in pairs)])
-            self._new.clear()
-            self._waiting = 0
-
     def _prune(self) -> None:
         self._gather()
-        order = raise_bars(self.bars, self._query, self._low, self.k)
-        self._take(order[self._high[order] >= self.bars[self._query[order]]])
+        order = raise_bars(self.bars, self._one, self._low, self.k)
+        self._take(order[self._high[order] >= self.bars[self._one[order]]])
 
     def _decide(self) -> None:
         """Score what is left in float32 and keep the k best of each query."""
         self._prune()
         places = self.products.places
-        row = self._row.astype(np.int64)
-        cosines = cosines_of(self.products.points, places[self.queries[self._query]], places[row])
-        order = np.lexsort((places[row], -cosines, self._query))
-        query = self._query[order]
+        row = self._other.astype(np.int64)
+        cosines = cosines_of(self.products.points, places[self.queries[self._one]], places[row])
+        order = np.lexsort((places[row], -cosines, self._one))
+        query = self._one[order]
         bounds = np.searchsorted(query, np.arange(self.queries.size + 1))
         kept = order[np.arange(query.size) - bounds[query] < self.k]
         self._low = self._high = cosines
         self._take(kept)
         full = np.flatnonzero(np.diff(bounds) >= self.k)
-        last = np.searchsorted(self._query, full) + self.k - 1
+        last = np.searchsorted(self._one, full) + self.k - 1
         self.bars[full] = np.maximum(self.bars[full], self._low[last])
-
-    def _take(self, kept: NDArray[np.int64]) -> None:
-        self._query, self._row = self._query[kept], self._row[kept]
-        self._low, self._high = self._low[kept], self._high[kept]
 
 
 def _kth(products: "torch.Tensor", k: int) -> NDArray[np.float32]:
     """A number (q,) that at least k products of each line (q, r) reach, near the k-th greatest."""
-    size = min(_GROUP, products.shape[1] // (2 * k))
+    size = min(GROUP, products.shape[1] // (2 * k))
     if size >= _LEAST_GROUP:
         groups = products.shape[1] // size
         whole = products[:, : groups * size]

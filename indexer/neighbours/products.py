@@ -17,7 +17,17 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Distinct", "Products", "cosines_of", "products_at", "set_places", "tiles"]
+__all__ = [
+    "GROUP",
+    "MOST_OF_A_BLOCK",
+    "Distinct",
+    "Products",
+    "Proposals",
+    "cosines_of",
+    "products_at",
+    "set_places",
+    "tiles",
+]
 
 
 # Copies put aside: which vectors are different, and which passages have each.
@@ -74,6 +84,8 @@ class Distinct:
         return self.members[self.starts[number] : self.starts[number + 1]]
 
 
+GROUP = 32  # products of which the greatest stands for all when the first bar is found
+MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
 MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
 _MOST_ROWS = 8192  # of these on one side
 _FILLED_UP = 64  # rows: fewer shapes of products
@@ -155,6 +167,57 @@ def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int
         some = order[begin : begin + _GATHER]
         cosines[some] = np.einsum("ij,ij->i", points.rows(first[some]), points.rows(second[some]))
     return cosines
+
+
+class Proposals:
+    """Pairs that products propose, with the bounds of their cosines; who keeps the best says which are."""
+
+    def __init__(self, products: Products, room: int, most: int) -> None:
+        """room: pairs that are held before they are looked through; most: that may stay undecided."""
+        self.products = products
+        self._room, self._most = room, most
+        self._one = np.zeros(0, dtype=np.int32)
+        self._other = np.zeros(0, dtype=np.int32)
+        self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
+        self._high = np.zeros(0, dtype=np.float32)  # and no higher
+        self._kept = 0  # pairs after the last pruning
+        self._new: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], np.float32]] = []
+        self._waiting = 0  # pairs in `_new`, which are put to the others when there are many
+
+    def _keep(
+        self, one: NDArray[np.int64], other: NDArray[np.int64], value: NDArray[np.float32], error: float
+    ) -> None:
+        self._new.append((one.astype(np.int32), other.astype(np.int32), value, np.float32(error)))
+        self._waiting += one.size
+        if self._one.size + self._waiting > max(2 * self._kept, self._room):
+            self._prune()
+            if self._one.size > self._most:
+                self._decide()
+            self._kept = self._one.size
+
+    def _gather(self) -> None:
+        """Put what was found since to the rest."""
+        if self._new:
+            ones, others, values, errors = zip(*self._new, strict=True)
+            pairs = list(zip(values, errors, strict=True))
+            self._one = np.concatenate([self._one, *ones])
+            self._other = np.concatenate([self._other, *others])
+            self._low = np.concatenate([self._low, *(value - error for value, error in pairs)])
+            self._high = np.concatenate([self._high, *(value + error for value, error in pairs)])
+            self._new.clear()
+            self._waiting = 0
+
+    def _take(self, kept: NDArray[np.int64]) -> None:
+        self._one, self._other = self._one[kept], self._other[kept]
+        self._low, self._high = self._low[kept], self._high[kept]
+
+    def _prune(self) -> None:
+        """Gather, and let go what cannot be among the best."""
+        raise NotImplementedError
+
+    def _decide(self) -> None:
+        """Score what is left in float32, and keep what is wanted by that."""
+        raise NotImplementedError
 
 
 def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:

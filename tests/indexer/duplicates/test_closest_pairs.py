@@ -101,7 +101,7 @@ def test_blocks_and_early_decisions_change_nothing(monkeypatch: pytest.MonkeyPat
     wanted = all_pairs(vectors)
     monkeypatch.setattr(module, "_ROWS", 64)
     monkeypatch.setattr(module, "_OTHERS", 96)
-    monkeypatch.setattr(module, "_MOST_OF_A_BLOCK", 500)
+    monkeypatch.setattr(module, "MOST_OF_A_BLOCK", 500)
     monkeypatch.setattr(module, "_PRUNED_FROM", 300)
     assert listed(closest_pairs(points_of(vectors), top=2000)) == wanted[:2000]
     over = [pair for pair in wanted if pair[2] >= np.float32(0.9)]

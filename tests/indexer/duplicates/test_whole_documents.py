@@ -2,26 +2,30 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from nearsay.indexer.duplicates.closest_pairs import DistinctPairs
-from nearsay.indexer.duplicates.groups import DocumentPairs, document_pairs
+from nearsay.indexer.duplicates.closest_pairs import ClosestPairs
+from nearsay.indexer.duplicates.groups import document_pairs
+
+Found = tuple[NDArray[np.int64], ClosestPairs]  # the number of each document's content, and the pairs
 
 
-def compared(documents: list[list[int]], pairs: dict[tuple[int, int], float]) -> DocumentPairs:
+def compared(documents: list[list[int]], pairs: dict[tuple[int, int], float]) -> Found:
     """documents: the vectors of each one's passages; pairs: which vectors are near-duplicates."""
     owner = np.repeat(np.arange(len(documents)), [len(vectors) for vectors in documents])
     first, second = np.array(list(pairs), dtype=np.int64).reshape(-1, 2).T
     cosines = np.array(list(pairs.values()), dtype=np.float32)
-    return document_pairs(owner, np.concatenate(documents), DistinctPairs(first, second, cosines))
+    return document_pairs(owner, np.concatenate(documents), ClosestPairs(first, second, cosines))
 
 
-def among(found: DocumentPairs) -> dict[tuple[int, int], float]:
+def among(found: Found) -> dict[tuple[int, int], float]:
     """The cosines by the documents' numbers, copies left out."""
-    first_of = [int(np.flatnonzero(found.number == content)[0]) for content in range(found.count)]
+    number, pairs = found
+    first_of = [int(np.flatnonzero(number == content)[0]) for content in range(number.max() + 1)]
     return {
         tuple(sorted((first_of[one], first_of[other]))): cosine
         for one, other, cosine in zip(
-            found.first.tolist(), found.second.tolist(), found.cosines.tolist(), strict=True
+            pairs.first.tolist(), pairs.second.tolist(), pairs.cosines.tolist(), strict=True
         )
     }
 
@@ -45,9 +49,9 @@ def test_the_nearest_on_the_other_side_counts_and_a_shared_passage_counts_as_one
 
 
 def test_documents_of_the_same_passages_are_copies_whatever_their_order() -> None:
-    found = compared([[0, 1], [1, 0], [1]], {})
-    assert found.number[0] == found.number[1] != found.number[2]
-    assert (found.count, found.first.size) == (2, 0)
+    number, pairs = compared([[0, 1], [1, 0], [1]], {})
+    assert number[0] == number[1] != number[2]
+    assert (number.max() + 1, pairs.first.size) == (2, 0)
 
 
 def test_a_passage_that_all_share_makes_no_documents_duplicates() -> None:
@@ -75,8 +79,8 @@ def test_they_are_those_that_every_two_documents_compared_give(seed: int) -> Non
             cosines = [best(vector, theirs) for vector in mine] + [best(vector, mine) for vector in theirs]
             if min(cosines) > 0 and set(mine) != set(theirs):
                 wanted[tuple(sorted((set_of(mine), set_of(theirs))))] = np.mean(cosines)
-    found = compared(documents, pairs)
-    contents = {int(number): set_of(documents[at]) for at, number in enumerate(found.number)}
+    numbers, found = compared(documents, pairs)
+    contents = {int(number): set_of(documents[at]) for at, number in enumerate(numbers)}
     ours = {
         tuple(sorted((contents[one], contents[other]))): cosine
         for one, other, cosine in zip(

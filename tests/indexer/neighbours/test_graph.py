@@ -58,7 +58,7 @@ def test_the_neighbours_are_bit_for_bit_those_of_a_search_through_all(count: int
 def test_vectors_that_bfloat16_cannot_tell_apart_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = clustered(600, spread=1e-4)
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
-    for most in ("_MOST_OF_A_BLOCK", "_MOST_KEPT"):  # so that float32 looks again, and decides in between
+    for most in ("MOST_OF_A_BLOCK", "_MOST_KEPT"):  # so that float32 looks again, and decides in between
         monkeypatch.setattr(graph, most, 2000)
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
 
