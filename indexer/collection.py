@@ -487,8 +487,7 @@ class Collection:
 
         UnknownDocumentError if one is not there; with missing="ignore" it is left out.
         """
-        row = self._record.row()
-        with self._store.database.reading() as connection:
+        with self._record.reading() as (connection, row):
             there = there_of(connection, row, ids, missing)
             found = documents.fetch_all(connection, row.id, there)
         return [found[id_] for id_ in there]
@@ -531,8 +530,7 @@ class Collection:
 
     def near_duplicates(self) -> list[NearDuplicate]:
         """The documents that the gate linked to an earlier one, in the order they were added."""
-        row = self._record.row()
-        with self._store.database.reading() as connection:
+        with self._record.reading() as (connection, row):
             return linked(connection, row.id)
 
     def generations(self) -> list[GenerationRow]:
@@ -586,8 +584,7 @@ class Collection:
         """How many documents have each value of a field, the commonest first, under a filter."""
         from nearsay.indexer.filters.fields import facets
 
-        row = self._record.row()
-        with self._store.database.reading() as connection:
+        with self._record.reading() as (connection, row):
             expression = expression_of(connection, row.id, where)
             return facets(connection, row.id, parse_field(field), expression, limit)
 

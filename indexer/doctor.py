@@ -21,6 +21,7 @@ from nearsay.indexer.catalogue import (
     ranges,
     token_samples,
 )
+from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import (
     EncoderRow,
@@ -157,6 +158,11 @@ def _looked(subject: str, look: Iterator[Finding]) -> list[Finding]:
     return found
 
 
+def _finding(subject: str, detail: str, remedy: str, *, sound: bool) -> Finding:
+    """What was found, with what mends it where it is not sound."""
+    return Finding(subject, detail if sound else f"{detail}. {remedy}", sound=sound)
+
+
 def _catalogue(library: Library, *, prove: bool) -> Iterator[Finding]:
     database = library.store.database
     if database.dialect != "sqlite":
@@ -206,14 +212,8 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
         segments = generations.segments_of(connection, row.id, generation.number)
         in_sql = passages.passage_numbers(connection, row.id)
         has_vector = ranges.embedded(connection, generation)
-        removed = np.array(
-            connection.execute(
-                sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == row.id)
-            )
-            .scalars()
-            .all(),
-            dtype=np.int64,
-        )
+        gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == row.id)
+        removed = number_list(connection, gone)
     mending = remedy(row.name, generation)
     opened = []
     indexed: list[NDArray[np.int64]] = []
@@ -249,7 +249,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
         lacking = np.intersect1d(np.setdiff1d(covered, index_ids), in_sql).size
         detail = f"index of {index_ids.size:,} vectors; {stray} unknown, {lacking} lacking"
         sound = stray == 0 and lacking == 0 and np.unique(index_ids).size == index_ids.size
-        yield Finding(subject, detail if sound else f"{detail}. {mending}", sound=sound)
+        yield _finding(subject, detail, mending, sound=sound)
 
 
 def _agreement(
@@ -279,30 +279,19 @@ def _agreement(
     detail += f", {beyond:,} have a vector though they wait" if beyond else ""
     sound = rising and lacking == 0 and unexplained == 0 and beyond == 0
     mending = remedy(name, generation)
-    yield Finding(subject, detail if sound else f"{detail}. {mending}", sound=sound)
+    yield _finding(subject, detail, mending, sound=sound)
     if not all(of_unit_length(segment.vectors).all() for segment in vectors.segments):
         yield Finding(subject, f"vectors that are not of unit length. {mending}", sound=False)
-
-
-def _anew(name: str, generation: GenerationRow) -> str:
-    """The remedy for vectors whose file is sound but which are wrong."""
-    return (
-        f"Embed it anew: nearsay index rebuild {name} --encoder {generation.encoder.source}, "
-        f"then nearsay index promote {name}"
-    )
 
 
 def _words(library: Library, row: CollectionRow, *, prove: bool) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
         count = passages.passage_numbers(connection, row.id).size
         fault = check_words(connection, row.id, prove=prove)
-    subject = f"{row.name}, words"
-    if fault is not None:
-        detail = f"{fault}. Enter them anew: nearsay index rebuild {row.name}"
-        yield Finding(subject, detail, sound=False)
-        return
     compared = ", each word compared with the text" if prove else ""
-    yield Finding(subject, f"those of {count:,} passages are there{compared}", sound=True)
+    said = f"those of {count:,} passages are there{compared}" if fault is None else str(fault)
+    anew = f"Enter them anew: nearsay index rebuild {row.name}"
+    yield _finding(f"{row.name}, words", said, anew, sound=fault is None)
 
 
 def _fields(library: Library, row: CollectionRow) -> Iterator[Finding]:
@@ -322,8 +311,8 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
             return
         stray = clusterings.stray_members(connection, row.id)
     detail = f"{stray} members that are no passage or in no cluster"
-    anew = f". Make them anew: nearsay explore clusters {row.name} --replace"
-    yield Finding(f"{row.name}, clusters", detail + (anew if stray else ""), sound=not stray)
+    anew = f"Make them anew: nearsay explore clusters {row.name} --replace"
+    yield _finding(f"{row.name}, clusters", detail, anew, sound=not stray)
 
 
 def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
@@ -375,7 +364,10 @@ def _prove(collection: Collection) -> Iterator[Finding]:
     if not sample.texts:
         yield Finding(subject, "no passages to prove it with", sound=True)
         return
-    anew = _anew(collection.name, sample.snapshot.generation)
+    name, source = collection.name, sample.snapshot.generation.encoder.source
+    anew = (
+        f"Embed it anew: nearsay index rebuild {name} --encoder {source}, then nearsay index promote {name}"
+    )
     if isinstance(sample.encoder, VectorsOnly):
         yield Finding(subject, "its vectors are made elsewhere and cannot be made again here", sound=True)
     else:
@@ -386,7 +378,7 @@ def _prove(collection: Collection) -> Iterator[Finding]:
             f"{len(sample.texts)} passages encoded again: cosine to what is stored at least "
             f"{cosines.min():.5f}"
         )
-        yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
+        yield _finding(subject, detail, anew, sound=sound)
     found = 0
     for number, vector in zip(sample.numbers, sample.vectors, strict=True):
         best = sample.snapshot.nearest(vector, _NEAREST)
@@ -395,4 +387,4 @@ def _prove(collection: Collection) -> Iterator[Finding]:
         found += int(number in ties or ties.size == _NEAREST)
     detail = f"{found} of {len(sample.texts)} found themselves first"
     sound = found == len(sample.texts)
-    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
+    yield _finding(subject, detail, anew, sound=sound)

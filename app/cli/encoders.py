@@ -141,7 +141,7 @@ def encode(
         nearsay encoders encode sentences.txt --out features.npy --layers concat-last-4 --pooling mean
         nearsay encoders encode sentences.txt --out tokens.npz --tokens --layers second-to-last
     """
-    from nearsay.indexer.vectors.vector_file import encode_features, encode_file, encode_tokens
+    from nearsay.training.sentence.compression.vector_file import encode_features, encode_file, encode_tokens
 
     if tokens and pooling:
         raise click.UsageError(

@@ -28,9 +28,17 @@ class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLA
     type = sa.Boolean()
     inherit_cache = True
 
-    def __init__(self, column: sa.ColumnElement[Any], values: Sequence[Any] | str) -> None:
-        """values: those of one kind, or the name of the parameter that has them when the statement is run."""
-        kind = _Many(column.type)
+    def __init__(
+        self,
+        column: sa.ColumnElement[Any],
+        values: Sequence[Any] | str,
+        each: sa.types.TypeEngine[Any] | None = None,
+    ) -> None:
+        """values: those of one kind, or the name of the parameter that has them when the statement is run.
+
+        each: the kind; None = the column's. SQLite compares by the values' own, whatever it is
+        """
+        kind = _Many(column.type if each is None else each)
         if isinstance(values, str):
             super().__init__(column, sa.bindparam(values, type_=kind))
         else:

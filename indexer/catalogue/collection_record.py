@@ -1,5 +1,7 @@
 """What the catalogue says of one named collection, and the errors of what is not there."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -141,6 +143,13 @@ class CollectionRecord:
             )
         return row
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[tuple[sa.Connection, CollectionRow]]:
+        """One consistent look at the catalogue, and the collection; raises as `row` does."""
+        row = self.row()
+        with self.store.database.reading() as connection:
+            yield connection, row
+
     def exists(self) -> bool:
         """Whether the collection was made already."""
         with self.store.database.reading() as connection:
@@ -178,8 +187,7 @@ class CollectionRecord:
 
     def generations(self) -> list[GenerationRow]:
         """The collection's generations, oldest first."""
-        row = self.row()
-        with self.store.database.reading() as connection:
+        with self.reading() as (connection, row):
             return generations.all_of(connection, row.id)
 
     def live(self) -> GenerationRow:

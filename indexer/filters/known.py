@@ -413,7 +413,7 @@ class _Columns:
             return np.take(self._by_document(leaf), self.owners)
         passed = np.zeros(self.owners.size, dtype=np.bool_)
         if leaf.numbers != ():
-            inside = number_list(connection, passages_in_clusters(leaf, connection.dialect.name))
+            inside = number_list(connection, passages_in_clusters(leaf))
             passed[inside[inside < passed.size]] = True
         return passed
 

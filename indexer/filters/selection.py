@@ -140,7 +140,7 @@ class _Search:
         rows = declared_rows(leaf, dialect, self.declared)
         if isinstance(leaf, InClusters):
             some_only = leaf.numbers is not None
-            statement = documents_in_clusters(leaf, self.collection_id, dialect) if some_only else None
+            statement = documents_in_clusters(leaf, self.collection_id) if some_only else None
         else:
             statement = self._by_name(leaf) if rows is None else rows.documents()
         if statement is None:

@@ -5,7 +5,6 @@ reaches into its metadata. A field that was declared is looked up in its values'
 ever NULL, so that NOT keeps its meaning.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.elements import ColumnElement, UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind
 from nearsay.indexer.catalogue.json_values import SqlValue, digits, elements, metadata_value
 from nearsay.indexer.catalogue.tables import cluster_members, documents, field_values, passages
@@ -77,13 +77,10 @@ def among(values: Sequence[Scalar], kind: Kind, dialect: str) -> Test:
     """Equal to one of texts, or to one of numbers."""
     if len(values) == 1:
         return test(Operator.EQUAL, values[0], dialect)
-    if dialect == "sqlite":
-        each = sa.func.json_each(json.dumps(values, ensure_ascii=False)).table_valued("value")
-        return Test(kind, lambda left: left.in_(sa.select(each.c.value)))
-    array = sa.cast([str(value) for value in values], ARRAY(sa.Text))
-    if kind is Kind.NUMBER:
-        array = sa.cast(array, ARRAY(sa.Numeric))
-    return Test(kind, lambda left: left == sa.any_(array))
+    if kind is Kind.TEXT or dialect == "sqlite":
+        return Test(kind, lambda left: one_of(left, values, sa.Text()))
+    numbers = sa.cast([str(value) for value in values], ARRAY(sa.Numeric))  # doubles would be rounded
+    return Test(kind, lambda left: left == sa.any_(numbers))
 
 
 def compared(value: SqlValue, test: Test) -> Condition:
@@ -235,29 +232,22 @@ def _of_passage(leaf: InClusters, dialect: str, passage: ColumnElement[int]) -> 
     if leaf.numbers is not None:
         # SQLite would rather walk whole clusters than look up the one passage: `+` keeps it from that.
         cluster = unindexed(members.c.cluster) if dialect == "sqlite" else members.c.cluster
-        here = here.where(_one_of(leaf.numbers, cluster, dialect))
+        here = here.where(one_of(cluster, leaf.numbers))
     return sa.exists(here.correlate_except(members))
 
 
-def passages_in_clusters(leaf: InClusters, dialect: str) -> sa.Select[tuple[int]]:
+def passages_in_clusters(leaf: InClusters) -> sa.Select[tuple[int]]:
     """The numbers of the passages in the clusters, removed ones among them."""
     found = sa.select(cluster_members.c.passage).where(cluster_members.c.clustering == leaf.clustering)
     if leaf.numbers is None:
         return found
-    return found.where(_one_of(leaf.numbers, cluster_members.c.cluster, dialect))
+    return found.where(one_of(cluster_members.c.cluster, leaf.numbers))
 
 
-def documents_in_clusters(leaf: InClusters, collection_id: int, dialect: str) -> sa.Select[tuple[int]]:
+def documents_in_clusters(leaf: InClusters, collection_id: int) -> sa.Select[tuple[int]]:
     """The numbers of the documents that have a passage in the clusters, some of them twice."""
-    inside = passages.c.number.in_(passages_in_clusters(leaf, dialect))
+    inside = passages.c.number.in_(passages_in_clusters(leaf))
     return sa.select(passages.c.document).where(passages.c.collection_id == collection_id, inside)
-
-
-def _one_of(numbers: tuple[int, ...], cluster: ColumnElement[int], dialect: str) -> Condition:
-    if dialect == "sqlite":
-        return among(numbers, Kind.NUMBER, dialect).holds(cluster)
-    # PostgreSQL compares with decimals by converting the column: then its index would not serve.
-    return cluster == sa.any_(sa.cast(list(numbers), ARRAY(sa.Integer)))
 
 
 def condition(

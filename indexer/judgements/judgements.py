@@ -230,14 +230,12 @@ class Judgements:
         relevant: only those that say so, or only those that say the opposite; None = both
         """
         words = None if query is None else plain_query(query)
-        row = self._record.row()
-        with self._database.reading() as connection:
+        with self._record.reading() as (connection, row):
             return tuple(judgements.listed(connection, row.id, words, document, relevant=relevant))
 
     def unsure(self) -> tuple[Judgement, ...]:
         """The passages of which somebody looked and could not say whether they answer."""
-        row = self._record.row()
-        with self._database.reading() as connection:
+        with self._record.reading() as (connection, row):
             return tuple(judgements.listed(connection, row.id, unsure=True))
 
     def compare(
@@ -308,14 +306,12 @@ class Judgements:
 
     def queries(self) -> Sequence[JudgedQuery]:
         """The queries that passages were judged for, in the order in which that began."""
-        row = self._record.row()
-        with self._database.reading() as connection:
+        with self._record.reading() as (connection, row):
             return judgements.queries(connection, row.id)
 
     def counts(self) -> JudgementCounts:
         """How many judgements there are, and of how many the passage is no longer there as it was judged."""
-        row = self._record.row()
-        with self._database.reading() as connection:
+        with self._record.reading() as (connection, row):
             return judgements.counts(connection, row.id)
 
     def export(

@@ -3,7 +3,7 @@
 import struct
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 __all__ = ["Map", "MapOptions", "MapPoints", "current_map", "kept_map", "kept_map_number"]
 
@@ -280,8 +277,11 @@ def projected(
     weighted mean of its nearest anchors and is then moved as in a layout while they stay, as umap-learn
     transforms; it knows nothing of the other new ones. A passage with an anchor's vector has its place.
     """
+    from scipy.sparse import csr_matrix
+
     near, cosines = nearest_anchors(new, anchors, neighbours, listener=listener)
-    distances = _distances(cosines)
+    distances = np.maximum(1.0 - cosines, 0.0)
+    distances[distances < _ROUNDING] = 0.0
     begun = weighted_places(distances, near, places)
     copies = distances[:, 0] == 0.0
     weights = memberships(distances, from_nearest=False)
@@ -289,28 +289,14 @@ def projected(
     if copies.all() or len(anchors) < _LEAST:
         return begun
     together = np.concatenate([places, begun])
-    graph = _towards_anchors(near, weights, len(anchors))
+    count = len(anchors) + len(near)  # the graph in which each new point knows its anchors, and nobody more
+    rows = np.repeat(np.arange(len(anchors), count), near.shape[1])
+    graph = csr_matrix((weights.ravel(), (rows, near.ravel())), shape=(count, count))
     rounds = _ROUNDS if len(new) <= _MANY else _FEW_ROUNDS
     settled_places = settled(
         graph, together, rounds=rounds, seed=seed, first_share=_SHARE, fixed=len(anchors), listener=listener
     )
     return settled_places[len(anchors) :]
-
-
-def _towards_anchors(near: NDArray[np.int64], weights: NDArray[np.float64], anchors: int) -> "csr_matrix":
-    """The graph (anchors + n, anchors + n) in which each new point knows its anchors; nobody knows more."""
-    from scipy.sparse import csr_matrix
-
-    count = anchors + len(near)
-    rows = np.repeat(np.arange(anchors, count), near.shape[1])
-    return csr_matrix((weights.ravel(), (rows, near.ravel())), shape=(count, count))
-
-
-def _distances(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosine distances; what is nothing but rounding is none."""
-    distances = np.maximum(1.0 - cosines, 0.0)
-    found: NDArray[np.float32] = np.where(distances < _ROUNDING, 0.0, distances).astype(np.float32)
-    return found
 
 
 def weighted_places(
@@ -384,7 +370,14 @@ def laid_out(
         shift = mean_shift(places[shared], old_places[shared])
     else:
         places = levelled(places)
-    found = _everywhere(points, distinct, sample, places, options, listener)
+    every = np.empty((len(distinct), 2), dtype=np.float32)  # copies have one place, the rest is projected
+    every[: chosen.size] = places
+    if len(distinct) > chosen.size:
+        rest, width = _at(points, distinct.first[chosen.size :]), options.neighbours + 1
+        every[chosen.size :] = projected(rest, sample, places, width, options.seed, listener=listener)
+    own = np.zeros(len(points), dtype=np.bool_)
+    own[chosen] = True
+    found = MapPoints(points.ids, every[distinct.number], own)
     return LaidOut(found, int(chosen.size), graph.exact, shift)
 
 
@@ -409,27 +402,6 @@ def extended(
     )
     added = added[distinct.number]
     return known.joined(MapPoints(points.ids[new], added, np.zeros(new.size, dtype=np.bool_)))
-
-
-def _everywhere(
-    points: Points,
-    distinct: Distinct,
-    sample: Points,
-    places: NDArray[np.float32],
-    options: MapOptions,
-    listener: ProgressListener,
-) -> MapPoints:
-    """The sample's places given to its copies, and the rest projected."""
-    every = np.empty((len(distinct), 2), dtype=np.float32)
-    every[: len(sample)] = places
-    if len(distinct) > len(sample):
-        rest = _at(points, distinct.first[len(sample) :])
-        every[len(sample) :] = projected(
-            rest, sample, places, options.neighbours + 1, options.seed, listener=listener
-        )
-    own = np.zeros(len(points), dtype=np.bool_)
-    own[distinct.first[: len(sample)]] = True
-    return MapPoints(points.ids, every[distinct.number], own)
 
 
 def _known(ids: NDArray[np.int64], older: MapPoints | None) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
@@ -472,25 +444,24 @@ def current_map(
             f"Add documents: nearsay documents add {explored.name} FILE"
         )
     chosen = MapOptions() if seed is None else MapOptions(seed=seed)
-    own, before = (None, None) if anew else _kept(explored, snapshot)
+    own = before = None
+    if not anew:
+        with explored.store.database.reading() as connection:
+            own = maps.of_generation(connection, snapshot.collection.id, snapshot.generation.number)
+            before = own or maps.newest(connection, snapshot.collection.id)  # of another generation
     if own is not None:
         found = _brought_up_to_date(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
             said = f"the kept map has the seed {found.parameters.get('seed')}"
             found = replace(found, notes=(*found.notes, f"{said}. Lay it out anew for another: --replace"))
     else:
-        found = _new(explored, snapshot, points, chosen, before, progress)
+        number, older = snapshot.generation.number, None
+        if before is not None:
+            older = (before.generation, MapPoints.from_bytes(before.points, explored.name))
+        found = _laid_out(explored.name, number, points, chosen, older, progress)
     if found.new or found.added:
         found = _keep(explored, snapshot, found)
     return found
-
-
-def _kept(explored: Explored, snapshot: Snapshot) -> tuple[MapRow | None, MapRow | None]:
-    """The live generation's map; where it has none, the newest of another generation."""
-    with explored.store.database.reading() as connection:
-        own = maps.of_generation(connection, snapshot.collection.id, snapshot.generation.number)
-        before = None if own is not None else maps.newest(connection, snapshot.collection.id)
-    return own, before
 
 
 def _brought_up_to_date(
@@ -514,20 +485,6 @@ def _brought_up_to_date(
         said = f"{placed:.0%} of the different passages were put among the {base:,} laid out before"
         notes = (f"{said}. Lay all of them out: nearsay explore map {explored.name} --replace",)
     return replace(found, points=grown, added=missing, created_at=now(), notes=notes)
-
-
-def _new(
-    explored: Explored,
-    snapshot: Snapshot,
-    points: Points,
-    options: MapOptions,
-    before: MapRow | None,
-    listener: ProgressListener,
-) -> Map:
-    older = None
-    if before is not None:
-        older = (before.generation, MapPoints.from_bytes(before.points, explored.name))
-    return _laid_out(explored.name, snapshot.generation.number, points, options, older, listener)
 
 
 def _laid_out(

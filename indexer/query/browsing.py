@@ -4,8 +4,7 @@ A page begins behind the last number of the one before, so the hundred thousandt
 first: nothing is counted off. https://use-the-index-luke.com/no-offset
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,12 +78,6 @@ class Browser:
         """Nothing is read yet."""
         self._record = record
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[tuple[sa.Connection, int]]:
-        row = self._record.row()
-        with self._record.store.database.reading() as connection:
-            yield connection, row.id
-
     def page(
         self,
         where: Where | None = None,
@@ -102,8 +95,8 @@ class Browser:
             raise BadInputError(f"a page of {limit} documents cannot be. Ask for 1 to {MOST_A_PAGE}")
         if after is not None and before is not None:
             raise BadInputError("a page is after a number or before one, not both. Leave one out")
-        with self._reading() as (connection, collection_id):
-            passing = documents_where(connection, collection_id, where)
+        with self._record.reading() as (connection, row):
+            passing = documents_where(connection, row.id, where)
             wanted = sa.select(*_ROW).where(passing).limit(limit + 1)
             number = documents.c.number
             if before is not None:
@@ -131,14 +124,14 @@ class Browser:
         """
         if up_to is not None and up_to < 0:
             raise BadInputError(f"up_to is {up_to}. Count up to 0 or more, or leave it out")
-        with self._reading() as (connection, collection_id):
-            expression = expression_of(connection, collection_id, where)
-            return count_documents(connection, collection_id, expression, up_to)
+        with self._record.reading() as (connection, row):
+            expression = expression_of(connection, row.id, where)
+            return count_documents(connection, row.id, expression, up_to)
 
     def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """The documents of these ids that are there, in this order, without their whole texts."""
-        with self._reading() as (connection, collection_id):
-            chosen = sa.and_(documents.c.collection_id == collection_id, one_of(documents.c.id, ids))
+        with self._record.reading() as (connection, row):
+            chosen = sa.and_(documents.c.collection_id == row.id, one_of(documents.c.id, ids))
             rows = connection.execute(sa.select(*_ROW).where(chosen))
             found = {row.id: DocumentRow(*row) for row in rows}
         return [found[id_] for id_ in ids if id_ in found]
@@ -151,7 +144,7 @@ class Browser:
         """
         if limit < 1:
             raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
-        with self._reading() as (connection, collection_id):
+        with self._record.reading() as (connection, row):
             if (
                 not part or "\0" in part
             ):  # no id holds a zero: SQLite's LIKE would end there, PostgreSQL refuses
@@ -160,13 +153,13 @@ class Browser:
             holds = documents.c.id.contains if sqlite else documents.c.id.icontains
             # The index over ids is smaller than the table by far: it is read from end to end instead.
             named = sa.select(documents.c.id).where(
-                documents.c.collection_id == collection_id, holds(part, autoescape=True)
+                documents.c.collection_id == row.id, holds(part, autoescape=True)
             )
             ids = list(connection.execute(named.order_by(documents.c.id).limit(MOST_A_PAGE)).scalars())
             if not ids:
                 return []
             # Sorted here: asked for in order, the table would be read by number, not by these ids.
-            chosen = sa.and_(documents_where(connection, collection_id, where), one_of(documents.c.id, ids))
+            chosen = sa.and_(documents_where(connection, row.id, where), one_of(documents.c.id, ids))
             found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
         return sorted(found, key=lambda row: row.number)[:limit]
 
@@ -177,17 +170,17 @@ class Browser:
         owned = (documents.c.collection_id == inside.c.collection_id) & (
             documents.c.number == inside.c.document
         )
-        with self._reading() as (connection, collection_id):
-            named = (documents.c.collection_id == collection_id) & (documents.c.id == id_)
+        with self._record.reading() as (connection, row):
+            named = (documents.c.collection_id == row.id) & (documents.c.id == id_)
             numbers = sa.select(inside.c.number).join(documents, owned).where(named)
             statement = (
                 sa.select(passages.c.number, passages.c.ordinal, passages.c.start, passages.c.end)
-                .where(passages.c.collection_id == collection_id, passages.c.number.in_(numbers))
+                .where(passages.c.collection_id == row.id, passages.c.number.in_(numbers))
                 .order_by(passages.c.ordinal)
             )
             return [PassageSpan(*row) for row in connection.execute(statement)]
 
     def waiting(self, generation: GenerationRow) -> int:
         """How many passages have no vector in a generation yet."""
-        with self._reading() as (connection, _):
+        with self._record.reading() as (connection, _):
             return ranges.unembedded(connection, generation)

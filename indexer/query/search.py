@@ -563,12 +563,10 @@ def _explained(
 ) -> tuple[Hit, ...]:
     if request.explained_by is None or not hits:
         return hits
-    from nearsay.indexer.query.explain import explain_passages
-    from nearsay.indexer.query.hit import ExplainedPassage
+    from nearsay.indexer.query.explain import explain_hits
 
-    explained = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
     language = Chunking.parse(snapshot.collection.chunking).language
-    explanations = explain_passages(request.explained_by, text, explained, language=language)
+    explanations = explain_hits(request.explained_by, text, hits, language=language)
     return tuple(replace(hit, explanation=one) for hit, one in zip(hits, explanations, strict=True))
 
 

@@ -9,6 +9,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.plan import Measured, Plan, PlanKind, memory_text
+from nearsay.indexer.query.export import ending_of
 from nearsay.indexer.writing.overview import CollectionOverview
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ __all__ = [
     "plot_report",
     "report_plot",
     "report_plots",
-    "write_pareto_plot",
 ]
 
-_FORMATS: Final = (".png", ".svg")
 # Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
 _LOOKS: Final = (
     *(("#000000", "o"), ("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "D")),
@@ -49,15 +48,10 @@ def front(rows: Sequence[Measured]) -> list[Measured]:
 
 def plot_format(path: Path) -> str:
     """Give "png" or "svg" by the file's ending; BadInputError for another one."""
-    ending = path.suffix.lower()
-    if ending not in _FORMATS:
-        raise BadInputError(
-            f"the plot {path} ends neither with {' nor with '.join(_FORMATS)}. Give it one of these endings"
-        )
-    return ending[1:]
+    return ending_of(path, "png", "svg")
 
 
-def write_pareto_plot(plan: Plan, title: str, path: Path) -> None:
+def plot_report(collection: str, plan: Plan, path: Path) -> None:
     """Write the picture as .png or .svg, whole or not at all.
 
     BadInputError for another ending, and for a plan that was never measured.
@@ -67,7 +61,7 @@ def write_pareto_plot(plan: Plan, title: str, path: Path) -> None:
         raise BadInputError(
             "the plan was not chosen by measurement, so there is nothing to plot. Measure: nearsay index tune"
         )
-    figure = pareto_figure(plan, title)
+    figure = pareto_figure(plan, f"{collection}: {plan.measured_at:,} passages, {plan.evidence}")
     with replacing(path) as stream:
         figure.savefig(stream, format=kind, dpi=150)
 
@@ -142,14 +136,7 @@ def report_plots(store: Store, found: CollectionOverview) -> dict[int, Path]:
 
 def plot_live(found: CollectionOverview, path: Path) -> None:
     """Draw how the live generation's plan was chosen; BadInputError if nothing was measured."""
-    plan = Plan() if found.live is None else Plan.from_json(found.live.plan)
-    plot_report(found.name, plan, path)
-
-
-def plot_report(collection: str, plan: Plan, path: Path) -> None:
-    """Write the picture to a file, .png or .svg; BadInputError if nothing was measured."""
-    title = f"{collection}: {plan.measured_at:,} passages, {plan.evidence}"
-    write_pareto_plot(plan, title, path)
+    plot_report(found.name, Plan() if found.live is None else Plan.from_json(found.live.plan), path)
 
 
 def keep_report_plot(store: Store, collection: CollectionRow, generation: int, plan: Plan) -> Path:

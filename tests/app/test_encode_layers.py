@@ -62,7 +62,7 @@ def test_features_are_rows_in_the_order_of_the_file(
 
 
 def test_features_of_many_windows_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearsay.indexer.vectors.vector_file._WINDOW_TEXTS", 3)
+    monkeypatch.setattr("nearsay.training.sentence.compression.vector_file._WINDOW_TEXTS", 3)
     result = run("--out", "out.npy", "--layers", "sum-all")
     assert "1 of 4 texts is longer" in result.stderr
     np.testing.assert_allclose(np.load("out.npy"), features("sum-all", "mean").encode(TEXTS), atol=1e-6)

@@ -94,7 +94,7 @@ def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
         (("index", "tune", "nothing"), "there is no"),
         (("index", "tune", "notes", "--recall", "most"), "'most' is no recall"),
         (("index", "tune", "notes", "--memory", "much"), "'much' is no amount of memory"),
-        (("index", "tune", "notes", "--plot", "plan.gif"), "plan.gif ends neither with .png nor with .svg"),
+        (("index", "tune", "notes", "--plot", "plan.gif"), "'plan.gif' ends in none of .png, .svg"),
         (("index", "rebuild", "notes", "--recall", "9@5"), "a recall of 9.0 is no share"),
         (
             ("collections", "show", "notes", "--plot", "plan.png"),

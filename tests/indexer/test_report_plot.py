@@ -7,7 +7,7 @@ from matplotlib import image
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
-from nearsay.indexer.writing.report_plot import front, pareto_figure, write_pareto_plot
+from nearsay.indexer.writing.report_plot import front, pareto_figure, plot_report
 
 
 def row(kind: PlanKind, recall: float | None, milliseconds: float | None, verdict: str = "") -> Measured:
@@ -49,16 +49,16 @@ def test_the_picture_names_every_candidate_the_contract_and_the_choice() -> None
 @pytest.mark.long
 def test_the_picture_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "plan.png"
-    write_pareto_plot(PLAN, "papers", path)
+    plot_report("papers", PLAN, path)
     assert image.imread(path).shape[2] in {3, 4}
-    write_pareto_plot(PLAN, "papers", tmp_path / "plan.svg")
+    plot_report("papers", PLAN, tmp_path / "plan.svg")
     assert "<svg" in (tmp_path / "plan.svg").read_text()
     assert sorted(place.name for place in tmp_path.iterdir()) == ["plan.png", "plan.svg"]
 
 
 def test_another_ending_and_a_plan_without_a_report_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"plan\.gif ends neither with \.png nor with \.svg"):
-        write_pareto_plot(PLAN, "papers", tmp_path / "plan.gif")
+    with pytest.raises(BadInputError, match=r"'plan\.gif' ends in none of \.png, \.svg"):
+        plot_report("papers", PLAN, tmp_path / "plan.gif")
     with pytest.raises(BadInputError, match="nothing to plot"):
-        write_pareto_plot(Plan(), "papers", tmp_path / "plan.png")
+        plot_report("papers", Plan(), tmp_path / "plan.png")
     assert list(tmp_path.iterdir()) == []

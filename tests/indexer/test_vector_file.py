@@ -9,7 +9,7 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.indexer.vectors.vector_file import EncodeReport, encode_file
+from nearsay.training.sentence.compression.vector_file import EncodeReport, encode_file
 from nearsay.training.sentence.encoder import Encoder
 
 

@@ -14,8 +14,6 @@ from alembic import op
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 _SOME = 2_000  # passages at a time
 _MOST_CHARACTERS = 150_000  # of a passage, in PostgreSQL

@@ -9,8 +9,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 Json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 

@@ -8,8 +8,6 @@ from alembic import op
 
 revision = "0013"
 down_revision = "0012"
-branch_labels = None
-depends_on = None
 
 BigKey = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 

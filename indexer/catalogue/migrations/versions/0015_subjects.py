@@ -9,8 +9,6 @@ from sqlalchemy.dialects import postgresql
 
 revision = "0015"
 down_revision = "0014"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
