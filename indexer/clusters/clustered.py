@@ -27,7 +27,7 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in, unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["Made", "cluster_collection"]
+__all__ = ["Made", "SavedClusters", "cluster_collection"]
 
 
 _TEXTS = 50_000  # that are read for names, of all clusters together
@@ -142,13 +142,33 @@ def _same(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """The clustering that new clusters are compared with."""
+class SavedClusters:
+    """A clustering as it was saved: which passage is in which cluster."""
 
-    row: ClusteringRow
-    clusters: list[ClusterRow]
-    ids: NDArray[np.int64]
-    numbers: NDArray[np.int32]
+    row: ClusteringRow  # method, parameters, when; `through`: the last passage that was looked at
+    clusters: tuple[ClusterRow, ...]  # of every level, the lowest first
+    ids: NDArray[np.int64]  # (n,) passage numbers, rising; outliers are left out
+    numbers: NDArray[np.int32]  # (n,) their clusters
+
+    @classmethod
+    def of(cls, connection: sa.Connection, row: ClusteringRow) -> "SavedClusters":
+        """With passages that were removed since."""
+        every = tuple(clusterings.clusters_of(connection, row.id))
+        return cls(row, every, *clusterings.members(connection, row.id))
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Of the clusters of every level."""
+        return {each.number: each.name for each in self.clusters}
+
+    @property
+    def parents(self) -> dict[int, int]:
+        """Of those clusters that belong to one of the level above."""
+        return {each.number: each.parent for each in self.clusters if each.parent is not None}
+
+    def of_level(self, level: int) -> list[int]:
+        """The numbers of a level's clusters."""
+        return [each.number for each in self.clusters if each.level == level]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +181,16 @@ class Compared:
     matches: list[tuple[Match, ...]]
 
 
-def read_earlier(connection: sa.Connection, collection_id: int) -> Earlier | None:
+def read_earlier(connection: sa.Connection, collection_id: int) -> SavedClusters | None:
     """The live generation's clustering, else the one that was made last; None if there was none.
 
     After a rollback the live one's is not the last, but it is the one that is seen and renamed.
     """
     row = clusterings.of_live(connection, collection_id) or clusterings.latest(connection, collection_id)
-    if row is None:
-        return None
-    ids, numbers = clusterings.members(connection, row.id)
-    return Earlier(row, clusterings.clusters_of(connection, row.id), ids, numbers)
+    return None if row is None else SavedClusters.of(connection, row)
 
 
-def compare(before: Earlier, points: Points, levels: Sequence[NDArray[np.int32]]) -> Compared:
+def compare(before: SavedClusters, points: Points, levels: Sequence[NDArray[np.int32]]) -> Compared:
     """Pair the clusters of each level with the earlier ones, by passages that both clusterings looked at.
 
     levels: (n,) the new labels of the points, by level
@@ -183,15 +200,13 @@ def compare(before: Earlier, points: Points, levels: Sequence[NDArray[np.int32]]
     own = np.append(before.numbers, 0).astype(np.int32)[
         places_in(before.ids, ids)
     ]  # the last for -1: in none
-    parents = {each.number: each.parent or 0 for each in before.clusters}
     numbers: list[list[int]] = []
     matches: list[tuple[Match, ...]] = []
-    lowest = _places(own, [each.number for each in before.clusters if each.level == 0])
+    lowest = _places(own, before.of_level(0))
     for level, labels in enumerate(levels):
-        of_level = [each.number for each in before.clusters if each.level == level]
-        numbers.append(of_level)
-        matches.append(match(_places(own, of_level), labels[shared]))
-        own = _mapped(own, parents)
+        numbers.append(before.of_level(level))
+        matches.append(match(_places(own, numbers[-1]), labels[shared]))
+        own = _mapped(own, before.parents)
     return Compared(lowest, levels[0][shared], numbers, matches)
 
 
@@ -225,7 +240,9 @@ def numbered(
     return numbers
 
 
-def report_of(before: Earlier | None, compared: Compared | None, numbers: Sequence[int]) -> dict[str, Any]:
+def report_of(
+    before: SavedClusters | None, compared: Compared | None, numbers: Sequence[int]
+) -> dict[str, Any]:
     """What became of the earlier clusters of level 0, as JSON; numbers: of the new ones by place."""
     if before is None or compared is None:
         return {}

@@ -1,7 +1,7 @@
 """The clusters of a collection as they stand: what was saved, without passages that were removed since."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Mem
 from nearsay.indexer.catalogue.tables import clusterings as clustering_table
 from nearsay.indexer.catalogue.tables import clusters as cluster_table
 from nearsay.indexer.clusters import scores
-from nearsay.indexer.clusters.clustered import Made
+from nearsay.indexer.clusters.clustered import Made, SavedClusters
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering, Movement
 from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.query.export import ending_of, write_csv, write_lines
@@ -37,43 +37,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class SavedClusters:
-    """The live generation's clustering: which living passage is in which cluster."""
-
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising; outliers and removed passages are left out
-    numbers: NDArray[np.int32]  # (n,) their clusters
-    names: Mapping[int, str]  # of the clusters of every level
-    parents: Mapping[int, int]  # of those clusters that belong to one of the level above
-    row: ClusteringRow  # method, parameters, when; `through`: the last passage that was looked at
-
-
 def saved_clustering(explored: Explored) -> SavedClusters | None:
-    """What was saved with the live generation; None if it was never clustered."""
-    kept = _kept(explored, explored.snapshot())
-    if kept is None:
-        return None
-    row, every, ids, numbers = kept
-    parents = {each.number: each.parent for each in every if each.parent is not None}
-    return SavedClusters(ids, numbers, _names(every), parents, row)
+    """What was saved with the live generation, of passages that are there; None if it was never clustered."""
+    return _kept(explored, explored.snapshot())
 
 
-def _kept(
-    explored: Explored, snapshot: Snapshot
-) -> tuple[ClusteringRow, tuple[ClusterRow, ...], NDArray[np.int64], NDArray[np.int32]] | None:
-    """The live generation's clustering and its members, without passages that were removed since."""
+def _kept(explored: Explored, snapshot: Snapshot) -> SavedClusters | None:
     with explored.store.database.reading() as connection:
         row = clusterings.of_live(connection, snapshot.collection.id)
-        if row is None:
-            return None
-        every = tuple(clusterings.clusters_of(connection, row.id))
-        ids, numbers = clusterings.members(connection, row.id)
-    there = snapshot.finds(ids)
-    return row, every, ids[there], numbers[there]
-
-
-def _names(every: Iterable[ClusterRow]) -> dict[int, str]:
-    return {each.number: each.name for each in every}
+        saved = None if row is None else SavedClusters.of(connection, row)
+    if saved is None:
+        return None
+    there = snapshot.finds(saved.ids)
+    return replace(saved, ids=saved.ids[there], numbers=saved.numbers[there])
 
 
 _LONGEST_NAME = 200  # characters
@@ -85,12 +61,11 @@ def current_clustering(explored: Explored) -> Clustering | None:
     kept = _kept(explored, snapshot)
     if kept is None:
         return None
-    row, every, ids, numbers = kept
     living = snapshot.living()
-    looked_at = int(np.count_nonzero(living <= row.through))
-    members = Members(ids, numbers, np.zeros(0))
-    sizes = _sizes(every, numbers)
-    return _shown(explored, row, every, sizes, members, looked_at, living.size - looked_at, saved=True)
+    looked_at = int(np.count_nonzero(living <= kept.row.through))
+    members = Members(kept.ids, kept.numbers, np.zeros(0))
+    sizes, newer = _sizes(kept.clusters, kept.numbers), living.size - looked_at
+    return _shown(explored, kept.row, kept.clusters, sizes, members, looked_at, newer, saved=True)
 
 
 def kept_row(explored: Explored) -> ClusteringRow | None:
@@ -106,10 +81,7 @@ def shown_clustering(explored: Explored, made: Made) -> Clustering:
     found = _shown(
         explored, made.row, made.clusters, sizes, made.members, made.row.passages, 0, saved=made.saved
     )
-    return Clustering(
-        **{name: getattr(found, name) for name in Clustering.__slots__ if name != "notes"},
-        notes=made.notes,
-    )
+    return replace(found, notes=made.notes)
 
 
 def rename_cluster(explored: Explored, number: int, name: str) -> None:
@@ -226,14 +198,13 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
         kept = _kept(explored, snapshot)
         if kept is None:
             raise no_clusters(explored.name)
-        row, every, ids, numbers = kept
-        lowest = [each.number for each in every if each.level == 0]
+        row, ids = kept.row, kept.ids
         living = snapshot.living()
         newer = living[living > row.through]
         if not newer.size or not ids.size:
             return Assigned(0, int(newer.size))
-        used = np.array(sorted(lowest), dtype=np.int32)
-        labels = np.searchsorted(used, numbers).astype(np.int32)
+        used = np.array(sorted(kept.of_level(0)), dtype=np.int32)
+        labels = np.searchsorted(used, kept.numbers).astype(np.int32)
         inside = Points.of(snapshot, ids)
         middles = scores.centres(inside, labels)
         cosines = scores.own_cosines(inside, labels, middles)

@@ -202,12 +202,12 @@ def over_time(
     later = things == LATER
     there = (at[owners] >= 0) & ~later
     clusters, table = _table(things[there], at[owners][there], len(names))
-    totals = table.sum(axis=0)
+    totals, of_numbers = table.sum(axis=0), saved.names
     rows = {
-        number: _row(number, counts, totals, saved.names)
+        number: _row(number, counts, totals, of_numbers)
         for number, counts in zip(clusters, table, strict=True)
     }
-    outside = rows.pop(OUTSIDE, None) or _row(OUTSIDE, np.zeros_like(totals), totals, saved.names)
+    outside = rows.pop(OUTSIDE, None) or _row(OUTSIDE, np.zeros_like(totals), totals, of_numbers)
     coarse = int(np.count_nonzero((times.codes >= 0) & (at < 0)))
     return ThroughTime(
         collection=explored.name,

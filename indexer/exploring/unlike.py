@@ -462,13 +462,13 @@ def _clusters(
         notes = (
             f"counted to the cluster with the nearest centre, being newer than it: {later.size:,} passages",
         )
-    found = []
+    found, names = [], saved.names
     for number in np.unique(labels[new]).tolist():
         here, before = int((labels[new] == number).sum()), int((labels[old] == number).sum())
         found.append(
             NewInCluster(
                 number=None if number == OUTSIDE else number,
-                name="in no cluster" if number == OUTSIDE else saved.names.get(number, str(number)),
+                name="in no cluster" if number == OUTSIDE else names.get(number, str(number)),
                 new=here,
                 before=before,
                 share_of_new=round(here / new.size, 6),

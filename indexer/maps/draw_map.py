@@ -188,7 +188,7 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
         text = axes.text(
             name.x,
             name.y,
-            _wrapped(name.text),
+            _wrapped(name.name),
             fontsize=7.5 + 3.0 * float(np.sqrt(name.size / largest)),
             fontweight="bold",
             color=_INK,

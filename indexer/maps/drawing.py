@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -157,7 +157,7 @@ _MOST_FIELDS = 60  # of metadata; where names are made up for each document ther
 
 @dataclass(frozen=True, slots=True)
 class ClusterLabel:
-    """A cluster's name, and where it stands on the map."""
+    """A name, of a cluster or a field's value, and where it stands on the map."""
 
     number: int
     name: str
@@ -280,12 +280,17 @@ def _clusters(
 def _labels(
     numbers: NDArray[np.int32], places: NDArray[np.float32], names: Mapping[int, str]
 ) -> tuple[ClusterLabel, ...]:
-    labels = []
-    for number in np.unique(numbers[numbers >= 0]).tolist():
-        inside = places[numbers == number]
-        x, y = np.median(inside, axis=0).tolist()
-        labels.append(ClusterLabel(number, names.get(number) or f"cluster {number}", len(inside), x, y))
+    labels = (
+        _label(number, names.get(number) or f"cluster {number}", places[numbers == number])
+        for number in np.unique(numbers[numbers >= 0]).tolist()
+    )
     return tuple(sorted(labels, key=lambda label: (-label.size, label.number)))
+
+
+def _label(number: int, name: str, inside: NDArray[np.float32]) -> ClusterLabel:
+    """Where the median of its points is; inside: (n, 2)."""
+    x, y = np.median(inside, axis=0).tolist()
+    return ClusterLabel(number, name, len(inside), x, y)
 
 
 def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[tuple[Field, ...], int]:
@@ -395,17 +400,6 @@ _NAMED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """What stands on the map."""
-
-    text: str
-    size: int  # points
-    x: float  # the median of its points
-    y: float
-    code: int
-
-
-@dataclass(frozen=True, slots=True)
 class Legend:
     """Categories by falling size."""
 
@@ -413,7 +407,7 @@ class Legend:
     texts: tuple[str, ...]  # what each code means
     colours: tuple[str, ...]  # of each code
     missing: str  # what -1 means
-    names: tuple[Name, ...]  # on the map, by falling size
+    names: tuple[ClusterLabel, ...]  # on the map, by falling size; each one's number is its code
 
 
 def cluster_legend(drawn: Drawing) -> Legend | None:
@@ -422,7 +416,7 @@ def cluster_legend(drawn: Drawing) -> Legend | None:
         return None
     code = {label.number: at for at, label in enumerate(drawn.labels)}
     codes = np.array([code.get(number, -1) for number in drawn.clusters.tolist()], dtype=np.int32)
-    names = tuple(Name(each.name, each.size, each.x, each.y, code[each.number]) for each in drawn.labels)
+    names = tuple(replace(label, number=at) for at, label in enumerate(drawn.labels))
     texts = tuple(label.name for label in drawn.labels)
     return Legend(codes, texts, _colours(names), "in no cluster", names)
 
@@ -434,15 +428,13 @@ def field_legend(drawn: Drawing, field: Field) -> Legend:
         texts = (*field.values[:most], "others")
         colours = (*CATEGORIES, OTHERS)
         return Legend(field.codes.clip(max=most), texts, colours, "no value", ())
-    names = []
-    for code, text in enumerate(field.values):
-        inside = drawn.places[field.codes == code]
-        x, y = np.median(inside, axis=0).tolist()
-        names.append(Name(text, len(inside), x, y, code))
-    return Legend(field.codes, field.values, _colours(tuple(names)), "no value", tuple(names))
+    names = tuple(
+        _label(code, text, drawn.places[field.codes == code]) for code, text in enumerate(field.values)
+    )
+    return Legend(field.codes, field.values, _colours(names), "no value", names)
 
 
-def _colours(names: tuple[Name, ...]) -> tuple[str, ...]:
+def _colours(names: tuple[ClusterLabel, ...]) -> tuple[str, ...]:
     return tuple(spread_colours([(name.x, name.y) for name in names]))
 
 
@@ -502,7 +494,10 @@ def _categories(name: str, legend: Legend, codes: NDArray[np.int32], values: Seq
         "shown": legend.texts,
         "colours": legend.colours,
         "missing": legend.missing,
-        "names": [asdict(each) for each in legend.names],
+        "names": [
+            {"text": each.name, "size": each.size, "x": each.x, "y": each.y, "code": each.number}
+            for each in legend.names
+        ],
     }
 
 

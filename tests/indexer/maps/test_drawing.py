@@ -8,7 +8,8 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.clusters.current import SavedClusters
+from nearsay.indexer.catalogue.clusterings import ClusterRow
+from nearsay.indexer.clusters.clustered import SavedClusters
 from nearsay.indexer.maps import drawing as drawing_module
 from nearsay.indexer.maps.drawing import Drawing, drawing
 from nearsay.indexer.maps.mapping import Map, MapPoints
@@ -42,7 +43,8 @@ def drawn(papers: Collection, monkeypatch: pytest.MonkeyPatch) -> Drawn:
         if clusters is not None:
             inside = np.array(clusters) >= 0
             numbers = np.array(clusters, dtype=np.int32)[inside]
-            saved = SavedClusters(ids[inside], numbers, {1: "pets"}, {}, Mock(through=through or ids[-1]))
+            pets = ClusterRow(1, None, 0, "pets", False, (), (), 3, 1.0, None)
+            saved = SavedClusters(Mock(through=through or ids[-1]), (pets,), ids[inside], numbers)
         monkeypatch.setattr(drawing_module, "saved_clustering", lambda _: saved)
         points = MapPoints(ids, PLACES[: ids.size], np.ones(ids.size, dtype=np.bool_))
         found = Map("papers", 1, points, {}, "2026-01-01", 0, new=False, notes=("kept",))
