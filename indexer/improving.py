@@ -234,7 +234,7 @@ def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
         live = generations.live(connection, collection.id)
         if live is None or live.number != snapshot.generation.number:
             raise BusyError(f"'{collection.name}' has another live generation now. Run the command again")
-        refinements.add(connection, collection.id, live.number, new.adapter, new.word_weight, new.report)
+        refinements.add(connection, collection.id, live.number, new)
         collections.changed(connection, collection.id)
 
 

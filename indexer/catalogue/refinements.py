@@ -28,21 +28,14 @@ class Refinement:
         return str(self.report.get("said", "queries refined"))
 
 
-def add(
-    connection: sa.Connection,
-    collection_id: int,
-    generation: int,
-    adapter: QueryAdapter | None,
-    word_weight: float | None,
-    report: dict[str, Any],
-) -> int:
-    """Make a refinement live; its number. The caller says that the collection changed."""
+def add(connection: sa.Connection, collection_id: int, generation: int, new: Refinement) -> int:
+    """Make a refinement live; the number that it gets. The caller says that the collection changed."""
     values = {
         "collection_id": collection_id,
         "generation": generation,
-        "adapter": None if adapter is None else adapter.to_bytes(),
-        "word_weight": word_weight,
-        "report": report,
+        "adapter": None if new.adapter is None else new.adapter.to_bytes(),
+        "word_weight": new.word_weight,
+        "report": new.report,
         "undone": False,
         "created_at": now(),
     }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.function_words import function_words
-from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase_length
+from nearsay.indexer.clusters.phrases import PhraseCounts, commonest, content_words, phrase_length
 
 __all__ = ["Encode", "name_clusters", "terms_by_cluster"]
 
@@ -76,11 +76,11 @@ def count_terms(texts: Iterable[Iterable[str]]) -> TermCounts:
         for text in of_cluster:
             counted.update(terms_of(text))
             total += 1
-        counts.append(_commonest(counted, _KEPT))
+        counts.append(commonest(counted, _KEPT))
         passages.append(total)
     most = max(50, _KEPT_IN_ALL // max(1, len(counts)))
     if most < _KEPT:
-        counts = [_commonest(counted, most) for counted in counts]
+        counts = [commonest(counted, most) for counted in counts]
     return TermCounts(tuple(counts), tuple(passages))
 
 
@@ -112,12 +112,6 @@ def weighed(counted: TermCounts) -> Iterator[list[Weighed]]:
             for term, share in of_cluster.items()
         ]
         yield sorted(found, key=lambda each: (-each.weight, each.term))
-
-
-def _commonest(counted: Mapping[str, int], most: int) -> dict[str, int]:
-    several = {term: count for term, count in counted.items() if count > 1} or counted
-    best = sorted(several.items(), key=lambda item: (-item[1], item[0]))[:most]
-    return dict(best)
 
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]

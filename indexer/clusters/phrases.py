@@ -16,7 +16,16 @@ from typing import NamedTuple, TypeAlias
 
 from nearsay.data.function_words import Language, language_of
 
-__all__ = ["PhraseCounter", "PhraseCounts", "Use", "Word", "content_words", "phrase_length", "singular"]
+__all__ = [
+    "PhraseCounter",
+    "PhraseCounts",
+    "Use",
+    "Word",
+    "commonest",
+    "content_words",
+    "phrase_length",
+    "singular",
+]
 
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff"
 _KANA = "\u3041-\u309f"
@@ -161,8 +170,7 @@ class PhraseCounter:
             counted.update({key for key, _, _ in phrases})
             self._look_around(tokens)
             read.append((tokens, phrases))
-        several = {key: count for key, count in counted.items() if count > 1} or counted
-        kept = dict(sorted(several.items(), key=lambda item: (-item[1], item[0]))[:_KEPT])
+        kept = commonest(counted, _KEPT)
         for tokens, phrases in read:
             self._look_at_phrases(tokens, [each for each in phrases if each[0] in kept])
         self._counts.append(kept)
@@ -292,3 +300,9 @@ def _joined(words: Sequence[str]) -> str:
     for before, word in itertools.pairwise(words):
         text += word if _UNSPACED.match(before) and _UNSPACED.match(word) else f" {word}"
     return text
+
+
+def commonest(counted: Mapping[str, int], most: int) -> dict[str, int]:
+    """The keys that are counted most often, those that are counted once only where there are no others."""
+    several = {key: count for key, count in counted.items() if count > 1} or counted
+    return dict(sorted(several.items(), key=lambda item: (-item[1], item[0]))[:most])

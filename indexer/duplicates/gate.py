@@ -17,7 +17,7 @@ links looks for another.
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -105,18 +105,6 @@ _SURELY = 1e-5  # below the threshold: more than float32 errs
 _Proposals: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.float32]]
 
 
-class Candidates(Protocol):
-    """Proposes documents."""
-
-    def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """For each document the ranks, rising, of those that may be near it, before the last one's end.
-
-        ranks: (m,) rising; kept: by rank, False = not to be proposed. A document itself may be among them,
-        and later ones.
-        """
-        ...
-
-
 class Asked:
     """By the collection's search, exact or through its index."""
 
@@ -129,7 +117,11 @@ class Asked:
         self._rank[arrangement.points.ids[arrangement.places]] = arrangement.ranks
 
     def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """See `Candidates`."""
+        """For each document the ranks, rising, of those that may be near it, before the last one's end.
+
+        ranks: (m,) rising; kept: by rank, False = not to be proposed. A document itself may be among them,
+        and later ones.
+        """
         arrangement = self._arrangement
         allowed = arrangement.ids(int(ranks[-1]) + 1, kept)
         queries = arrangement.points.rows(arrangement.places[arrangement.middle(ranks)])
@@ -160,7 +152,7 @@ class Multiplied:
         self._bar = threshold - self._products.error - 2.0**-8 - _SURELY
 
     def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """See `Candidates`."""
+        """See `Asked`."""
         import torch
 
         arrangement = self._arrangement
@@ -356,7 +348,7 @@ def go_through_gate(
         owners = documents_of(connection, collection.id, points.ids)
     arrangement = Arrangement.of(points, owners)
     looked_at, kept = _looked_at(arrangement, gate, linked)
-    candidates: Candidates
+    candidates: Asked | Multiplied
     if looked_at.size <= _ASKED_UP_TO or not multiplied:
         candidates = Asked(arrangement, snapshot, gate.threshold)
     else:
@@ -395,7 +387,7 @@ def _found(
     arrangement: Arrangement,
     looked_at: NDArray[np.int64],
     kept: NDArray[np.bool_],
-    candidates: Candidates,
+    candidates: Asked | Multiplied,
     threshold: float,
     listener: ProgressListener,
 ) -> list[_Found]:

@@ -311,7 +311,9 @@ def export_judgements(
     if judged_only and chosen_form is not ExportForm.EVALUATION:
         raise BadInputError(f"judged_only is for evaluation, not for {chosen_form}. Leave it out")
     _check_place(out, chosen_form)
-    wanted = sorted(in_part(judgements, chosen_part), key=_place)  # whatever the order they came in
+    wanted = sorted(
+        in_part(judgements, chosen_part), key=lambda one: (one.query, one.document, one.passage)
+    )  # whatever the order they came in
     if not wanted:
         raise _nothing(record.name, judgements, chosen_part)
     if chosen_form is ExportForm.EVALUATION:
@@ -319,18 +321,17 @@ def export_judgements(
         return JudgementExport(
             str(out), chosen_form, made.judgements, made.queries, made.passages, made.notes
         )
+    queries = len({one.query for one in wanted})
     if chosen_form is ExportForm.CSV:
-        write_csv(({**one.to_json(), "relevant": int(one.relevant)} for one in wanted), _COLUMNS, out)
-        return JudgementExport(
-            str(out), chosen_form, len(wanted), len({one.query for one in wanted}), None, ()
-        )
+        rows = ({**one.to_json(), "relevant": int(one.relevant)} for one in wanted)
+        return JudgementExport(str(out), chosen_form, write_csv(rows, _COLUMNS, out), queries, None, ())
     if chosen_form is ExportForm.LINES:
         count = write_lines((one.to_json() for one in wanted), out)
-        return JudgementExport(str(out), chosen_form, count, len({one.query for one in wanted}), None, ())
+        return JudgementExport(str(out), chosen_form, count, queries, None, ())
     kind = None if chosen_form is ExportForm.TRAINING else TrainingKind(chosen_form)
-    rows = training_rows(wanted, kind)
-    write_lines(iter(rows.rows), out)
-    notes = list(rows.notes)
+    found = training_rows(wanted, kind)
+    write_lines(iter(found.rows), out)
+    notes = list(found.notes)
     if in_part(wanted, Part.TEST):
         notes.append(
             "queries of the test part are in it: what learns from them cannot be measured on them any more"
@@ -341,11 +342,9 @@ def export_judgements(
             f"{counted(others, 'query', 'queries')} of the test part left out, to measure on: take the part "
             "test for the evaluation"
         )
-    return JudgementExport(str(out), ExportForm(rows.kind), len(rows.rows), rows.queries, None, tuple(notes))
-
-
-def _place(judgement: Judgement) -> tuple[str, str, int]:
-    return judgement.query, judgement.document, judgement.passage
+    return JudgementExport(
+        str(out), ExportForm(found.kind), len(found.rows), found.queries, None, tuple(notes)
+    )
 
 
 def _check_place(out: Path, form: ExportForm) -> None:

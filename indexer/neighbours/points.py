@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +36,6 @@ __all__ = [
     "nothing_there",
     "removed_meanwhile",
 ]
-
-
-class Vectors(Protocol):
-    """Vectors of unit length by place, wherever they lie."""
-
-    def __len__(self) -> int:
-        """How many."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Of each."""
-        ...
-
-    def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Those (m, d) at any places, in their order."""
-        ...
-
-    def blocks(self, size: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The first place of each block of so many, and its vectors."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +113,9 @@ class JoinedPoints:
         yield from self.first.blocks(size)
         for begin, vectors in self.second.blocks(size):
             yield begin + len(self.first), vectors
+
+
+Vectors: TypeAlias = Points | JoinedPoints  # of unit length by place, wherever they lie
 
 
 class Explorable(Protocol):

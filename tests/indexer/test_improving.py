@@ -15,6 +15,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, Library, improving
 from nearsay.indexer.catalogue.judgements import Judgement, Part, in_part, query_hash
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
@@ -218,7 +219,7 @@ def test_a_weight_of_words_is_that_of_the_fusion(mistaken: Collection) -> None:
     words = scores.fused - scores.dense
     snapshot = mistaken.snapshot()
     with mistaken.library.store.database.writing() as connection:
-        refinements.add(connection, snapshot.collection.id, 1, None, 0.8, {})
+        refinements.add(connection, snapshot.collection.id, 1, Refinement(0, None, 0.8, {}, ""))
         collections.changed(connection, snapshot.collection.id)
     heavier = mistaken.search(question, 1)[0].scores
     assert heavier.fused is not None

@@ -12,6 +12,7 @@ from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTe
 from nearsay.indexer import Collection, GateError
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.judgements import Part, in_part, judged_queries
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.judgements.gate import (
     LEVEL,
     MARGIN,
@@ -136,7 +137,7 @@ def test_the_same_encoder_with_other_vectors_or_a_refined_live_search_is_measure
     zoo.rebuild(WordsEncoder())
     snapshot = zoo.snapshot()
     with zoo.library.store.database.writing() as connection:
-        refinements.add(connection, snapshot.collection.id, 1, None, 0.8, {})
+        refinements.add(connection, snapshot.collection.id, 1, Refinement(0, None, 0.8, {}, ""))
         collections.changed(connection, snapshot.collection.id)
     report = zoo.gate()
     assert (report.identical, report.passed, report.queries) == (False, False, 10)
