@@ -70,12 +70,9 @@ class NewDocuments:
     named_by_content: list[bool] = field(default_factory=list)
 
     # A passage each:
-    documents: list[int] = field(default_factory=list)  # the place of its document in the lists above
+    owners: list[int] = field(default_factory=list)  # the place of its document in the lists above
     ordinals: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    text_hashes: list[str] = field(default_factory=list)
-    encoded_texts: list[str] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -98,13 +95,10 @@ class NewDocuments:
         self.row_hashes.append(item.row_hash)
         self.sources.append(document.source)
         self.named_by_content.append(item.named_by_content)
-        for ordinal, (start, end, text, digest) in enumerate(pieces_of(document, spans)):
-            self.documents.append(place)
+        for ordinal, piece in enumerate(pieces_of(document, spans)):
+            self.owners.append(place)
             self.ordinals.append(ordinal)
-            self.starts.append(start)
-            self.ends.append(end)
-            self.text_hashes.append(digest)
-            self.encoded_texts.append(text)
+            self.pieces.append(piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +141,10 @@ def are_there(connection: sa.Connection, collection_id: int) -> bool:
 
 def insert(connection: sa.Connection, collection_id: int, new: NewDocuments, moment: str) -> PassageWindow:
     """Add new documents with their passages; the passages, to be embedded."""
-    count, passage_count = len(new.ids), len(new.documents)
+    count = len(new.ids)
     if not count:
         return PassageWindow([], [])
-    first, first_passage = collections.take_numbers(connection, collection_id, count, passage_count)
-    numbers = list(range(first_passage, first_passage + passage_count))
+    first, first_passage = collections.take_numbers(connection, collection_id, count, len(new.pieces))
     of_documents: dict[str, Sequence[object]] = {
         "collection_id": [collection_id] * count,
         "number": range(first, first + count),
@@ -166,20 +159,38 @@ def insert(connection: sa.Connection, collection_id: int, new: NewDocuments, mom
         "added_at": [moment] * count,
         "updated_at": [moment] * count,
     }
-    of_passages: dict[str, Sequence[object]] = {
-        "collection_id": [collection_id] * passage_count,
-        "number": numbers,
-        "document": [first + place for place in new.documents],
-        "ordinal": new.ordinals,
-        "start": new.starts,
-        "end": new.ends,
-        "text_hash": new.text_hashes,
-    }
     insert_columns(connection, documents, of_documents)
-    insert_columns(connection, passages, of_passages)
-    lexical_rows.insert_rows(connection, collection_id, numbers, new.encoded_texts)
+    owners = [first + place for place in new.owners]
+    window = _insert_passages(connection, collection_id, first_passage, owners, new.ordinals, new.pieces)
     field_values.enter(connection, collection_id, first, first + count - 1)
-    return PassageWindow(numbers, new.encoded_texts)
+    return window
+
+
+def _insert_passages(
+    connection: sa.Connection,
+    collection_id: int,
+    first: int,
+    owners: Sequence[int],
+    ordinals: Sequence[int],
+    pieces: Sequence[Piece],
+) -> PassageWindow:
+    """Enter passages, numbered from the first, with their words; owners: the numbers of their documents."""
+    if not pieces:
+        return PassageWindow([], [])
+    starts, ends, texts, hashes = zip(*pieces, strict=True)
+    window = PassageWindow(list(range(first, first + len(pieces))), list(texts))
+    columns: dict[str, Sequence[object]] = {
+        "collection_id": [collection_id] * len(pieces),
+        "number": window.numbers,
+        "document": owners,
+        "ordinal": ordinals,
+        "start": starts,
+        "end": ends,
+        "text_hash": hashes,
+    }
+    insert_columns(connection, passages, columns)
+    lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
+    return window
 
 
 def replace_text(
@@ -193,37 +204,28 @@ def replace_text(
     A passage whose encoded text the document had before keeps its number and so its vector. Links between
     near-duplicates are left to the gate that will look at the new passages, or forgotten where none will.
     """
-    window = PassageWindow([], [])
     if not changed:
-        return window
-    before = _passages_by_document(connection, collection_id, [number for number, _, _ in changed])
-    fresh: list[dict[str, Any]] = []
-    texts: list[str] = []
+        return PassageWindow([], [])
+    numbers = [number for number, _, _ in changed]
+    before = _passages_by_document(connection, collection_id, numbers)
+    fresh: list[tuple[int, int, Piece]] = []  # the document's number, the place in it
     gone: list[int] = []
     for number, _, pieces in changed:
         old = before[number]
         for ordinal, piece in enumerate(pieces):
-            row = _passage(collection_id, 0, number, ordinal, piece)
             if old.get(piece.text_hash):
-                _move(connection, row, old[piece.text_hash].pop(0))
+                _move(connection, collection_id, old[piece.text_hash].pop(0), ordinal, piece)
             else:
-                fresh.append(row)
-                texts.append(piece.text)
+                fresh.append((number, ordinal, piece))
         gone += [passage for left in old.values() for passage in left]
     _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
-    numbers = [number for number, _, _ in changed]
     relabel(connection, collection_id, [(number, item) for number, item, _ in changed], moment)
-    _, first = collections.take_numbers(connection, collection_id, 0, len(fresh))
-    for passage_number, (row, text) in enumerate(zip(fresh, texts, strict=True), first):
-        row["number"] = passage_number
-        window.numbers.append(passage_number)
-        window.texts.append(text)
-    looked_at = {row["document"] for row in fresh} if gate_of(connection, collection_id) else set()
+    looked_at = {number for number, _, _ in fresh} if gate_of(connection, collection_id) else set()
     leave_documents(connection, collection_id, [number for number in numbers if number not in looked_at])
-    if fresh:
-        connection.execute(passages.insert(), fresh)
-        lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
-    return window
+    if not fresh:
+        return PassageWindow([], [])
+    _, first = collections.take_numbers(connection, collection_id, 0, len(fresh))
+    return _insert_passages(connection, collection_id, first, *zip(*fresh, strict=True))
 
 
 def relabel(
@@ -356,18 +358,6 @@ def _columns(item: PreparedDocument) -> dict[str, Any]:
     }
 
 
-def _passage(collection_id: int, number: int, document: int, ordinal: int, piece: Piece) -> dict[str, Any]:
-    return {
-        "collection_id": collection_id,
-        "number": number,
-        "document": document,
-        "ordinal": ordinal,
-        "start": piece.start,
-        "end": piece.end,
-        "text_hash": piece.text_hash,
-    }
-
-
 def _passages_by_document(
     connection: sa.Connection, collection_id: int, numbers: Sequence[int]
 ) -> dict[int, dict[str, list[int]]]:
@@ -383,9 +373,9 @@ def _passages_by_document(
     return found
 
 
-def _move(connection: sa.Connection, row: dict[str, Any], number: int) -> None:
-    where = (passages.c.collection_id == row["collection_id"]) & (passages.c.number == number)
-    place = {key: row[key] for key in ("ordinal", "start", "end")}
+def _move(connection: sa.Connection, collection_id: int, number: int, ordinal: int, piece: Piece) -> None:
+    where = (passages.c.collection_id == collection_id) & (passages.c.number == number)
+    place = {"ordinal": ordinal, "start": piece.start, "end": piece.end}
     connection.execute(passages.update().where(where).values(place))
 
 
