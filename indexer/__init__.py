@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.asynchronous import AsyncCollection
     from nearsay.indexer.catalogue.clusterings import NamedCluster
     from nearsay.indexer.catalogue.documents import StoredDocument
+    from nearsay.indexer.catalogue.explored import TokenSampleRow
     from nearsay.indexer.catalogue.generations import GenerationRow
     from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts, Part
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.catalogue.passages import PassageRow
     from nearsay.indexer.catalogue.store import Cluster
-    from nearsay.indexer.catalogue.token_samples import TokenSampleRow
     from nearsay.indexer.cluster.serving import Shards, ShardState
     from nearsay.indexer.clusters.clustering import Clustering, ClusterMethod
     from nearsay.indexer.clusters.current import Assigned
@@ -194,7 +194,7 @@ _LATER = {
     "nearsay.indexer.catalogue.near_duplicates": "NearDuplicate",
     "nearsay.indexer.catalogue.passages": "PassageRow",
     "nearsay.indexer.catalogue.store": "Cluster",
-    "nearsay.indexer.catalogue.token_samples": "TokenSampleRow",
+    "nearsay.indexer.catalogue.explored": "TokenSampleRow",
     "nearsay.indexer.cluster.serving": "ShardState Shards",
     "nearsay.indexer.clusters.clustering": "ClusterMethod Clustering",
     "nearsay.indexer.clusters.current": "Assigned",

@@ -15,11 +15,11 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import (
     clusterings,
     collections,
+    explored,
     field_values,
     generations,
     passages,
     ranges,
-    token_samples,
 )
 from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -317,7 +317,7 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
 
 def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
-        every = token_samples.all_of(connection, row.id)
+        every = explored.samples_of(connection, row.id)
     for sample in every:
         subject = f"{row.name}, tokens of layer {sample.layer} of {sample.source}"
         try:
@@ -334,7 +334,7 @@ def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
 def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
         named = {segment.sha256 for segment in generations.segments_of(connection, row.id)}
-        named |= token_samples.files_of(connection, row.id)
+        named |= explored.sample_files(connection, row.id)
     folder = library.store.segments(row.id)
     sizes = []
     try:

@@ -210,8 +210,8 @@ def tune(
         nearsay index tune papers --recall 0.95@10 --memory 2GB
         nearsay index tune papers --queries asked.txt --plot papers.png
     """
+    from nearsay.data.query_file import read_queries
     from nearsay.indexer.plans.plan import TunedPlan
-    from nearsay.indexer.query.query_file import read_queries
     from nearsay.indexer.writing.report_plot import plot_format, plot_report
 
     if plot is not None:

@@ -66,7 +66,7 @@ def next_(
         nearsay judgements next notes --between hybrid dense --queries asked.txt
         nearsay judgements next notes --between live generation=2 --json
     """
-    from nearsay.indexer.query.query_file import read_queries
+    from nearsay.data.query_file import read_queries
 
     with place.open() as library:
         target = library.collection(collection)

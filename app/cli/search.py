@@ -97,7 +97,7 @@ def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, An
     """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
     from nearsay.data.errors import BadInputError
     from nearsay.data.faults import Fault
-    from nearsay.indexer.query.query_file import iterate_queries
+    from nearsay.data.query_file import iterate_queries
 
     # Read without the lock of Python's own buffer, at which a reader that still waits would end the process.
     stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer) if source == "-" else None

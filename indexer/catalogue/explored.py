@@ -1,4 +1,8 @@
-"""Leaving behind what was explored, when that which it was explored in goes."""
+"""Maps and samples of tokens in the catalogue, and what goes with what was explored."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,7 +17,99 @@ from nearsay.indexer.catalogue.tables import (
     token_samples,
 )
 
-__all__ = ["leave_clustering", "leave_collection", "leave_documents", "leave_generation"]
+__all__ = [
+    "MapRow",
+    "TokenSampleRow",
+    "keep_map",
+    "keep_sample",
+    "leave_clustering",
+    "leave_collection",
+    "leave_documents",
+    "leave_generation",
+    "map_number",
+    "map_of",
+    "newest_map",
+    "sample_files",
+    "samples_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MapRow:
+    """A map as the catalogue has it."""
+
+    generation: int
+    parameters: Mapping[str, Any]
+    points: bytes  # see nearsay.indexer.maps.mapping
+    created_at: str
+
+
+def map_of(connection: sa.Connection, collection_id: int, generation: int) -> MapRow | None:
+    """The map of a generation, if it has one."""
+    return _map(connection, _of_generation(maps, collection_id, generation))
+
+
+def newest_map(connection: sa.Connection, collection_id: int) -> MapRow | None:
+    """The map that was made last, of whatever generation."""
+    return _map(connection, maps.c.collection_id == collection_id)
+
+
+def map_number(connection: sa.Connection, collection_id: int, generation: int) -> int | None:
+    """The number of a generation's map in the catalogue, which no other map ever had; None without one."""
+    where = _of_generation(maps, collection_id, generation)
+    return connection.execute(sa.select(maps.c.id).where(where)).scalar_one_or_none()
+
+
+def keep_map(
+    connection: sa.Connection, collection_id: int, row: MapRow, *, passages: int, through: int
+) -> None:
+    """Put a map in the place of its generation's; passages: how many it has; through: the last of them."""
+    _leave(connection, maps, _of_generation(maps, collection_id, row.generation))
+    values = asdict(row) | {"collection_id": collection_id, "passages": passages, "through": through}
+    connection.execute(maps.insert().values(values))
+
+
+def _map(connection: sa.Connection, where: sa.ColumnElement[bool]) -> MapRow | None:
+    statement = sa.select(*(maps.c[name] for name in MapRow.__slots__)).where(where)
+    row = connection.execute(statement.order_by(maps.c.id.desc()).limit(1)).one_or_none()
+    return None if row is None else MapRow(row[0], row[1], bytes(row[2]), row[3])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSampleRow:
+    """A sample as the catalogue has it."""
+
+    collection_id: int
+    source: str  # what loads the encoder
+    fingerprint: str  # of the encoder
+    layer: int  # from 1
+    tokens: int
+    parameters: Mapping[str, Any]
+    sha256: str  # of the segment
+    created_at: str
+
+
+def samples_of(
+    connection: sa.Connection, collection_id: int, fingerprint: str | None = None
+) -> list[TokenSampleRow]:
+    """The samples of a collection, the newest first; fingerprint: only that encoder's."""
+    columns = [token_samples.c[name] for name in TokenSampleRow.__slots__]
+    statement = sa.select(*columns).where(token_samples.c.collection_id == collection_id)
+    if fingerprint is not None:
+        statement = statement.where(token_samples.c.fingerprint == fingerprint)
+    return [TokenSampleRow(*row) for row in connection.execute(statement.order_by(token_samples.c.id.desc()))]
+
+
+def sample_files(connection: sa.Connection, collection_id: int) -> set[str]:
+    """The hashes of the segments that hold a collection's samples."""
+    return {row.sha256 for row in samples_of(connection, collection_id)}
+
+
+def keep_sample(connection: sa.Connection, row: TokenSampleRow) -> None:
+    """Put a sample in the place of its encoder's and layer's."""
+    key = ("collection_id", "fingerprint", "layer")
+    _leave(connection, token_samples, sa.and_(*(token_samples.c[name] == getattr(row, name) for name in key)))
+    connection.execute(token_samples.insert().values(asdict(row)))
 
 
 def leave_clustering(connection: sa.Connection, clustering: int) -> None:
@@ -24,8 +120,7 @@ def leave_clustering(connection: sa.Connection, clustering: int) -> None:
 def leave_generation(connection: sa.Connection, collection_id: int, generation: int) -> None:
     """Forget a generation's clustering and map."""
     for table in (clusterings, maps):
-        of_it = (table.c.collection_id == collection_id) & (table.c.generation == generation)
-        _leave(connection, table, of_it)
+        _leave(connection, table, _of_generation(table, collection_id, generation))
 
 
 def leave_collection(connection: sa.Connection, collection_id: int) -> None:
@@ -40,6 +135,10 @@ def leave_documents(connection: sa.Connection, collection_id: int, numbers: list
         # One at a time: SQLite would read all links of the collection for "either".
         of_them = (near_duplicates.c.collection_id == collection_id) & one_of(column, numbers)
         _leave(connection, near_duplicates, of_them)
+
+
+def _of_generation(table: sa.Table, collection_id: int, generation: int) -> sa.ColumnElement[bool]:
+    return sa.and_(table.c.collection_id == collection_id, table.c.generation == generation)
 
 
 def _leave(connection: sa.Connection, table: sa.Table, where: sa.ColumnElement[bool]) -> None:

@@ -12,8 +12,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.scores import centres, each_silhouette, nearest_centre, of_unit_length, sums
 from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.neighbours.points import Distinct, Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.neighbours.graph import ListedProducts
-from nearsay.indexer.neighbours.points import Vectors
-from nearsay.indexer.neighbours.products import (
+from nearsay.indexer.neighbours.points import (
     GROUP,
     MOST_OF_A_BLOCK,
     Distinct,
     Products,
     Proposals,
+    Vectors,
     cosines_of,
     products_at,
     set_places,

@@ -33,8 +33,7 @@ from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearD
 from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Products, products_at
+from nearsay.indexer.neighbours.points import Points, Products, products_at
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 

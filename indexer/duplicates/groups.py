@@ -24,8 +24,7 @@ from nearsay.indexer.duplicates.closest_pairs import (
 )
 from nearsay.indexer.duplicates.pairs import PairedPassage
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explored, Look, Points, Vectors
-from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.neighbours.points import Distinct, Explored, Look, Points, Vectors
 from nearsay.indexer.query.export import export_documents, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard

@@ -7,8 +7,8 @@ from typing import Any
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.documents import untouched
+from nearsay.indexer.catalogue.explored import TokenSampleRow
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.clusters.clustered import cluster_collection
 from nearsay.indexer.clusters.clustering import Clustering, ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.current import (

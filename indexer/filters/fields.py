@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import as_json
 from nearsay.indexer.catalogue import clusterings, collections
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import first_metadata
@@ -337,14 +338,7 @@ class Facets:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return {
-            "field": self.field,
-            "values": [{"value": each.value, "documents": each.documents} for each in self.values],
-            "different": self.different,
-            "other": self.other,
-            "missing": self.missing,
-            "documents": self.documents,
-        }
+        return cast("dict[str, Any]", as_json(self))
 
 
 def facets(

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue import clusterings, passages, token_samples
+from nearsay.indexer.catalogue import clusterings, passages
+from nearsay.indexer.catalogue.explored import TokenSampleRow, keep_sample, samples_of
 from nearsay.indexer.catalogue.store import Store, now
-from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.neighbours.points import Explored, nothing_there
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -115,7 +115,7 @@ def make_sample(
     reader.check_layer(layer)
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
-        kept = token_samples.all_of(connection, snapshot.collection.id, reader.fingerprint)
+        kept = samples_of(connection, snapshot.collection.id, reader.fingerprint)
     wanted = {"limit": tokens, "seed": seed, "tagger": tagger}
     for row in kept:
         same = all(row.parameters.get(name) == value for name, value in wanted.items())
@@ -154,14 +154,14 @@ def make_sample(
             now(),
         )
         with store.database.writing() as connection:
-            token_samples.replace(connection, row)
+            keep_sample(connection, row)
     return row
 
 
 def sample_rows(explored: Explored, fingerprint: str | None = None) -> list[TokenSampleRow]:
     """The samples of tokens that are kept, the newest first; fingerprint: only those of an encoder."""
     with explored.store.database.reading() as connection:
-        return token_samples.all_of(connection, explored.snapshot().collection.id, fingerprint)
+        return samples_of(connection, explored.snapshot().collection.id, fingerprint)
 
 
 def opened_sample(store: Store, row: TokenSampleRow) -> TokenSample:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.indexer.catalogue import generations, maps
-from nearsay.indexer.catalogue.maps import MapRow
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.explored import MapRow, keep_map, map_number, map_of, newest_map
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.maps.layout import (
     aligned,
@@ -23,8 +23,7 @@ from nearsay.indexer.maps.layout import (
     settled,
 )
 from nearsay.indexer.neighbours.graph import memberships, neighbour_graph, united
-from nearsay.indexer.neighbours.points import Explored, Points
-from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.neighbours.points import Distinct, Explored, Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module, one_thread
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
@@ -155,7 +154,7 @@ def kept_map_number(explored: Explored) -> int | None:
     """Another number whenever the kept map is another; None if there is none yet."""
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
-        return maps.number_of(connection, snapshot.collection.id, snapshot.generation.number)
+        return map_number(connection, snapshot.collection.id, snapshot.generation.number)
 
 
 def kept_map(explored: Explored) -> Map | None:
@@ -165,7 +164,7 @@ def kept_map(explored: Explored) -> Map | None:
     """
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
-        row = maps.of_generation(connection, snapshot.collection.id, snapshot.generation.number)
+        row = map_of(connection, snapshot.collection.id, snapshot.generation.number)
     if row is None:
         return None
     points = MapPoints.from_bytes(row.points, explored.name)
@@ -447,8 +446,8 @@ def current_map(
     own = before = None
     if not anew:
         with explored.store.database.reading() as connection:
-            own = maps.of_generation(connection, snapshot.collection.id, snapshot.generation.number)
-            before = own or maps.newest(connection, snapshot.collection.id)  # of another generation
+            own = map_of(connection, snapshot.collection.id, snapshot.generation.number)
+            before = own or newest_map(connection, snapshot.collection.id)  # of another generation
     if own is not None:
         found = _brought_up_to_date(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
@@ -522,7 +521,7 @@ def _keep(explored: Explored, snapshot: Snapshot, found: Map) -> Map:
                 return replace(found, notes=(*found.notes, said))
             row = MapRow(found.generation, found.parameters, found.points.to_bytes(), found.created_at)
             through = int(found.points.ids[-1])
-            maps.replace(connection, snapshot.collection.id, row, passages=len(found), through=through)
+            keep_map(connection, snapshot.collection.id, row, passages=len(found), through=through)
     except BusyError as busy:
         return replace(found, notes=(*found.notes, f"the map was not kept: {busy}"))
     return found

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours.points import Points, Vectors
-from nearsay.indexer.neighbours.products import (
+from nearsay.indexer.neighbours.points import (
     GROUP,
     MOST_OF_A_BLOCK,
     Distinct,
+    Points,
     Products,
     Proposals,
+    Vectors,
     cosines_of,
     products_at,
     set_places,

@@ -27,7 +27,7 @@ from nearsay.data.errors import BadInputError, StorageError
 from nearsay.data.known_hashes import remember_sha256
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Report
-from nearsay.indexer.catalogue import clusterings, collections, generations, passages, ranges, token_samples
+from nearsay.indexer.catalogue import clusterings, collections, explored, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
@@ -222,7 +222,7 @@ def _remove_orphans(store: Store, collection: CollectionRow, grace: float | None
     removal = _Removal()
     with store.database.writing() as connection:
         named = {row.sha256 for row in generations.segments_of(connection, collection.id)}
-        named |= token_samples.files_of(connection, collection.id)
+        named |= explored.sample_files(connection, collection.id)
         folder = store.segments(collection.id)
         try:
             paths = sorted(folder.iterdir())

@@ -35,8 +35,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.duplicates.closest_pairs import EXACT_PAIRS_UP_TO, closest_pairs
 from nearsay.indexer.neighbours.graph import EXACT_UP_TO, neighbour_graph
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.neighbours.points import Distinct, Points
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
 

@@ -26,7 +26,7 @@ from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import offer_run, runs_of, start_run, to_watch, watch_run
 from nearsay.data.samples import sample_file
-from nearsay.indexer.catalogue.token_samples import TokenSampleRow
+from nearsay.indexer.catalogue.explored import TokenSampleRow
 from nearsay.indexer.encoders import stamp
 from nearsay.indexer.inside.tokens import KwicPart, SearchBy, Summary, TokenMatch, TokenMatches
 

@@ -18,10 +18,10 @@ from nearsay.app.ui.uploads import safe_name
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command, start_run
 from nearsay.data.quantity import counted
+from nearsay.data.query_file import read_queries
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.judgements import is_table
 from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJudge, Verdict
-from nearsay.indexer.query.query_file import read_queries
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile

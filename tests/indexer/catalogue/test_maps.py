@@ -2,9 +2,9 @@
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import collections, maps
+from nearsay.indexer.catalogue import collections, explored
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.maps import MapRow
+from nearsay.indexer.catalogue.explored import MapRow
 from nearsay.indexer.catalogue.tables import encoders, generations
 from nearsay.indexer.catalogue.tables import maps as table
 
@@ -27,19 +27,19 @@ def begun(database: Database) -> int:
 def test_a_generation_has_one_map_the_newest(catalogue: Database) -> None:
     collection = begun(catalogue)
     with catalogue.writing() as connection:
-        maps.replace(connection, collection, FIRST, passages=2, through=7)
+        explored.keep_map(connection, collection, FIRST, passages=2, through=7)
     with catalogue.reading() as connection:
-        assert maps.of_generation(connection, collection, 1) == FIRST
-        assert maps.of_generation(connection, collection, 2) is None
-        assert maps.newest(connection, collection) == FIRST
-        assert maps.newest(connection, collection + 1) is None
+        assert explored.map_of(connection, collection, 1) == FIRST
+        assert explored.map_of(connection, collection, 2) is None
+        assert explored.newest_map(connection, collection) == FIRST
+        assert explored.newest_map(connection, collection + 1) is None
     second, again = MapRow(2, {}, b"\x00\xff", "2026-01-02"), MapRow(2, {"a": None}, b"", "2026-01-03")
     with catalogue.writing() as connection:
         for row in (second, again):
-            maps.replace(connection, collection, row, passages=3, through=9)
+            explored.keep_map(connection, collection, row, passages=3, through=9)
     with catalogue.reading() as connection:
-        assert maps.of_generation(connection, collection, 2) == again
-        assert maps.newest(connection, collection) == again
-        assert maps.of_generation(connection, collection, 1) == FIRST
+        assert explored.map_of(connection, collection, 2) == again
+        assert explored.newest_map(connection, collection) == again
+        assert explored.map_of(connection, collection, 1) == FIRST
         rows = connection.execute(sa.select(table.c.passages, table.c.through).order_by(table.c.generation))
         assert [tuple(row) for row in rows] == [(2, 7), (3, 9)]

@@ -8,9 +8,8 @@ from sentence_transformers.util import paraphrase_mining_embeddings
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.duplicates import closest_pairs as module
 from nearsay.indexer.duplicates.closest_pairs import ClosestPairs, closest_pairs
-from nearsay.indexer.neighbours import products
-from nearsay.indexer.neighbours.points import JoinedPoints, Points
-from nearsay.indexer.neighbours.products import Products
+from nearsay.indexer.neighbours import points
+from nearsay.indexer.neighbours.points import JoinedPoints, Points, Products
 from nearsay.indexer.vectors.vector_store import unit_length
 
 
@@ -127,8 +126,8 @@ def test_no_product_is_larger_than_is_said_however_much_lies_in_one_place(
         return found
 
     monkeypatch.setattr(Products, "between", measured)
-    monkeypatch.setattr(products, "MOST_PRODUCTS", 2000)
-    monkeypatch.setattr(products, "_MOST_ROWS", 100)
+    monkeypatch.setattr(points, "MOST_PRODUCTS", 2000)
+    monkeypatch.setattr(points, "_MOST_ROWS", 100)
     assert listed(closest_pairs(points_of(vectors), top=300, exact=exact)) == whole
     assert 1000 < max(sizes) <= 2000
 

@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours import graph
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Products, products_at
+from nearsay.indexer.neighbours.points import Points, Products, products_at
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.vector_store import unit_length
 

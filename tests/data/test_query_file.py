@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.query.query_file import read_queries
+from nearsay.data.query_file import read_queries
 
 
 @pytest.mark.parametrize(
