@@ -14,7 +14,15 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = ["insert_columns", "number_list", "number_lists", "numbers_in", "one_of"]
+__all__ = [
+    "count_of",
+    "highest",
+    "insert_columns",
+    "number_list",
+    "number_lists",
+    "numbers_in",
+    "one_of",
+]
 
 
 class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLAlchemy's own are
@@ -70,6 +78,17 @@ def _compiled(element: one_of, compiler: sa.sql.compiler.SQLCompiler, **options:
     if compiler.dialect.name == "sqlite":
         return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - compiled parts
     return f"{column} = ANY ({values})"
+
+
+def count_of(connection: sa.Connection, rows: sa.FromClause, *where: sa.ColumnElement[bool]) -> int:
+    """How many rows there are for which the conditions hold."""
+    statement = sa.select(sa.func.count()).select_from(rows).where(*where)
+    return int(connection.execute(statement).scalar_one())
+
+
+def highest(connection: sa.Connection, column: sa.ColumnElement[int], *where: sa.ColumnElement[bool]) -> int:
+    """The highest number in a column of rows for which the conditions hold; 0 without any."""
+    return connection.execute(sa.select(sa.func.max(column)).where(*where)).scalar_one() or 0
 
 
 def number_list(connection: sa.Connection, statement: sa.Select[Any]) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.bulk import insert_columns, number_lists, one_of
+from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_lists, one_of
 from nearsay.indexer.catalogue.explored import leave_clustering
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
@@ -154,9 +154,7 @@ def named_clusters(connection: sa.Connection, clustering: int) -> list[NamedClus
 
 def count(connection: sa.Connection, clustering: int) -> int:
     """How many clusters hold passages themselves."""
-    where = (clusters.c.clustering == clustering) & (clusters.c.level == 0)
-    statement = sa.select(sa.func.count()).select_from(clusters).where(where)
-    return int(connection.execute(statement).scalar_one())
+    return count_of(connection, clusters, clusters.c.clustering == clustering, clusters.c.level == 0)
 
 
 def stray_members(connection: sa.Connection, collection_id: int) -> int:
@@ -173,9 +171,7 @@ def stray_members(connection: sa.Connection, collection_id: int) -> int:
         clusters.c.clustering == cluster_members.c.clustering, clusters.c.number == cluster_members.c.cluster
     )
     sound = sa.and_(sa.or_(*own), cluster.correlate(cluster_members).exists())
-    statement = sa.select(sa.func.count()).select_from(of_it)
-    statement = statement.where(clusterings.c.collection_id == collection_id, ~sound)
-    return int(connection.execute(statement).scalar_one())
+    return count_of(connection, of_it, clusterings.c.collection_id == collection_id, ~sound)
 
 
 def leave_removed(connection: sa.Connection, collection_id: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue import field_values, judgements, lexical_rows
+from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
@@ -172,10 +173,8 @@ def take_numbers(
 
 def size(connection: sa.Connection, collection_id: int) -> tuple[int, int]:
     """How many documents and passages there are."""
-    counts = [
-        connection.execute(
-            sa.select(sa.func.count()).select_from(table).where(table.c.collection_id == collection_id)
-        ).scalar_one()
-        for table in (documents, passages)
-    ]
-    return counts[0], counts[1]
+    of_it = (
+        count_of(connection, each, each.c.collection_id == collection_id) for each in (documents, passages)
+    )
+    document_count, passage_count = of_it
+    return document_count, passage_count

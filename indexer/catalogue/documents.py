@@ -10,7 +10,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
-from nearsay.indexer.catalogue.bulk import insert_columns, one_of
+from nearsay.indexer.catalogue.bulk import count_of, insert_columns, one_of
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
@@ -270,8 +270,7 @@ def of_source(connection: sa.Connection, collection_id: int, source: str) -> Ite
 
 def count_of_source(connection: sa.Connection, collection_id: int, source: str) -> int:
     """How many documents a source holds without naming them."""
-    statement = sa.select(sa.func.count()).select_from(documents).where(_unnamed_of(collection_id, source))
-    return connection.execute(statement).scalar_one()
+    return count_of(connection, documents, _unnamed_of(collection_id, source))
 
 
 def _unnamed_of(collection_id: int, source: str) -> ColumnElement[bool]:

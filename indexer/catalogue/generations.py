@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue.bulk import highest
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import (
@@ -187,10 +188,7 @@ def begin(
     dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> int:
     """Begin a generation; its number in the collection."""
-    highest = connection.execute(
-        sa.select(sa.func.max(generations.c.number)).where(generations.c.collection_id == collection_id)
-    ).scalar_one_or_none()
-    number = (highest or 0) + 1
+    number = highest(connection, generations.c.number, generations.c.collection_id == collection_id) + 1
     values = {
         "collection_id": collection_id,
         "number": number,
@@ -291,8 +289,8 @@ def remove_segment(connection: sa.Connection, segment: SegmentRow) -> None:
 
 
 def _next_promotion(collection_id: int) -> sa.ScalarSelect[int]:
-    highest = sa.func.coalesce(sa.func.max(generations.c.promotion), 0) + 1
-    return sa.select(highest).where(generations.c.collection_id == collection_id).scalar_subquery()
+    following = sa.func.coalesce(sa.func.max(generations.c.promotion), 0) + 1
+    return sa.select(following).where(generations.c.collection_id == collection_id).scalar_subquery()
 
 
 def _readable(kind: str, of_kind: type, *values: object) -> None:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import Document
+from nearsay.indexer.catalogue.bulk import highest
 from nearsay.indexer.catalogue.passages import encoded_text, prepare, same_document, text_hash
 from nearsay.indexer.catalogue.tables import (
     collections,
@@ -76,8 +77,7 @@ def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
         )
     ).one()
     for table, following in ((documents, row.next_document), (passages, row.next_passage)):
-        highest = sa.select(sa.func.max(table.c.number)).where(table.c.collection_id == collection_id)
-        if (connection.execute(highest).scalar_one() or 0) >= following:
+        if highest(connection, table.c.number, table.c.collection_id == collection_id) >= following:
             return f"the next of the {table.name} would be number {following}, which was given already"
     marks = sa.select(generations.c.number, generations.c.embedded_through.label("through")).where(
         generations.c.collection_id == collection_id

@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue.bulk import count_of, highest
 from nearsay.indexer.catalogue.generations import GenerationRow, row_of
 from nearsay.indexer.catalogue.tables import embedded_ranges, generations, passages
 from nearsay.indexer.vectors.errors import LostLockError
@@ -53,10 +54,7 @@ def waiting(connection: sa.Connection, generation: GenerationRow, size: int | No
 
     A gap may hold no passage: those of removed documents have left it.
     """
-    newest = sa.select(sa.func.max(passages.c.number)).where(
-        passages.c.collection_id == generation.collection_id
-    )
-    last = connection.execute(newest).scalar_one() or 0
+    last = highest(connection, passages.c.number, passages.c.collection_id == generation.collection_id)
     there = embedded(connection, generation)
     ends = [*(each.first - 1 for each in there[1:]), last]
     gaps = [Range(each.last + 1, end) for each, end in zip(there, ends, strict=True) if each.last < end]
@@ -107,13 +105,9 @@ def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
         _of(generation),
         passages.c.number.between(embedded_ranges.c.first_passage, embedded_ranges.c.last_passage),
     )
-    statement = (
-        sa.select(sa.func.count())
-        .select_from(passages)
-        .where(passages.c.collection_id == generation.collection_id)
-        .where(passages.c.number > _watermark(connection, generation), ~inside)
-    )
-    return connection.execute(statement).scalar_one()
+    above = passages.c.number > _watermark(connection, generation)
+    of_it = passages.c.collection_id == generation.collection_id
+    return count_of(connection, passages, of_it, above, ~inside)
 
 
 def _rise(connection: sa.Connection, generation: GenerationRow, through: int) -> None:

@@ -15,6 +15,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import as_json
 from nearsay.indexer.catalogue import clusterings, collections
+from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import first_metadata
 from nearsay.indexer.catalogue.field_values import (
@@ -215,8 +216,7 @@ def declare_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> De
     for path in fresh:
         with store.database.writing() as connection:
             field = declare(connection, row.id, path, now())
-            values = sa.select(sa.func.count()).where(field_values.c.field == field.id)
-            entered[path] = connection.execute(values).scalar_one()
+            entered[path] = count_of(connection, field_values, field_values.c.field == field.id)
             count, _ = collections.size(connection, row.id)
             collections.changed(connection, row.id)
     return DeclareReport(
@@ -306,12 +306,9 @@ def _differences(connection: sa.Connection, collection_id: int, field: DeclaredF
     kept = sa.select(*(field_values.c[name] for name in _COMPARED)).where(field_values.c.field == field.id)
     ways = ((wanted.subquery(), kept.subquery()), (kept.subquery(), wanted.subquery()))
     lacking, stray = (
-        connection.execute(
-            sa.select(sa.func.count()).select_from(sa.except_(sa.select(one), sa.select(other)).subquery())
-        ).scalar_one()
-        for one, other in ways
+        count_of(connection, sa.except_(sa.select(one), sa.select(other)).subquery()) for one, other in ways
     )
-    return int(lacking), int(stray)
+    return lacking, stray
 
 
 _MOST = 10_000

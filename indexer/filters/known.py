@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue.bulk import number_list, number_lists, one_of
+from nearsay.indexer.catalogue.bulk import highest, number_list, number_lists, one_of
 from nearsay.indexer.catalogue.json_values import metadata_json
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
@@ -492,7 +492,9 @@ def _brought_up(connection: sa.Connection, state: CollectionState, before: _Colu
     )
     changes, sequences = number_lists(connection, news)
     changed = np.unique(changes)
-    last_document = max(before.last_document, _last(connection, documents, key))
+    last_document = max(
+        before.last_document, highest(connection, documents.c.number, documents.c.collection_id == key)
+    )
     columns = {
         path: widened(column, _since(connection, key, path, column, last_document, changed), last_document)
         for path, column in before.by_path.items()
@@ -503,7 +505,10 @@ def _brought_up(connection: sa.Connection, state: CollectionState, before: _Colu
 
 def _owners(connection: sa.Connection, key: int, before: _Columns) -> tuple[NDArray[np.int32], int]:
     """Whose each passage is, and the last removal."""
-    begin, end = before.owners.size, _last(connection, passages, key) + 1
+    begin, end = (
+        before.owners.size,
+        highest(connection, passages.c.number, passages.c.collection_id == key) + 1,
+    )
     owners = np.zeros(max(begin, end), dtype=np.int32)
     owners[:begin] = before.owners
     there = sa.select(passages.c.document, passages.c.number).where(passages.c.collection_id == key)
@@ -518,11 +523,6 @@ def _owners(connection: sa.Connection, key: int, before: _Columns) -> tuple[NDAr
     removed, sequences = number_lists(connection, removals)
     owners[removed[removed < owners.size]] = 0
     return owners, int(sequences.max(initial=before.last_removal))
-
-
-def _last(connection: sa.Connection, table: sa.Table, key: int) -> int:
-    last = sa.select(sa.func.max(table.c.number)).where(table.c.collection_id == key)
-    return int(connection.execute(last).scalar_one() or 0)
 
 
 def _since(

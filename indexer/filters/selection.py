@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import field_values
-from nearsay.indexer.catalogue.bulk import number_list, one_of
+from nearsay.indexer.catalogue.bulk import count_of, number_list, one_of
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.expression import (
@@ -147,7 +147,7 @@ class _Search:
             return None
         self.left -= 1
         some = statement.limit(self.limit + 1).subquery()
-        count = self.connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
+        count = count_of(self.connection, some)
         if count > self.limit:
             return None
         # A document may have passages in several clusters, so which of them is still to be asked.
@@ -218,7 +218,7 @@ def count_documents(
     if found is None:
         passing, _ = passing_documents(connection, collection_id, expression)
         some = sa.select(documents.c.number).where(passing).limit(up_to).subquery()
-        found = int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
+        found = count_of(connection, some)
         if up_to is None or found < up_to:
             known.put(key, found)
     return found if up_to is None else min(found, up_to)

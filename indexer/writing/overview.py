@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from nearsay.indexer.catalogue import (
     clusterings,
     collections,
@@ -12,6 +10,7 @@ from nearsay.indexer.catalogue import (
     near_duplicates,
     ranges,
 )
+from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.catalogue.near_duplicates import GateRow
@@ -63,12 +62,9 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
         document_count, passage_count = collections.size(connection, collection.id)
         every = generations.all_of(connection, collection.id)
         live = generations.live(connection, collection.id)
-        removed = connection.execute(
-            sa.select(sa.func.count())
-            .select_from(removed_passages)
-            .where(removed_passages.c.collection_id == collection.id)
-        ).scalar_one()
+        removed = count_of(connection, removed_passages, removed_passages.c.collection_id == collection.id)
         clustering = clusterings.of_live(connection, collection.id)
+        of_it = passages.c.collection_id == collection.id
         return CollectionOverview(
             name=collection.name,
             documents=document_count,
@@ -78,19 +74,12 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             chunking=collection.chunking,
             fields=tuple(documents.fields_seen(connection, collection.id)),
             clusters=None if clustering is None else clusterings.count(connection, clustering.id),
-            unclustered=0 if clustering is None else _after(connection, collection.id, clustering.through),
+            unclustered=0
+            if clustering is None
+            else count_of(connection, passages, of_it, passages.c.number > clustering.through),
             created_at=collection.created_at,
             generations=tuple(every),
             segments=tuple(generations.segments_of(connection, collection.id)),
             gate=near_duplicates.gate_of(connection, collection.id),
             linked=len(near_duplicates.linked_numbers(connection, collection.id)),
         )
-
-
-def _after(connection: sa.Connection, collection_id: int, through: int) -> int:
-    statement = (
-        sa.select(sa.func.count())
-        .select_from(passages)
-        .where(passages.c.collection_id == collection_id, passages.c.number > through)
-    )
-    return int(connection.execute(statement).scalar_one())
