@@ -146,7 +146,7 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
     assert len((tmp_path / "members.csv").read_text().splitlines()) == 13
     result = zoo("explore", "clusters", "zoo", "--replace", "--out", "members.xls")
     assert result.exit_code == 1
-    assert "'members.xls' is neither" in result.stderr
+    assert "'members.xls' ends in none of" in result.stderr
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:
