@@ -72,13 +72,13 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     migrated = migrations.upgrade
 
     @functools.wraps(migrated)
-    def copied(engine: sa.Engine, *, create: bool) -> None:
+    def copied(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
         new = create and engine.dialect.name == "sqlite"
         if new:
             with engine.connect() as connection, connection.begin():
                 new = sa.inspect(connection).get_table_names() == []
         if not new:
-            migrated(engine, create=create)
+            migrated(engine, tables, create=create)
             return
         with engine.connect() as connection:
             writer = connection.execution_options(nearsay_writing=True)

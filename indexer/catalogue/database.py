@@ -37,7 +37,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.catalogue.json_values import json_text
-from nearsay.indexer.catalogue.tables import SCHEMA
+from nearsay.indexer.catalogue.tables import SCHEMA, metadata
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 __all__ = ["Database", "Vacuumed"]
@@ -118,7 +118,7 @@ class Database:
             # Alembic takes a tenth of a second to import: only where there is something to migrate.
             from nearsay.indexer.catalogue.migrations import upgrade
 
-            upgrade(self.engine, create=create)
+            upgrade(self.engine, metadata, create=create)
 
     def vacuum(self) -> Vacuumed:
         """Give the disk back what deleted rows took in an SQLite file, where it is a quarter of it or more.

@@ -291,7 +291,7 @@ def test_optimizing_merges_small_segments_while_others_write(
     many: Collection, monkeypatch: pytest.MonkeyPatch, *, compacts: bool
 ) -> None:
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
-    monkeypatch.setattr(compaction, "_ROWS", 4000)
+    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 4000)
     before = [(hit.id, hit.score) for hit in many.search("1", 20)]
     locked = many._writing.locked
 

@@ -17,7 +17,7 @@ __all__ = ["upgrade"]
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it works on in its module
 
 
-def upgrade(engine: sa.Engine, *, create: bool) -> None:
+def upgrade(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
     """Run the missing migrations in one transaction.
 
     A database without a catalogue gets one if `create` is true. CatalogueError: there is none and it may not
@@ -46,5 +46,5 @@ def upgrade(engine: sa.Engine, *, create: bool) -> None:
         with writer.begin():
             if engine.dialect.name == "postgresql":
                 writer.execute(sa.select(sa.func.pg_advisory_xact_lock(crc32(b"nearsay schema"))))
-            scripts.attributes["connection"] = writer
+            scripts.attributes.update(connection=writer, tables=tables)
             command.upgrade(scripts, "head")

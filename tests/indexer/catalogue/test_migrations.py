@@ -225,7 +225,7 @@ def _write_0006(home: Path, database: Database, words: WordsEncoder, kind: str) 
         held |= {"collection_id": 1, "generation": number, "kind": "vectors", "state": "current"}
         rows.append(("segments", held | {"last_passage": 2, "created_at": moment}))
     with database.writing() as connection:
-        scripts.attributes["connection"] = connection
+        scripts.attributes.update(connection=connection, tables=tables.metadata)
         command.upgrade(scripts, "0006")
         for table, row in rows:
             names = ", ".join(f'"{name}"' for name in row)

@@ -134,7 +134,7 @@ def test_a_library_of_the_first_schema_is_filled(open_database: Callable[[], Dat
     scripts = Config()
     scripts.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
     with database.writing() as connection:
-        scripts.attributes["connection"] = connection
+        scripts.attributes.update(connection=connection, tables=tables.metadata)
         command.upgrade(scripts, "0001")
         connection.exec_driver_sql(
             "INSERT INTO collections (id, name, chunking, version, compactions, next_document, next_passage, "

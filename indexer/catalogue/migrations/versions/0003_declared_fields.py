@@ -14,28 +14,24 @@ def upgrade() -> None:
     """Make the tables; no collection has declared a field yet."""
     op.create_table(
         "declared_fields",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("collection_id", sa.Integer(), nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("declared_at", sa.String(length=32), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["collection_id"], ["collections.id"], name=op.f("fk_declared_fields_collection_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_declared_fields")),
-        sa.UniqueConstraint("collection_id", "path", name=op.f("uq_declared_fields_collection_id_path")),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("collection_id", sa.Integer, sa.ForeignKey("collections.id"), nullable=False),
+        sa.Column("path", sa.Text, nullable=False),
+        sa.Column("declared_at", sa.String(32), nullable=False),
+        sa.UniqueConstraint("collection_id", "path"),
         sqlite_autoincrement=True,
     )
     op.create_table(
         "field_values",
-        sa.Column("field", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("document", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("place", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("element", sa.Boolean(), nullable=False),
-        sa.Column("kind", sa.String(length=6), nullable=False),
+        sa.Column(
+            "field", sa.Integer, sa.ForeignKey("declared_fields.id"), primary_key=True, autoincrement=False
+        ),
+        sa.Column("document", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("element", sa.Boolean, nullable=False),
+        sa.Column("kind", sa.String(6), nullable=False),
         sa.Column("text", sa.Text().with_variant(sa.Text(collation="C"), "postgresql"), nullable=True),
         sa.Column("number", sa.Numeric(asdecimal=False), nullable=True),
-        sa.ForeignKeyConstraint(["field"], ["declared_fields.id"], name=op.f("fk_field_values_field")),
-        sa.PrimaryKeyConstraint("field", "document", "place", name=op.f("pk_field_values")),
         sqlite_with_rowid=False,
     )
     for name, columns, where in (

@@ -17,24 +17,15 @@ def upgrade() -> None:
     """Make the table; no encoder was looked into yet."""
     op.create_table(
         "token_samples",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("collection_id", sa.Integer(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.String(length=64), nullable=False),
-        sa.Column("layer", sa.Integer(), nullable=False),
-        sa.Column("tokens", sa.BigInteger(), nullable=False),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("collection_id", sa.Integer, sa.ForeignKey("collections.id"), nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("fingerprint", sa.String(64), nullable=False),
+        sa.Column("layer", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("parameters", Json, nullable=False),
-        sa.Column("sha256", sa.String(length=64), nullable=False),
-        sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["collection_id"], ["collections.id"], name=op.f("fk_token_samples_collection_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_token_samples")),
-        sa.UniqueConstraint(
-            "collection_id",
-            "fingerprint",
-            "layer",
-            name=op.f("uq_token_samples_collection_id_fingerprint_layer"),
-        ),
+        sa.Column("sha256", sa.String(64), nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
+        sa.UniqueConstraint("collection_id", "fingerprint", "layer"),
         sqlite_autoincrement=True,
     )

@@ -14,17 +14,12 @@ def upgrade() -> None:
     """Make the table; everything that is embedded lies below a watermark."""
     op.create_table(
         "embedded_ranges",
-        sa.Column("collection_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("generation", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("first_passage", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("last_passage", sa.BigInteger(), nullable=False),
+        sa.Column("collection_id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("generation", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("first_passage", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("last_passage", sa.BigInteger, nullable=False),
         sa.ForeignKeyConstraint(
-            ["collection_id", "generation"],
-            ["generations.collection_id", "generations.number"],
-            name=op.f("fk_embedded_ranges_collection_id_generation"),
-        ),
-        sa.PrimaryKeyConstraint(
-            "collection_id", "generation", "first_passage", name=op.f("pk_embedded_ranges")
+            ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
         ),
         sqlite_with_rowid=False,
     )

@@ -17,22 +17,17 @@ def upgrade() -> None:
     """Make the table; nothing was refined so far."""
     op.create_table(
         "refinements",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("collection_id", sa.Integer(), nullable=False),
-        sa.Column("generation", sa.Integer(), nullable=False),
-        sa.Column("adapter", sa.LargeBinary(), nullable=True),
-        sa.Column("word_weight", sa.Double(), nullable=True),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("collection_id", sa.Integer, nullable=False),
+        sa.Column("generation", sa.Integer, nullable=False),
+        sa.Column("adapter", sa.LargeBinary, nullable=True),
+        sa.Column("word_weight", sa.Double, nullable=True),
         sa.Column("report", Json, nullable=False),
-        sa.Column("undone", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("undone", sa.Boolean, nullable=False),
+        sa.Column("created_at", sa.String(32), nullable=False),
         sa.ForeignKeyConstraint(
-            ["collection_id", "generation"],
-            ["generations.collection_id", "generations.number"],
-            name=op.f("fk_refinements_collection_id_generation"),
+            ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_refinements")),
+        sa.Index(None, "collection_id", "generation"),
         sqlite_autoincrement=True,
-    )
-    op.create_index(
-        op.f("ix_refinements_collection_id_generation"), "refinements", ["collection_id", "generation"]
     )
