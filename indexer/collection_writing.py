@@ -39,6 +39,7 @@ from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
 from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
+from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.writing.compaction import keep_merged, merge_small, merged_for_index
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
@@ -414,9 +415,10 @@ class CollectionWriting:
         The lock is held only while files take others' place: others add meanwhile.
         """
         row = self._record.row()
-        for merged in merged_for_index(self._record.store, row, generation):
-            with self.locked(row, "merge", wait) as store:
-                keep_merged(store, row, generation, merged)
+        with contextlib.suppress(BusyError):  # somebody writes: an index is built over small files as well
+            for merged in merged_for_index(self._record.store, row, generation, indexes_stay=newer):
+                with self.locked(row, "merge", wait) as store:
+                    keep_merged(store, row, generation, merged)
         prepared = prepare_index(
             self._record.store,
             row,

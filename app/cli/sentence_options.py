@@ -28,7 +28,7 @@ from nearsay.app.cli.options import (
     TrainingRun,
     encoder_named,
 )
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind

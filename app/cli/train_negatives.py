@@ -207,7 +207,7 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
 
 
 def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
-    from nearsay.data.sentence_examples.examples import ExampleKind
+    from nearsay.data.sentence_examples.example_kind import ExampleKind
 
     is_scored = examples.kind is ExampleKind.SCORED
     if is_scored and least is None:

@@ -1,5 +1,6 @@
 """`nearsay train vocabulary` and `nearsay train pretrain`: a BERT from nothing but text."""
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -238,14 +239,15 @@ def pretrain(
     from nearsay.data.pretraining.prepare import check_text
     from nearsay.training.bert.vocabulary_folder import find_vocabulary
     from nearsay.training.evaluation.judged.reports import Trained
-    from nearsay.training.sentence.source import find_encoder
+    from nearsay.training.sentence.source import find_bert
 
     for some in filter(None, (texts, how.dev)):
-        check_text(some, how.reading())
+        if os.environ.get("RANK", "0") == "0":  # of several processes the first one reads
+            check_text(some, how.reading())
     if how.vocabulary is not None:
         find_vocabulary(how.vocabulary)
     if how.start is not None:
-        find_encoder(how.start)
+        find_bert(how.start)
     from nearsay.training.bert.pretrain import pretrain as train  # seconds: after all files
 
     with ProgressBar("preparing", unit="bytes") as bar, how.resuming.watched(bar) as watch:

@@ -32,7 +32,7 @@ from nearsay.app.cli.sentence_options import (
 )
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult

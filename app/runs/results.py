@@ -94,12 +94,13 @@ def results_of(found: Iterable[Report]) -> RunResults:
 
 def _trainings(trained: Sequence["Trained"], found: RunResults) -> None:
     for report in trained:
-        _training(report, found)
+        _training(report, found, seeds=len(trained) > 1)
 
 
-def _training(report: "Trained", found: RunResults) -> None:
+def _training(report: "Trained", found: RunResults, *, seeds: bool) -> None:
     seed = f"seed {report.seed}, " if report.seed else ""
-    found.changes += changes_table(report.evaluations)
+    changes = changes_table(report.evaluations)
+    found.changes += [{"seed": str(report.seed), **row} for row in changes] if seeds else changes
     for name, value in [*report.facts.items()][:_FEW_FACTS]:
         found.facts[f"{seed}{name}".replace("_", " ")] = _number(value)
     for part, figures in (("training", report.training), ("dev", report.dev), ("test", report.test)):

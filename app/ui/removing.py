@@ -8,7 +8,6 @@ import streamlit as st
 from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
-from nearsay.app.ui.page_link import open_page
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import start_run
 from nearsay.data.quantity import counted
@@ -38,7 +37,8 @@ def ask_to_remove(visit: Visit, ids: Sequence[str] = (), why: str = "", *, where
         if where is not None and count > _AT_ONCE:
             arguments = ["documents", "remove", "--yes", "--where", where, "--", collection.name]
             run = start_run(visit, arguments, f"Remove {count:,} documents of {collection.name}")
-            open_page("collections", run=str(run.number), see="Documents")
+            st.query_params["run"] = str(run.number)  # the page is this one already, at its documents
+            st.rerun()
         with st.spinner("Removing …"):
             removed = collection.remove(ids, where=where)
         st.toast(f"{counted(removed, 'document')} removed.", icon=":material/delete:")

@@ -8,7 +8,7 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.fields import ID_NAMES, TEXT_NAMES
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 __all__ = ["ExampleColumns", "UnknownColumnsError", "choose_columns", "is_negative_name"]
 

@@ -153,9 +153,7 @@ def _made(
     rows: TextRows,
     notes: Sequence[str],
 ) -> SentenceExamples:
-    return SentenceExamples(
-        examples.name, kind, tuple(columns), tuple(rows), None, (), (*examples.notes, *notes)
-    )
+    return SentenceExamples(examples.name, kind, tuple(columns), rows, None, (), (*examples.notes, *notes))
 
 
 def require_translations(texts: Sequence[SentenceExamples]) -> None:

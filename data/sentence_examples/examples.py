@@ -4,13 +4,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.text_rows import TextRows
 
 __all__ = [
@@ -18,28 +18,6 @@ __all__ = [
     "ExampleKind",
     "SentenceExamples",
 ]
-
-
-class ExampleKind(StrEnum):
-    """What is known of a row's texts, and so which objectives can learn from it."""
-
-    NLI = "nli"  # premise, hypothesis, and entailment, neutral or contradiction
-    SCORED = "scored"  # two texts and a score on any scale; higher is more alike
-    LABELLED = "labelled"  # two texts and 1 = they mean the same, 0 = they do not
-    PAIRS = "pairs"  # two texts that belong together: anchor, positive
-    TUPLES = "tuples"  # anchor, positive, then one negative or more: triplets and n-tuples
-    TEXTS = "texts"  # one text a row and nothing else
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether every row has a label or a score."""
-        return self in {ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED}
-
-    def takes(self, texts: int) -> bool:
-        """Say whether a row of this kind may have so many texts."""
-        if self is ExampleKind.TEXTS:
-            return texts == 1
-        return texts >= 3 if self is ExampleKind.TUPLES else texts == 2
 
 
 NLI_LABELS: Final = ("entailment", "neutral", "contradiction")

@@ -6,18 +6,25 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.data.sentence_examples.text_rows import TextRows
 
 __all__ = ["pairs_of_retrieval", "title_pairs"]
 
 
 def pairs_of_retrieval(
-    judged: RetrievalSet, *, minimum_relevance: int = 1, name: str | None = None
+    judged: RetrievalSet,
+    *,
+    minimum_relevance: int = 1,
+    name: str | None = None,
+    folder: Path | None = None,
 ) -> SentenceExamples:
     """Pair each query with every passage that was judged to answer it.
 
     judged: as `read_retrieval_set(folder, split="train")` gives it; a passage is its title and text, as it
         is encoded when retrieval is measured
     minimum_relevance: from which judgement on a passage answers the query
+    folder: where the file of the texts lies that are mapped, on whose file system; None = the system's for
+        temporary files
 
     BadInputError when no passage was judged so.
     """
@@ -36,7 +43,8 @@ def pairs_of_retrieval(
     if len(texts) < len(rows):
         notes.append(f"{judged.name}: {len(rows) - len(texts)} pairs were there before and are left out")
     columns = ("query", "passage")
-    return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, texts, None, (), tuple(notes))
+    pairs = TextRows.of(texts, 2, folder)
+    return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, pairs, None, (), tuple(notes))
 
 
 def title_pairs(

@@ -9,7 +9,7 @@ from pathlib import Path
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.columns import choose_columns
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 __all__ = ["ScoredPair", "read_scored_pairs"]
 

@@ -461,7 +461,7 @@ def _index(
             parts = stored.parts if isinstance(stored, UnitedIndex) else (stored,)
             opened = {part.sha256: part for part in parts}
         if len(opened) == len(indexes) and all(row.sha256 in opened for row in indexes):
-            return stored, ()
+            return united([opened[row.sha256] for row in indexes], vectors), ()
     if not faiss_is_installed():
         return None, (
             "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",

@@ -297,9 +297,9 @@ class _Numbering:
             rest = np.concatenate([self._array[:0], *(segment.ids for segment in segments[shared:])])
             known = min(used, end) - begin  # segments that were merged have the same numbers again
             if not np.array_equal(rest[:known], self._array[begin : begin + known]):
-                numbers = np.concatenate([self._array[:begin], rest])
-                numbers.flags.writeable = False
-                return numbers
+                # Elsewhere than at the end: another array, which those that follow grow on.
+                self._array = np.concatenate([self._array[:begin], rest])
+                self._files, self._sizes, used, known = files, sizes, end, end - begin
             if end > self._array.size:
                 grown = np.empty(end + end // 8, dtype=np.int64)
                 grown[:used] = self._array[:used]

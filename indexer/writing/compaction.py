@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import TEMPORARY_PREFIX, make_folder, synchronise
+from nearsay.data.durable import TEMPORARY_PREFIX, make_folder, synchronise, write_refusal
 from nearsay.data.errors import BadInputError, StorageError
 from nearsay.data.known_hashes import remember_sha256
 from nearsay.data.quantity import counted, size_words
@@ -41,6 +41,7 @@ from nearsay.indexer.writing.report_plot import report_plot
 __all__ = [
     "SEGMENT_ROWS",
     "CompactReport",
+    "clear_building",
     "compact",
     "delete_collection",
     "keep_merged",
@@ -58,6 +59,7 @@ GRACE = {
 }  # seconds that a replaced file stays, by the catalogue's dialect
 
 SEGMENT_ROWS = 131_072  # passages in a merged segment
+_DAY = 86_400  # seconds
 _SMALL = 16_384  # passages: what one addition writes at once
 _TOGETHER = 8  # small segments that are merged at once, at least
 _MERGED_AT_ONCE = 4096  # passages that any addition may merge, 6 MB at 384 dimensions
@@ -115,6 +117,7 @@ def compact(
     if grace is not None and not (math.isfinite(grace) and grace >= 0):
         raise BadInputError(f"a grace of {grace} seconds cannot be kept. Give 0 or more")
     dropped = 0
+    clear_building(store)
     with store.database.writing() as connection:
         before = generations.segments_of(connection, collection.id)
         for generation in generations.all_of(connection, collection.id):
@@ -281,9 +284,7 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     rows = _vector_rows(store, collection, generation)[-1]
     if len(rows) < _TOGETHER:
         return
-    with store.database.reading() as connection:
-        segments = generations.segments_of(connection, collection.id, generation.number)
-    ends = {row.last_passage for row in segments if row.kind is SegmentKind.INDEX}
+    ends = _ends_of_indexes(store, collection, generation)
     most = max(_MERGED_AT_ONCE, _MERGED_A_PASSAGE * rows[-1].count)
     small: list[SegmentRow] = []
     total = largest = 0
@@ -299,7 +300,9 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     if not small:
         return
     vectors = open_all(store, collection, generation, small)
-    keep_merged(store, collection, generation, _merged(store, generation, small, _in_segments(vectors)))
+    with _aside(store) as folder:
+        merged = _merged(folder, generation, small, _in_segments(vectors))
+        keep_merged(store, collection, generation, merged)
 
 
 def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
@@ -319,13 +322,17 @@ class Merged:
     files: list[tuple[Path, int, tuple[int, int]]]  # with how many passages each, the first and the last
 
 
-def merged_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> Iterator[Merged]:
+def merged_for_index(
+    store: Store, collection: CollectionRow, generation: GenerationRow, *, indexes_stay: bool = False
+) -> Iterator[Merged]:
     """Merge the segments that many additions leave behind, before an index is built over them.
 
     A million passages come in over sixty files or more, and each search gathers what the index proposes from
     all. Large segments stay; each run of others beside each other is merged, while others may write: without
     the lock. `keep_merged` puts it into its place; what is not kept is removed. Nothing is merged where files
     are few, or in quarantine, or where others replaced them meanwhile.
+
+    indexes_stay: no file shall reach across the end of one
     """
     rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
@@ -333,23 +340,46 @@ def merged_for_index(store: Store, collection: CollectionRow, generation: Genera
     total = sum(row.count for row in rows)
     if len(rows) <= max(_MOST_INDEXED, 2 * -(-total // SEGMENT_ROWS)):
         return
+    ends = _ends_of_indexes(store, collection, generation) if indexes_stay else ()
     runs: list[list[SegmentRow]] = [[]]
     for row in rows:
         if 2 * row.count > SEGMENT_ROWS:
             runs.append([])
-        else:
-            runs[-1].append(row)
+            continue
+        runs[-1].append(row)
+        if row.last_passage in ends:
+            runs.append([])
     for run in runs:
         if len(run) > 1:
-            with contextlib.suppress(StaleSnapshotError):
+            with contextlib.suppress(StaleSnapshotError), _aside(store) as folder:
                 opened = open_all(store, collection, generation, run)
                 vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
-                merged = _merged(store, generation, run, _in_segments(vectors))
-                try:
-                    yield merged
-                finally:
-                    for path, *_ in merged.files:
-                        path.unlink(missing_ok=True)
+                yield _merged(folder, generation, run, _in_segments(vectors))
+
+
+def _ends_of_indexes(store: Store, collection: CollectionRow, generation: GenerationRow) -> set[int]:
+    """The last passages that indexes cover: no file reaches across, shards are cut there."""
+    with store.database.reading() as connection:
+        segments = generations.segments_of(connection, collection.id, generation.number)
+    return {row.last_passage for row in segments if row.kind is SegmentKind.INDEX}
+
+
+@contextlib.contextmanager
+def _aside(store: Store) -> Iterator[Path]:
+    """A folder of one's own for new files, where nobody looks for orphans; it goes with what stays there."""
+    folder = store.building / uuid.uuid4().hex
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_building(store: Store) -> None:
+    """Remove what a process that was killed left behind: nothing is built for a day."""
+    for path in store.building.glob("*") if store.building.is_dir() else ():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _DAY:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _merge(
@@ -393,7 +423,7 @@ def _in_segments(vectors: VectorStore, positions: NDArray[np.int64] | None = Non
 
 
 def _merged(
-    store: Store,
+    folder: Path,
     generation: GenerationRow,
     rows: Iterable[SegmentRow],
     parts: Iterable[_Part],
@@ -402,7 +432,7 @@ def _merged(
     made_by = generation.encoder.fingerprint
     files = [
         (
-            write_vectors(store.building, ids, vectors, made_by, generation.dtype),
+            write_vectors(folder, ids, vectors, made_by, generation.dtype),
             ids.size,
             (int(ids[0]), int(ids[-1])),
         )
@@ -432,7 +462,8 @@ def replace_segments(
 
     parts: passage numbers (n,), rising, and their vectors (n, d): a segment each; an empty one makes none
     """
-    _keep(store, collection, generation, _merged(store, generation, rows, parts))
+    with _aside(store) as folder:
+        _keep(store, collection, generation, _merged(folder, generation, rows, parts))
 
 
 def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
@@ -455,7 +486,10 @@ def moved(store: Store, collection: CollectionRow, path: Path) -> Path:
     """Move a new segment, written where nobody looks for orphans, to the collection's; its path there."""
     kept = store.segment(collection.id, path.stem)
     make_folder(kept.parent)
-    path.replace(kept)
-    synchronise(kept.parent)
+    try:
+        path.replace(kept)
+        synchronise(kept.parent)
+    except OSError as error:
+        raise write_refusal(kept, error) from error
     remember_sha256(kept, kept.stem)
     return kept

@@ -9,7 +9,6 @@ has doubled.
 
 import contextlib
 import logging
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,14 +44,13 @@ from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
-from nearsay.indexer.writing.compaction import merge_for_index, moved, superseding
+from nearsay.indexer.writing.compaction import clear_building, merge_for_index, moved, superseding
 from nearsay.indexer.writing.report_plot import keep_report_plot
 
 __all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refresh_index", "unmeasured"]
 
 logger = logging.getLogger("nearsay")
 
-_DAY = 86_400  # seconds
 _TRIES = 5  # merges of others that may go by while files are being opened
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
@@ -96,7 +94,8 @@ class _State:
     @property
     def newer(self) -> int:
         """Vectors that no index covers, those of removed passages included."""
-        return sum(row.count for row in self.after(self.through))
+        newer = ((row.count, row.last_passage - self.through) for row in self.after(self.through))
+        return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
 
     @property
     def outweighing(self) -> tuple[SegmentRow, ...]:
@@ -294,8 +293,10 @@ def _prepare(
     if contract is None:
         if not state.whole or (not wanted and total <= exact_up_to):
             return None
-        if newer and state.indexed and state.newer <= state.enough(TAIL):
-            return None
+        if newer and state.indexed:
+            enough = state.enough(TAIL)
+            if state.newer <= enough or _living(store, collection, state.through).size <= enough:
+                return None
         if newer and state.indexed and (beside := state.outweighing):
             return _prepared_beside(store, collection, generation, state, beside, store.building)
         doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
@@ -311,7 +312,7 @@ def _prepare(
         )
     if choose:
         plan = replace(plan, contract=contract or plan.contract)
-    _clear(store.building)
+    clear_building(store)
     if store.cluster is not None:
         from nearsay.indexer.cluster.indexing import index_on_cluster
 
@@ -358,19 +359,13 @@ def keep_prepared(
                 f"the new index of collection '{collection.name}' ({part.path.name}) is not what was "
                 "written. The old one stays. Look after the disk or the share, then run the command again"
             )
+    if prepared.beside:  # the plan that stands, with what was noted in it meanwhile
+        prepared = replace(prepared, plan=state.plan)
     parts = tuple(replace(part, path=moved(store, collection, part.path)) for part in prepared.parts)
     prepared = replace(prepared, parts=parts)
     _keep(store, collection, generation, prepared)
     trim()
     return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a process that was killed left behind: nothing is built for a day."""
-    for path in folder.glob("*") if folder.is_dir() else ():
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _DAY:
-                path.unlink()
 
 
 def _index_tail(
@@ -547,9 +542,7 @@ def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -
         plan=Plan.from_json(now.plan),
         # Above the watermark, passages are still to come between those that have a vector.
         vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
-        indexes=sorted(
-            (row for row in rows if row.kind is SegmentKind.INDEX), key=lambda row: row.last_passage
-        ),
+        indexes=indexes,
     )
 
 

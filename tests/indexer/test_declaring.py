@@ -13,6 +13,7 @@ from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import declared_fields
 from nearsay.indexer.catalogue.tables import field_values as values_table
+from nearsay.indexer.filters import fields
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.selection import declared_of, narrowest
 from nearsay.indexer.vectors.errors import BadFilterError
@@ -183,10 +184,15 @@ def test_sqlite_looks_a_comparison_up_in_an_index(
         narrowed = narrowest(connection, collection_id, parse(where), declared, 100)
         assert narrowed is not None
         assert narrowed.rest is None
-        compiled = narrowed.numbers().compile(
-            connection, compile_kwargs={"render_postcompile": True, "literal_binds": True}
-        )
-        steps = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}")]
+        sent: list[tuple[str, object]] = []
+
+        def note(_: object, __: object, statement: str, given: object, *___: object) -> None:
+            sent.append((statement, given))
+
+        sa.event.listen(connection, "before_cursor_execute", note)
+        connection.execute(narrowed.numbers()).all()
+        ((statement, given),) = sent
+        steps = [row[3] for row in connection.connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
     looked_up = [step for step in steps if "field_values" in step]
     assert looked_up
     assert all(f"SEARCH field_values USING COVERING INDEX ix_field_values_{index}" in s for s in looked_up)
@@ -195,7 +201,7 @@ def test_sqlite_looks_a_comparison_up_in_an_index(
 def test_a_field_that_fails_leaves_those_before_it_declared(
     papers: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declare = field_values.declare
+    declare = fields.declare
 
     def failing(connection: sa.Connection, collection_id: int, path: tuple[str, ...], moment: str) -> object:
         found = declare(connection, collection_id, path, moment)
@@ -203,7 +209,7 @@ def test_a_field_that_fails_leaves_those_before_it_declared(
             raise RuntimeError("stopped")
         return found
 
-    monkeypatch.setattr(field_values, "declare", failing)
+    monkeypatch.setattr(fields, "declare", failing)
     with pytest.raises(RuntimeError, match="stopped"):
         papers.declare_fields(["year", "tags", "open"])
     assert papers.declared_fields() == ("year",)

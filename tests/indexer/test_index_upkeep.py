@@ -217,6 +217,44 @@ def test_optimizing_what_is_newer_leaves_larger_indexes_alone(
     assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
 
 
+def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_is_indexed(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
+    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 8000)
+    before = segments(growing, SegmentKind.INDEX)
+    for begin in (COUNT, COUNT + 20):
+        growing.add_rows(rows(begin, begin + 20), index="later")
+    growing.optimize(newer=True)
+    ends = [(row.first_passage, row.last_passage) for row in segments(growing, SegmentKind.VECTORS)]
+    assert ends == [(1, COUNT), (COUNT + 1, COUNT + 40)]
+    growing.add_rows(rows(COUNT + 40, COUNT + 1000), index="later")
+    growing.remove([f"d{number}" for number in range(COUNT, COUNT + 990)])
+    growing.optimize(newer=True)
+    assert segments(growing, SegmentKind.INDEX) == before
+
+
+def test_an_index_beside_others_leaves_what_was_noted_in_the_plan(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    growing.add_rows(rows(COUNT, COUNT + 600), index="later")
+    prepare, live = collection_writing.prepare_index, growing._record.live()
+    noted = replace(Plan.from_json(live.plan), note="noted meanwhile")
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        found = prepare(*given, **named)
+        with growing._store.database.writing() as connection:
+            generations.set_plan(connection, live, noted.to_json())
+        return found
+
+    monkeypatch.setattr(collection_writing, "prepare_index", meanwhile)
+    assert growing.optimize(newer=True).note == "noted meanwhile"
+    assert Plan.from_json(growing._record.live().plan) == noted
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600]
+
+
 def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
     indexed.add_rows(rows(COUNT, COUNT + 2600), index="later")
     assert len(segments(indexed, SegmentKind.INDEX)) == 1

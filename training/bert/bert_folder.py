@@ -21,9 +21,9 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weight
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.source import find_bert
 
-__all__ = ["BertFolder", "find_bert", "load_bert", "load_model"]
+__all__ = ["BertFolder", "load_bert", "load_model"]
 
 _KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 
@@ -45,14 +45,6 @@ class BertFolder:
     positions: int  # the most tokens that its position embeddings can tell apart, special tokens included
     lineage: tuple[str, ...]  # where it comes from, oldest first
     weights_sha256: str  # hexadecimal; of the weight file, or of the list of them
-
-
-def find_bert(name_or_folder: str | Path) -> EncoderSource:
-    """Find a BERT as `find_encoder` does; a bare hub name that begins with "bert-" is one of Google's."""
-    asked = str(name_or_folder)
-    if asked.startswith("bert-") and "/" not in asked and not Path(asked).exists():
-        return find_encoder(f"google-bert/{asked}")
-    return find_encoder(name_or_folder)
 
 
 def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:

@@ -8,7 +8,7 @@ from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 
-__all__ = ["EncoderSource", "at_revision", "find_encoder", "hub_name", "push_encoder"]
+__all__ = ["EncoderSource", "at_revision", "find_bert", "find_encoder", "hub_name", "push_encoder"]
 
 # Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
@@ -140,3 +140,11 @@ def _not_given(name: str, reason: str, *, cross_encoder: bool) -> NearsayError:
         f"there is no encoder {name!r}: it is not {BUNDLED_NAME}, the bundled one; {looked}. "
         "Name one of the three"
     )
+
+
+def find_bert(name_or_folder: str | Path) -> EncoderSource:
+    """Find a BERT as `find_encoder` does; a bare hub name that begins with "bert-" is one of Google's."""
+    asked = str(name_or_folder)
+    if asked.startswith("bert-") and "/" not in asked and not Path(asked).exists():
+        return find_encoder(f"google-bert/{asked}")
+    return find_encoder(name_or_folder)

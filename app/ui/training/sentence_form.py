@@ -18,7 +18,7 @@ from nearsay.app.ui.training.choosing import choose_examples, keep_upload, submi
 from nearsay.app.ui.training.page import start_training
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.look import ExamplesLook, look_at_examples
 from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.training.sentence.bundled import BUNDLED_NAME

@@ -1,5 +1,7 @@
 """One kind of examples made into another, worked out by hand."""
 
+from collections.abc import Callable
+
 import pytest
 
 from nearsay.data.errors import BadInputError
@@ -97,3 +99,11 @@ def test_what_makes_no_pairs_says_what_to_do() -> None:
         as_pairs(pairs_with(ExampleKind.LABELLED, 0))
     with pytest.raises(BadInputError, match="single texts, which make no pairs; take an objective for texts"):
         as_tuples(TEXTS)
+
+
+@pytest.mark.parametrize("convert", [as_pairs, as_tuples, as_texts])
+def test_the_texts_stay_in_the_file_where_they_are(
+    convert: Callable[[SentenceExamples], SentenceExamples],
+) -> None:
+    examples = nli(("a", "b", "E"), ("a", "c", "C"), ("a", "d", "N"))
+    assert convert(examples).texts.texts is examples.texts.texts

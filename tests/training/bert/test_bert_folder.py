@@ -12,9 +12,10 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedModel
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.bert.bert_folder import find_bert, load_bert, load_model
+from nearsay.training.bert.bert_folder import load_bert, load_model
 from nearsay.training.sentence.bundled import BUNDLED_NAME, BUNDLED_WEIGHTS_SHA256
 from nearsay.training.sentence.refusal import EncoderRefusedError
+from nearsay.training.sentence.source import find_bert
 
 MakeFolder = Callable[..., Path]
 Save = Callable[..., Path]

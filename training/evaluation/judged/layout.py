@@ -10,7 +10,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LABELS, PAIRS, TEXTS
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_rows
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.lists import ANCHORS, NEGATIVES, POSITIVES

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.table import NamedRows
 
 if TYPE_CHECKING:

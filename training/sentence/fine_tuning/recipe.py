@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind

@@ -200,7 +200,7 @@ def read_set(
 def _examples(recipe: SetRecipe, folder: Path | None) -> SentenceExamples:
     if Path(recipe.file).is_dir():
         if recipe.split:
-            return pairs_of_retrieval(read_retrieval_set(Path(recipe.file), recipe.split))
+            return pairs_of_retrieval(read_retrieval_set(Path(recipe.file), recipe.split), folder=folder)
         return title_pairs(Path(recipe.file), folder=folder)
     return read_sentence_examples(
         recipe.file,

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, usual_objective_kind
 
 __all__ = ["Concatenation", "ObjectiveConfig", "default_objective"]

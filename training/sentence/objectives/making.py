@@ -8,7 +8,7 @@ from importlib import import_module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.matryoshka import MatryoshkaObjective
 from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
 __all__ = ["LearnedData", "SentenceObjective", "given_vectors", "loss_of_vectors"]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, Self
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 __all__ = [
     "Distance",
