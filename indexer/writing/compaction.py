@@ -300,9 +300,8 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     if not small:
         return
     vectors = open_all(store, collection, generation, small)
-    with _aside(store) as folder:
-        merged = _merged(folder, generation, small, _in_segments(vectors))
-        keep_merged(store, collection, generation, merged)
+    folder = store.segments(collection.id)
+    keep_merged(store, collection, generation, _merged(folder, generation, small, _in_segments(vectors)))
 
 
 def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
@@ -366,7 +365,7 @@ def _ends_of_indexes(store: Store, collection: CollectionRow, generation: Genera
 
 @contextlib.contextmanager
 def _aside(store: Store) -> Iterator[Path]:
-    """A folder of one's own for new files, where nobody looks for orphans; it goes with what stays there."""
+    """A folder of one's own for new files without the lock; it goes with what stays there."""
     folder = store.building / uuid.uuid4().hex
     try:
         yield folder
@@ -462,8 +461,8 @@ def replace_segments(
 
     parts: passage numbers (n,), rising, and their vectors (n, d): a segment each; an empty one makes none
     """
-    with _aside(store) as folder:
-        _keep(store, collection, generation, _merged(folder, generation, rows, parts))
+    folder = store.segments(collection.id)
+    _keep(store, collection, generation, _merged(folder, generation, rows, parts))
 
 
 def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
@@ -483,8 +482,10 @@ def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, me
 
 
 def moved(store: Store, collection: CollectionRow, path: Path) -> Path:
-    """Move a new segment, written where nobody looks for orphans, to the collection's; its path there."""
+    """Move a new segment, written elsewhere without the lock, to the collection's folder; its path there."""
     kept = store.segment(collection.id, path.stem)
+    if path == kept:
+        return kept
     make_folder(kept.parent)
     try:
         path.replace(kept)

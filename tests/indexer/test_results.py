@@ -14,6 +14,7 @@ from nearsay.data.report import Finding, Report, as_json
 from nearsay.indexer import AddReport
 from nearsay.indexer.duplicates.pairs import PairedPassage
 from nearsay.indexer.exploring.unlike import RemotePassage
+from nearsay.indexer.plans.plan import RecallContract
 from nearsay.indexer.results import REPORTS, class_of, newest, reports
 
 KIND = re.compile(r'^    REPORT: ClassVar = "(.+)"$', re.MULTILINE)
@@ -22,6 +23,12 @@ _PLAIN = {
     # What JSON lines keep of a text: no half of a surrogate pair.
     str: st.text(st.characters(exclude_categories=["Cs"])),
     Path: st.text("ab/.").map(Path),
+    RecallContract: st.builds(  # others are refused
+        RecallContract,
+        recall=st.floats(0.0, 1.0, exclude_min=True),
+        at=st.integers(1, 100),
+        memory_bytes=st.none() | st.integers(min_value=1),
+    ),
 }
 
 
