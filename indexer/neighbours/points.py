@@ -1,6 +1,7 @@
 """The passages that are explored together, with their vectors wherever they lie."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -404,7 +405,7 @@ def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int
     return cosines
 
 
-class Proposals:
+class Proposals(ABC):
     """Pairs that products propose, with the bounds of their cosines; who keeps the best says which are."""
 
     def __init__(self, products: Products, room: int, most: int) -> None:
@@ -446,13 +447,13 @@ class Proposals:
         self._one, self._other = self._one[kept], self._other[kept]
         self._low, self._high = self._low[kept], self._high[kept]
 
+    @abstractmethod
     def _prune(self) -> None:
         """Gather, and let go what cannot be among the best."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _decide(self) -> None:
         """Score what is left in float32, and keep what is wanted by that."""
-        raise NotImplementedError
 
 
 def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:

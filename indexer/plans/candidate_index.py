@@ -160,7 +160,7 @@ class _Members:
 
     @cached_property
     def bits(self) -> NDArray[np.uint8]:
-        """A bit for each passage number, the lowest first; a tenth of a second for ten million, once."""
+        """A bit for each passage number, the lowest first; goes through the whole index, once."""
         ids = self._engine.ids(self._index)
         held = np.zeros(int(ids.max(initial=0)) + 1, dtype=np.bool_)
         held[ids] = True

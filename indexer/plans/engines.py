@@ -423,7 +423,7 @@ def open_index(
     try:
         if mapped:
             reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes)
-        else:  # deserialize_index would first copy everything: twice the time, and the memory
+        else:  # deserialize_index would first copy everything into a vector of its own: twice the time
             reader = faiss.PyCallbackIOReader(_reading(serialised), _READ_AT_ONCE)
         index = faiss.read_index(reader)
     except (MemoryError, RuntimeError) as error:
