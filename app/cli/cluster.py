@@ -41,9 +41,9 @@ def cluster() -> None:
 def up(workers: int | None = WORKERS(shown="all cores")) -> None:
     """Start a Ray cluster on this machine, secured by a new token.
 
-    The cluster runs until `nearsay cluster down`. The dashboard and usage reports are off. Ray listens on all
-    interfaces of the machine but answers only requests with the token, which is stored in a file that only
-    you can read.
+    The cluster runs until `nearsay cluster down`. The dashboard and usage reports are off. It listens on the
+    loopback interface only, and answers only requests with the token, which is stored in a file that only you
+    can read.
 
     \b
     Example:

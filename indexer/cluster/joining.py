@@ -52,7 +52,9 @@ _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
 _users = 0  # blocks within `joined`
 _leaving = contextlib.ExitStack()  # what the last of them does
-_ONE_MACHINE = "127.0.0.2"  # a loopback address that Ray keeps; it replaces 127.0.0.1 by the machine's own
+_LOOPBACK = "127.0.0.1"
+# Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
+_ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +228,8 @@ def start_local(workers: int | None = None) -> LocalCluster:
 
     workers: cores that it gives away; None for all of the machine
 
-    Token authentication is on, the dashboard and usage reports are off. Ray listens on every interface of the
-    machine whatever address it is given: without the token nothing is answered.
+    Token authentication is on, the dashboard and usage reports are off, and nothing of it listens on another
+    interface than the loopback.
     """
     ray_module()
     running = _running()
@@ -239,7 +241,6 @@ def start_local(workers: int | None = None) -> LocalCluster:
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
     _make_token()
-    host = _ONE_MACHINE if sys.platform == "linux" else socket.gethostname()
     port = _free_port()
     command = [
         sys.executable,
@@ -249,7 +250,7 @@ def start_local(workers: int | None = None) -> LocalCluster:
         "--head",
         "--block",
     ]
-    command += [f"--node-ip-address={host}", f"--port={port}", f"--num-cpus={workers}"]
+    command += [f"--node-ip-address={_LOOPBACK}", f"--port={port}", f"--num-cpus={workers}"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
     log = folder / "cluster.log"
     with log.open("wb") as stream:
@@ -258,10 +259,10 @@ def start_local(workers: int | None = None) -> LocalCluster:
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            env=os.environ | _TOKEN_MODE | {"RAY_AUTH_TOKEN_PATH": str(_token_file())},
+            env=os.environ | _TOKEN_MODE | _ONE_MACHINE | {"RAY_AUTH_TOKEN_PATH": str(_token_file())},
             start_new_session=True,
         )
-    local = LocalCluster(f"{host}:{port}", process.pid, workers)
+    local = LocalCluster(f"{_LOOPBACK}:{port}", process.pid, workers)
     until = time.monotonic() + _STARTS
     while not _ready(log, process):
         if time.monotonic() > until:
@@ -318,17 +319,23 @@ def _address(cluster: Cluster) -> str:
 def _environment(address: str) -> Iterator[None]:
     """Ray's own variables, as it reads them when it connects; ClusterError without a token."""
     running = _running()
-    wanted = dict(_TOKEN_MODE)
+    wanted, constants = dict(_TOKEN_MODE), ray_module()._private.ray_constants  # noqa: SLF001
+    several = constants.ENABLE_RAY_CLUSTER  # what _ONE_MACHINE was when Ray was imported
     if running is not None and running.address == address:
-        wanted["RAY_AUTH_TOKEN_PATH"] = str(_token_file())
+        wanted |= {"RAY_AUTH_TOKEN_PATH": str(_token_file()), **_ONE_MACHINE}
+        several = False
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
         raise ClusterError(
             f"there is no token for the Ray cluster at {address}, and one without tokens is not joined: "
             "whoever reaches it can run programs there. Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, and "
             "RAY_AUTH_MODE=token on every machine"
         )
-    with _variables(wanted):
-        yield
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, several
+    try:
+        with _variables(wanted):
+            yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 @contextlib.contextmanager
@@ -457,5 +464,5 @@ def _ready(log: Path, process: "subprocess.Popen[bytes]") -> bool:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((_LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -1,5 +1,6 @@
 """`nearsay cluster`: the commands of docs/cluster.md, run one after another on a cluster of this machine."""
 
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,8 @@ if find_spec("ray") is None:
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text("utf-8")
 _TRY_IT = _PAGE.partition("## Try it on one machine")[2]
+_LISTENS = "0A"  # the state of a socket in /proc/net/tcp
+_LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 _COMMANDS = re.findall(r"^\$ nearsay (.*)$", _TRY_IT.partition("```\n")[0], re.MULTILINE)
 
 
@@ -76,6 +79,46 @@ def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
     assert "nearsay cluster up" in refused.stderr
     listed = _run(home, "collections", "list", "--json")
     assert [json.loads(line)["documents"] for line in listed.stdout.splitlines()] in ([], [0])
+
+
+def _listening(root: int) -> dict[int, set[str]]:
+    """On which addresses the process and those that it started listen, by port; in /proc's hexadecimal."""
+    parents, sockets = {}, set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    for process in parents:
+        above = process
+        while above not in (0, root):
+            above = parents.get(above, 0)
+        with contextlib.suppress(OSError):
+            for opened in Path(f"/proc/{process}/fd").iterdir() if above else ():
+                with contextlib.suppress(OSError):
+                    sockets.add(os.readlink(opened))
+    found: dict[int, set[str]] = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            address, port = words[1].split(":")
+            if words[3] == _LISTENS and f"socket:[{words[9]}]" in sockets:
+                found.setdefault(int(port, 16), set()).add(address)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="read from /proc")
+def test_what_cluster_up_starts_listens_on_the_loopback_alone(home: Path) -> None:
+    library = ["--library", "library", "--cluster", "auto"]
+    try:
+        assert _run(home, "cluster", "up", "--workers", "2").returncode == 0
+        assert _run(home, "documents", "add", "papers", "papers.jsonl", *library).returncode == 0
+        assert _run(home, "cluster", "serve", "papers", "--shards", "1", *library).returncode == 0
+        root = json.loads((home / "cache" / "nearsay" / "cluster.json").read_text())["process"]
+        found = _listening(root)
+        assert len(found) >= 3, "the head, the machine's own process and the shard's worker"
+        assert set().union(*found.values()) <= _LOOPBACK
+    finally:
+        assert _run(home, "cluster", "down").returncode == 0
 
 
 @pytest.mark.long
