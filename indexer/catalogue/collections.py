@@ -16,6 +16,7 @@ from nearsay.indexer.catalogue.tables import (
     embedded_ranges,
     generations,
     passages,
+    plan_queries,
     refinements,
     removed_passages,
     segments,
@@ -113,7 +114,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     lexical_rows.drop_table(connection, collection_id)
     field_values.forget(connection, field_values.declared(connection, collection_id))
     leave_collection(connection, collection_id)
-    of_generations = refinements, segments, embedded_ranges
+    of_generations = plan_queries, refinements, segments, embedded_ranges
     for table in (*of_generations, generations, changed_documents, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))

@@ -6,7 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.bulk import highest
@@ -17,6 +19,7 @@ from nearsay.indexer.catalogue.tables import (
     embedded_ranges,
     encoders,
     generations,
+    plan_queries,
     refinements,
     segments,
 )
@@ -36,9 +39,11 @@ __all__ = [
     "all_of",
     "begin",
     "drop",
+    "keep_queries",
     "known_encoders",
     "live",
     "numbered",
+    "queries_of",
     "register_encoder",
     "remove_segment",
     "row_of",
@@ -227,13 +232,38 @@ def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[st
     connection.execute(generations.update().where(row_of(generation)).values(plan=plan))
 
 
+def keep_queries(
+    connection: sa.Connection, generation: GenerationRow, queries: NDArray[np.float32] | None
+) -> None:
+    """Keep the user's queries (n, d) that the plan was measured with, in the place of others; None: none."""
+    _forget(connection, generation, plan_queries)
+    if queries is not None:
+        vectors = np.ascontiguousarray(queries, dtype="<f4").tobytes()
+        values = {"collection_id": generation.collection_id, "generation": generation.number}
+        connection.execute(plan_queries.insert().values(values | {"vectors": vectors}))
+
+
+def queries_of(connection: sa.Connection, generation: GenerationRow) -> NDArray[np.float32] | None:
+    """The user's queries (n, d) that the plan was measured with; None: none, or they were not kept."""
+    whose = plan_queries.c.collection_id == generation.collection_id
+    whose &= plan_queries.c.generation == generation.number
+    vectors = connection.execute(sa.select(plan_queries.c.vectors).where(whose)).scalar_one_or_none()
+    if vectors is None:
+        return None
+    return np.frombuffer(vectors, dtype="<f4").reshape(-1, generation.encoder.dimension)
+
+
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
-    """Forget a generation with its segments, refinements, clusters and map."""
+    """Forget a generation with its segments, refinements, queries, clusters and map."""
     leave_generation(connection, generation.collection_id, generation.number)
-    for table in (segments, embedded_ranges, refinements):
-        whose = table.c.collection_id == generation.collection_id
-        connection.execute(table.delete().where(whose, table.c.generation == generation.number))
+    for table in (segments, embedded_ranges, refinements, plan_queries):
+        _forget(connection, generation, table)
     connection.execute(generations.delete().where(row_of(generation)))
+
+
+def _forget(connection: sa.Connection, generation: GenerationRow, table: sa.Table) -> None:
+    whose = table.c.collection_id == generation.collection_id
+    connection.execute(table.delete().where(whose, table.c.generation == generation.number))
 
 
 def segments_of(

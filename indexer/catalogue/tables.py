@@ -48,6 +48,7 @@ __all__ = [
     "metadata",
     "near_duplicates",
     "passages",
+    "plan_queries",
     "refinements",
     "removed_passages",
     "runs",
@@ -55,7 +56,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0015"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0016"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -322,6 +323,18 @@ maps = Table(
     ),
     UniqueConstraint("collection_id", "generation"),
     sqlite_autoincrement=True,
+)
+
+# Queries of the user's that a generation's plan was measured with, to measure with again when it has grown.
+plan_queries = Table(
+    "plan_queries",
+    metadata,
+    Column("collection_id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("vectors", LargeBinary, nullable=False),  # float32, little-endian, row after row
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
 )
 
 # What a layer of an encoder makes of the tokens of some passages, kept as a segment of the collection.

@@ -19,7 +19,7 @@ keep the contract.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Shared
-from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index, part_shape
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.plans.trials import (
     ExactSearcher,
@@ -49,7 +49,7 @@ from nearsay.indexer.plans.trials import (
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 
-__all__ = ["GRAPH_UP_TO", "Tuned", "tune"]
+__all__ = ["GRAPH_UP_TO", "Tuned", "tune", "tune_again"]
 
 GRAPH_UP_TO: Final = 200_000  # vectors: a graph over more takes many minutes to build
 _FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
@@ -108,6 +108,26 @@ def tune(
     return _Tuning(vectors, alive, through, plan, queries, timed, seed).run(listener)
 
 
+def tune_again(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    through: int,
+    plan: Plan,
+    queries: NDArray[np.float32],
+    *,
+    listener: ProgressListener = unheard,
+    timed: Stopwatch = stopwatch,
+    seed: int = SEED,
+) -> Tuned | None:
+    """The plan's kind over what there is by now, looking as far as its contract asks; the rest as for `tune`.
+
+    None where that kind does not keep the contract any more, or has become slower than exact search.
+    """
+    tuning = _Tuning(vectors, alive, through, plan, queries, timed, seed)
+    shape = part_shape(plan.kind, plan.shape, int(alive.sum()), vectors.dimension)
+    return tuning.run_one(plan.kind, shape, listener)
+
+
 class _Tuning:
     def __init__(
         self,
@@ -145,8 +165,20 @@ class _Tuning:
         self._shared = Shared()
 
     def run(self, listener: ProgressListener) -> Tuned:
-        exact = ExactSearcher(self._vectors, self._alive, self._asked)
+        """The best of all kinds."""
         candidates = list(self._candidates()) if self._ids.size >= _FEWEST and self._can_be_shown else []
+        return self._chosen(self._best(candidates, listener))
+
+    def run_one(self, kind: PlanKind, shape: Mapping[str, int], listener: ProgressListener) -> Tuned | None:
+        """That kind; None where it is not better than exact search, or keeps no contract."""
+        size = engine_of(kind).expected_bytes(self._ids.size, self._vectors.dimension, shape)
+        row = Measured(kind, dict(shape), mapped=self._plan.mapped, bytes=0 if self._plan.mapped else size)
+        best = self._best([row] if self._can_be_shown else [], listener)
+        return None if best.row.kind is PlanKind.EXACT else self._chosen(best)
+
+    def _best(self, candidates: Sequence[Measured], listener: ProgressListener) -> _Trial:
+        """The best of some candidates and exact search."""
+        exact = ExactSearcher(self._vectors, self._alive, self._asked)
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
         (speed,) = self._speeds([exact])
@@ -157,7 +189,7 @@ class _Tuning:
             listener(Progress(done, total, _DOING, "candidates"))
             best = self._tried(candidate, best)
         listener(Progress(total, total, _DOING, "candidates"))
-        return self._chosen(best)
+        return best
 
     def _refuse_few(self, trial: TrialQueries) -> None:
         """BadInputError if so few queries of the user's cannot show the recall, whatever they find."""

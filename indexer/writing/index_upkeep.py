@@ -20,7 +20,7 @@ from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 from nearsay.data.known_hashes import known_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.engine import faiss_is_installed, fill
@@ -32,12 +32,11 @@ from nearsay.indexer.plans.plan import (
     REBUILD_AT,
     RETUNE_AT,
     TAIL,
-    TAIL_SHARE,
     Plan,
     PlanKind,
     RecallContract,
 )
-from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.plans.tuning import Tuned, tune, tune_again
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
@@ -45,6 +44,7 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 from nearsay.indexer.writing.compaction import clear_building, merge_for_index, moved, superseding
+from nearsay.indexer.writing.index_state import IndexState, index_state
 from nearsay.indexer.writing.report_plot import keep_report_plot
 
 __all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refresh_index", "unmeasured"]
@@ -53,66 +53,6 @@ logger = logging.getLogger("nearsay")
 
 _TRIES = 5  # merges of others that may go by while files are being opened
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """A generation's plan and files at one moment."""
-
-    plan: Plan
-    vectors: list[SegmentRow]
-    indexes: list[SegmentRow]
-
-    @property
-    def stored(self) -> int:
-        """Vectors there are, those of removed passages included: no fewer than the living."""
-        return sum(row.count for row in self.vectors)
-
-    @property
-    def indexed(self) -> bool:
-        return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
-
-    @property
-    def one_of_all(self) -> bool:
-        """One index covers everything."""
-        newest = max((row.last_passage for row in self.vectors), default=0)
-        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
-
-    @property
-    def through(self) -> int:
-        """The last passage that an index covers."""
-        return max((row.last_passage for row in self.indexes), default=0)
-
-    def after(self, passage: int) -> list[SegmentRow]:
-        """The files that have vectors of later passages."""
-        return [row for row in self.vectors if row.last_passage > passage]
-
-    def enough(self, least: int) -> float:
-        """Of more passages than this that no index covers, they get one of their own."""
-        return max(least, TAIL_SHARE * sum(row.count for row in self.indexes))
-
-    @property
-    def newer(self) -> int:
-        """Vectors that no index covers, those of removed passages included."""
-        newer = ((row.count, row.last_passage - self.through) for row in self.after(self.through))
-        return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
-
-    @property
-    def outweighing(self) -> tuple[SegmentRow, ...]:
-        """The indexes that are each larger than all that came after them, by their passages.
-
-        When what came after is put together again and again, each passage is indexed but a few times.
-        """
-        newer, count = self.newer, len(self.indexes)
-        while count and self.indexes[count - 1].count <= newer:
-            count -= 1
-            newer += self.indexes[count].count
-        return tuple(self.indexes[:count])
-
-    @property
-    def whole(self) -> bool:
-        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
-        return all(row.state is SegmentState.CURRENT for row in self.vectors)
 
 
 def refresh_index(
@@ -141,7 +81,7 @@ def refresh_index(
     in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`). The caller
     holds the writer lock.
     """
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     plan, total = state.plan, state.stored
     promised = contract is not None and contract != plan.contract
     wanted = plan.kind is not PlanKind.EXACT
@@ -177,7 +117,7 @@ def left_for_later(
 
     A contract for what is searched exactly is kept: it holds, and whoever chooses an index has to keep it.
     """
-    state, notes = _state(store, collection, generation), []
+    state, notes = index_state(store, collection, generation), []
     plan, wanted = state.plan, state.plan.kind is not PlanKind.EXACT
     if contract != plan.contract and not wanted and not plan.measured_at:
         _promised(store, collection, generation, plan, contract)
@@ -238,6 +178,7 @@ class Prepared:
     parts: tuple[IndexPart, ...]  # none: exact search was chosen
     replaces: tuple[SegmentRow, ...]  # indexes that there were
     chosen: bool = False  # the plan was measured anew
+    queries: NDArray[np.float32] | None = None  # of the user's that it was measured with
     beside: tuple[SegmentRow, ...] = ()  # the other indexes, of earlier passages
 
 
@@ -258,11 +199,12 @@ def prepare_index(
     newer:    beside the indexes that are larger than what came after them, build one of the rest, once there
               is enough of it
 
-    Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
-    with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
-    then keeps its kind and the share of its lists that is looked into. `keep_prepared` puts it into the
-    catalogue. MissingExtraError where one is due and FAISS is not installed; BusyError where merges of others
-    replace the files again and again.
+    Without a contract nothing is measured unless the collection has doubled. The kind is then chosen anew
+    where stored vectors chose it; where queries that were given did, it stays if it keeps the contract for
+    these queries, looking as far as that takes, and is chosen anew with them if not. (An older nearsay did
+    not keep them: the kind stays, and so does the share of its lists that is looked into.) `keep_prepared`
+    puts it into the catalogue. MissingExtraError where one is due and FAISS is not installed; BusyError where
+    merges of others replace the files again and again.
     """
     for _ in range(_TRIES):
         with contextlib.suppress(StaleSnapshotError):
@@ -286,32 +228,22 @@ def _prepare(
     *,
     newer: bool,
 ) -> Prepared | None:
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     plan, total = state.plan, _living(store, collection).size
-    wanted = plan.kind is not PlanKind.EXACT
     choose, doubled = contract is not None, False
-    if contract is None:
-        if not state.whole or (not wanted and total <= exact_up_to):
+    if contract is not None:
+        _refuse_empty(collection, total)
+    else:
+        if not state.whole or (newer and state.indexed and not _many_newer(store, collection, state, TAIL)):
             return None
-        if newer and state.indexed:
-            enough = state.enough(TAIL)
-            if state.newer <= enough or _living(store, collection, state.through).size <= enough:
-                return None
         if newer and state.indexed and (beside := state.outweighing):
             return _prepared_beside(store, collection, generation, state, beside, store.building)
-        doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
-        choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
-        if not choose and (not wanted or state.one_of_all):
+        choose, doubled, queries = _grown(store, generation, plan, total, exact_up_to)
+        if not choose and (plan.kind is PlanKind.EXACT or state.one_of_all):
             return None
         if not faiss_is_installed():
             raise MissingExtraError("The index of a large collection", "cpu")
-    elif not total:
-        raise BadInputError(
-            f"collection '{collection.name}' has no passages to measure with. "
-            f"Add to it: nearsay documents add {collection.name} FILE"
-        )
-    if choose:
-        plan = replace(plan, contract=contract or plan.contract)
+    plan = replace(plan, contract=contract or plan.contract)
     clear_building(store)
     if store.cluster is not None:
         from nearsay.indexer.cluster.indexing import index_on_cluster
@@ -327,17 +259,53 @@ def _prepare(
             queries=queries,
             listener=listener,
         )
-        return Prepared(plan, parts, tuple(state.indexes))
+        return Prepared(plan, parts, tuple(state.indexes), queries=queries)
     vectors, alive, through = _opened(store, collection, generation, state)
-    span = int(vectors.ids[0]), through
-    if choose:
+    tuned = None
+    if queries is not None and not choose:
+        tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
+    if tuned is None and (choose or queries is not None):
         tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
-    else:
+    if tuned is None:
         shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
         ids = vectors.ids[alive[vectors.ids]]
         tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
+    span = int(vectors.ids[0]), through
     prepared = _prepared(store.building, generation, tuned, state.indexes, span)
-    return replace(prepared, chosen=choose)
+    return replace(prepared, chosen=choose or queries is not None, queries=queries)
+
+
+def _grown(
+    store: Store, generation: GenerationRow, plan: Plan, total: int, exact_up_to: int
+) -> tuple[bool, bool, NDArray[np.float32] | None]:
+    """Whether the kind is chosen anew, whether what was measured has doubled, and queries to measure with."""
+    if plan.kind is PlanKind.EXACT:
+        return total > max(exact_up_to, REBUILD_AT * plan.measured_at), False, None
+    doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
+    if not doubled or plan.estimated:
+        return doubled, doubled, None
+    queries = _given(store, generation)
+    return queries is not None and store.cluster is not None, doubled, queries  # workers measure all kinds
+
+
+def _many_newer(store: Store, collection: CollectionRow, state: IndexState, least: int) -> bool:
+    """Whether what no index covers has become enough for one of its own."""
+    enough = state.enough(least)
+    return state.newer > enough and _living(store, collection, state.through).size > enough
+
+
+def _refuse_empty(collection: CollectionRow, living: int) -> None:
+    if not living:
+        raise BadInputError(
+            f"collection '{collection.name}' has no passages to measure with. "
+            f"Add to it: nearsay documents add {collection.name} FILE"
+        )
+
+
+def _given(store: Store, generation: GenerationRow) -> NDArray[np.float32] | None:
+    """The user's queries that the plan was measured with."""
+    with store.database.reading() as connection:
+        return generations.queries_of(connection, generation)
 
 
 def keep_prepared(
@@ -348,7 +316,7 @@ def keep_prepared(
     BusyError if another index was made meanwhile; DamagedSegmentError if a file is not what was written: on
     a cluster, workers on other machines wrote it. Nothing is committed then.
     """
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     if [row.id for row in state.indexes] != [row.id for row in (*prepared.beside, *prepared.replaces)]:
         raise BusyError(
             f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
@@ -369,13 +337,10 @@ def keep_prepared(
 
 
 def _index_tail(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, least: int
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, least: int
 ) -> None:
     """Index the passages that are newer than the indexes where they have become many."""
-    enough = state.enough(least)
-    if state.newer <= enough or not faiss_is_installed() or not state.whole:
-        return
-    if _living(store, collection, state.through).size <= enough:
+    if not faiss_is_installed() or not state.whole or not _many_newer(store, collection, state, least):
         return
     folder, beside = store.segments(collection.id), tuple(state.indexes)
     _keep(
@@ -387,7 +352,7 @@ def _prepared_beside(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    state: _State,
+    state: IndexState,
     beside: tuple[SegmentRow, ...],
     folder: Path,
 ) -> Prepared:
@@ -450,15 +415,12 @@ def _measured(
     listener: ProgressListener,
 ) -> Plan:
     """Measure, and keep what was taken; the plan. The mapped vectors are let go of by the time it returns."""
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
-    if not alive.any():
-        raise BadInputError(
-            f"collection '{collection.name}' has no passages to measure with. "
-            f"Add to it: nearsay documents add {collection.name} FILE"
-        )
+    _refuse_empty(collection, int(alive.sum()))
     plan = replace(state.plan, contract=contract)
-    tuned = _chosen(store, vectors, alive, through, plan, None, listener)
+    queries = _given(store, generation) if plan == state.plan else None  # enough for the contract they met
+    tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
     return _keep(store, collection, generation, _prepared(folder, generation, tuned, state.indexes, span))
 
@@ -473,7 +435,7 @@ def _by_workers(
     """Let the workers of the cluster build and measure, or build as it was where no contract is given."""
     from nearsay.indexer.cluster.indexing import index_on_cluster
 
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     plan = state.plan if contract is None else replace(state.plan, contract=contract)
     plan, parts = index_on_cluster(
         store,
@@ -521,29 +483,13 @@ def _built_again(store: Store, collection: CollectionRow, generation: Generation
     merge_for_index(store, collection, generation)
     if store.cluster is not None:
         return _by_workers(store, collection, generation, None, unheard)
-    state = _state(store, collection, generation)
+    state = index_state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
     plan = replace(state.plan, check=None)
     index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
     prepared = _prepared(folder, generation, Tuned(plan, index), state.indexes, span)
     return _keep(store, collection, generation, prepared)
-
-
-def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -> _State:
-    with store.database.reading() as connection:
-        rows = generations.segments_of(connection, collection.id, generation.number)
-        every = {row.number: row for row in generations.all_of(connection, collection.id)}
-    now = every[generation.number]
-    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
-    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
-    indexes.sort(key=lambda row: row.last_passage)
-    return _State(
-        plan=Plan.from_json(now.plan),
-        # Above the watermark, passages are still to come between those that have a vector.
-        vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
-        indexes=indexes,
-    )
 
 
 def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
@@ -553,7 +499,7 @@ def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[
 
 
 def _opened(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int = 0
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, after: int = 0
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
     """The vectors, which of their passages (numbered above `after`) live, and the last of them."""
     opened = open_all(store, collection, generation, state.vectors, seen=True)
@@ -578,6 +524,8 @@ def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, pr
                 connection, generation, SegmentKind.INDEX, part.path, part.count, part.span
             )
         generations.set_plan(connection, generation, prepared.plan.to_json())
+        if prepared.queries is not None or prepared.plan.estimated:
+            generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
     return prepared.plan
 

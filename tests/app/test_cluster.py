@@ -94,7 +94,7 @@ def _listening(root: int) -> dict[int, set[str]]:
         with contextlib.suppress(OSError):
             for opened in Path(f"/proc/{process}/fd").iterdir() if above else ():
                 with contextlib.suppress(OSError):
-                    sockets.add(os.readlink(opened))
+                    sockets.add(str(opened.readlink()))
     found: dict[int, set[str]] = {}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

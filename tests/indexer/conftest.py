@@ -117,7 +117,9 @@ def open_table(
     """
     lists = {PlanKind.IVF: ENGINES[PlanKind.IVF]}
     monkeypatch.setattr(tuning, "ENGINES", lists)
-    monkeypatch.setitem(tuning.tune.__kwdefaults__, "timed", table_collection.by_kind({PlanKind.IVF: 1.0}))
+    for measuring in (tuning.tune, tuning.tune_again):
+        timed = table_collection.by_kind({PlanKind.IVF: 1.0})
+        monkeypatch.setitem(measuring.__kwdefaults__, "timed", timed)
     monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
     monkeypatch.setattr(index_upkeep, "keep_report_plot", lambda *_: None)
     monkeypatch.setattr(snapshot, "_SCAN_ALL", 0)

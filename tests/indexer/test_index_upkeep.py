@@ -386,21 +386,6 @@ def test_a_new_index_that_is_not_what_was_written_takes_no_place(
     assert list(indexed.library.store.building.iterdir()) == []
 
 
-@pytest.mark.long
-def test_a_plan_of_given_queries_is_kept_when_the_collection_doubles(indexed: Collection) -> None:
-    plan = indexed.tune(queries=[str(number) for number in range(200)])
-    assert not plan.estimated
-    indexed.add_rows(rows(COUNT, 2 * COUNT), index="later")
-    after = indexed.optimize()
-    (only,) = segments(indexed, SegmentKind.INDEX)
-    assert only.count == 5700
-    assert (after.measured_at, after.queries, after.parameters) == (2700, plan.queries, plan.parameters)
-    index = indexed.snapshot().index
-    assert index is not None
-    assert index.lists > plan.shape["lists"]
-    assert index.parameters["probes"] == round(plan.parameters["probes"] * index.lists / plan.shape["lists"])
-
-
 def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_pays_off(
     open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

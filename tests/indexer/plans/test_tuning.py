@@ -16,7 +16,7 @@ from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.engines import ENGINES
 from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
 from nearsay.indexer.plans.trials import Searcher, Speed
-from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.plans.tuning import Tuned, tune, tune_again
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore
@@ -289,6 +289,48 @@ def test_given_queries_are_measured_with(vectors: VectorStore, alive: NDArray[np
     assert {tuple(row) for part in asked for row in part.tolist()} <= {tuple(row) for row in queries.tolist()}
     with pytest.raises(BadInputError, match="4 queries are too few"):
         tune(vectors, alive, THROUGH, Plan(), queries[:4], timed=timed)
+
+
+def test_measured_again_the_kind_stays_and_looks_as_far_as_the_contract_asks(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    queries = clustered(200, seed=3)
+    stands = Plan(PlanKind.IVF, shape={"lists": 16}, parameters={"probes": 1, "factor": 2}, measured_at=500)
+    again = tune_again(vectors, alive, THROUGH, stands, queries, timed=by_kind({PlanKind.IVF: 1.0}))
+    assert again is not None
+    assert again.index is not None
+    plan = again.plan
+    assert {row.kind for row in plan.report} == {PlanKind.IVF, PlanKind.EXACT}
+    assert (plan.kind, plan.queries, plan.measured_at) == (PlanKind.IVF, "200 given queries", 2700)
+    assert plan.shape["lists"] > 16
+    assert again.index.parameters == plan.parameters
+    assert len(again.index) == 2700
+    (taken,) = [row for row in plan.report if row.verdict == "taken"]
+    assert taken.recall_at_least is not None
+    assert taken.recall_at_least >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("kind", "contract", "milliseconds"),
+    [
+        (PlanKind.IVF, RecallContract(), {PlanKind.EXACT: 0.1}),
+        (PlanKind.IVF, RecallContract(memory_bytes=1000), {}),
+        (PlanKind.HNSW, RecallContract(), {PlanKind.HNSW: 0.1}),
+    ],
+    ids=["slower than exact search", "takes more memory than the contract gives", "a graph over too many"],
+)
+def test_measured_again_what_is_no_good_any_more_is_not_kept(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: PlanKind,
+    contract: RecallContract,
+    milliseconds: dict[PlanKind, float],
+) -> None:
+    monkeypatch.setattr(tuning, "GRAPH_UP_TO", 2000)
+    timed = by_kind({PlanKind.IVF: 1.0} | milliseconds)
+    stands = Plan(kind, contract=contract, measured_at=500)
+    assert tune_again(vectors, alive, THROUGH, stands, clustered(200, seed=3), timed=timed) is None
 
 
 @pytest.mark.usefixtures("lists_only")

@@ -1,0 +1,102 @@
+"""The user's own queries that chose an index: kept, and measured with again when the collection has grown."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from table_collection import COUNT, DIMENSION, refresh, rows, segments
+
+from nearsay.indexer import Collection
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.plans import tuning
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.writing import index_upkeep
+
+
+@pytest.fixture
+def doubled(indexed: Collection) -> Collection:
+    """A plan that 200 given queries chose, and twice as many passages as it was measured with."""
+    plan = indexed.tune(queries=[str(number) for number in range(200)])
+    assert (plan.kind, plan.measured_at, plan.estimated) == (PlanKind.IVF, 2700, False)
+    indexed.add_rows(rows(COUNT, 2 * COUNT), index="later")
+    return indexed
+
+
+def measured_kinds(monkeypatch: pytest.MonkeyPatch) -> list[PlanKind]:
+    """The kinds that are built from now on."""
+    built: list[PlanKind] = []
+
+    def noting(kind: PlanKind, *given: Any, **more: Any) -> CandidateIndex:
+        built.append(kind)
+        return build(kind, *given, **more)
+
+    monkeypatch.setattr(tuning, "build", noting)
+    return built
+
+
+def test_what_has_doubled_is_measured_again_with_the_queries_that_chose_the_plan(
+    doubled: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, built = Plan.from_json(doubled._record.live().plan), measured_kinds(monkeypatch)
+    plan = doubled.optimize()
+    (only,) = segments(doubled, SegmentKind.INDEX)
+    assert only.count == 5700
+    assert built == [PlanKind.IVF], "the kind that was chosen, and no other"
+    assert (plan.kind, plan.measured_at, plan.queries) == (PlanKind.IVF, 5700, before.queries)
+    assert plan.shape["lists"] > before.shape["lists"]
+    (taken,) = [row for row in plan.report if row.verdict == "taken"]
+    assert (taken.shape, taken.parameters) == (plan.shape, plan.parameters)
+    assert taken.recall_at_least is not None
+    assert taken.recall_at_least >= plan.contract.recall
+    index = doubled.snapshot().index
+    assert index is not None
+    assert index.parameters == plan.parameters
+
+
+def test_a_kind_that_keeps_the_contract_no_more_is_chosen_anew_with_the_same_queries(
+    doubled: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[NDArray[np.float32]] = []
+    queries = Plan.from_json(doubled._record.live().plan).queries
+    monkeypatch.setattr(index_upkeep, "tune_again", lambda *given, **_: asked.append(given[4]))
+    plan = doubled.optimize()
+    assert [given.shape for given in asked] == [(200, DIMENSION)]
+    assert (plan.measured_at, plan.queries) == (5700, queries)
+
+
+def test_queries_are_kept_until_stored_vectors_choose(doubled: Collection) -> None:
+    generation = doubled._record.live()
+
+    def kept() -> int:
+        with doubled.library.store.database.reading() as connection:
+            queries = generations.queries_of(connection, generation)
+        return 0 if queries is None else len(queries)
+
+    assert kept() == 200
+    assert refresh(doubled, always=True).queries == "200 given queries"
+    assert kept() == 200
+    doubled.tune()
+    assert kept() == 0
+    doubled.tune(queries=[str(number) for number in range(80)])
+    assert kept() == 80
+    doubled.delete()
+
+
+def test_a_plan_of_queries_that_were_not_kept_stays_when_the_collection_doubles(doubled: Collection) -> None:
+    before = Plan.from_json(doubled._record.live().plan)
+    with doubled.library.store.database.writing() as connection:  # as an older nearsay left it
+        generations.keep_queries(connection, doubled._record.live(), None)
+    after = doubled.optimize()
+    (only,) = segments(doubled, SegmentKind.INDEX)
+    assert only.count == 5700
+    assert (after.measured_at, after.queries) == (2700, before.queries)
+    assert after.parameters == before.parameters
+    index = doubled.snapshot().index
+    assert index is not None
+    assert index.lists > before.shape["lists"]
+    share = before.parameters["probes"] / before.shape["lists"]
+    assert index.parameters["probes"] == round(share * index.lists)
