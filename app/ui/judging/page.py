@@ -20,6 +20,7 @@ from nearsay.app.ui.watching import show_command, start_run
 from nearsay.data.quantity import counted
 from nearsay.data.query_file import read_queries
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.indexer.judgements.judgements import is_table
 from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJudge, Verdict
 
@@ -259,15 +260,25 @@ def _offer_improving(visit: Visit) -> None:
             "those that nothing learns from. No passage is embedded again. What is applied is live at once, "
             "and can be taken back."
         )
-        arguments = ["index", "improve", "--", name]
+        encoder = st.text_input(
+            "Train the encoder, too, and call it",
+            key="improve-encoder",
+            placeholder="leave empty to train none",
+            help="It takes minutes, and embeds the collection once. If the encoder is recommended, its "
+            "generation waits under Generations to be promoted.",
+        ).strip()
         with st.container(horizontal=True):
-            for label, options, icon in (
-                ("Improve", [], ":material/science:"),
-                ("Improve and apply", ["--apply"], ":material/bolt:"),
-                ("Take it back", ["--undo"], ":material/undo:"),
+            for label, option, icon in (
+                ("Improve", "", ":material/science:"),
+                ("Improve and apply", "--apply", ":material/bolt:"),
+                ("Take it back", "--undo", ":material/undo:"),
             ):
                 if st.button(label, key=f"improve-{label}", icon=icon):
-                    asked = ["index", "improve", *options, "--", name]
-                    run = start_run(visit, asked, f"{label}: {name}")
-                    open_page("collections", run=str(run.number))
-        show_command(visit, arguments)
+                    with telling_errors():
+                        options = [option] if option else []
+                        if encoder and option != "--undo":
+                            folder = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, encoder)
+                            options += ["--encoder", str(folder)]
+                        run = start_run(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
+                        open_page("collections", run=str(run.number))
+        show_command(visit, ["index", "improve", *(["--encoder", encoder] if encoder else []), "--", name])

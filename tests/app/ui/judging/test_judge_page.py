@@ -120,24 +120,46 @@ def test_a_passage_is_shown_as_it_is() -> None:
     assert "&lt;b&gt;" in shown
 
 
-@pytest.mark.long
-def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands of the runs that would be started; no process is."""
+    arguments_of: list[list[str]] = []
 
     class Started:
-        """What would be started; no process is."""
-
         number = 1
 
         def start(self, _kind: str, arguments: list[str], **_: str) -> "Started":
-            begun.append(arguments)
+            arguments_of.append(arguments)
             return self
 
     monkeypatch.setattr("nearsay.app.ui.watching.runs_of", lambda _: Started())
+    return arguments_of
+
+
+@pytest.mark.long
+def test_improving_is_started_as_a_run(page: Page, begun: list[list[str]]) -> None:
     app = asked(page)
     app.button(key="improve-Improve and apply").click()
     app.run()
     assert begun == [["index", "improve", "--apply", "--", "samples"]]
+
+
+@pytest.mark.long
+def test_an_encoder_that_is_named_is_trained_into_the_library(
+    page: Page, begun: list[list[str]], library: Library
+) -> None:
+    app = asked(page)
+    app.text_input(key="improve-encoder").set_value("judged")
+    app.button(key="improve-Improve").click()
+    app.run()
+    folder = str(library.store.folder / "encoders" / "judged")
+    assert begun == [["index", "improve", "--encoder", folder, "--", "samples"]]
+    app = asked(page)
+    app.text_input(key="improve-encoder").set_value("../judged")
+    app.button(key="improve-Improve").click()
+    app.run()
+    assert len(begun) == 1
+    assert "is no name for" in app.error[0].value
 
 
 @pytest.mark.long
