@@ -3,10 +3,11 @@
     python tests/benchmarks/cluster_model.py [--vectors FILE.npy] [--passages 300000] [--out FILE.json]
 
 Measured on one thread, in processor time: putting a passage into one of 4,096, 16,384 and 65,536 lists,
-looking at a code, choosing the lists of a query. From these, from the rates of cluster.py and from the build
-and the queries of cluster_search.py (results/cluster.json and cluster_search.json), the model says hours,
-bytes, machines and queries a second of collections that no machine was there for. Without --vectors nothing
-is measured anew, and the rates that the result has are taken again. docs/cluster.md has the arithmetic.
+looking at a code, choosing the lists of a query. From these, from the rates of cluster.py, from the rows that
+ten_million.py enters and from the build and the queries of cluster_search.py's largest run (results/*.json of
+these names), the model says hours, bytes, machines and queries a second of collections that no machine was
+there for. Without --vectors nothing is measured anew, and the rates that the result has are taken again.
+docs/cluster.md has the arithmetic.
 """
 
 import argparse
@@ -35,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 DIMENSION = 384
 CODE_BYTES = (48, 96)  # four numbers a code, and two where the contract asks for it
 MACHINE_CORES, MACHINE_BYTES = 32, 128e9  # of the machines that are counted
-ENTERED = 12_000  # rows a second that one process enters (ten_million.json: 12,677)
+FILL = 0.8  # of a machine's memory: the rest is for the system and the processes
 ID_BYTES = 8
 SHOWN_BYTES = 9  # a passage in a searching process, beside its code: its number, and whether it is there
 
@@ -95,25 +96,35 @@ def piecewise(measured: dict[str, float], lists: int) -> float:
     return float(np.interp(lists, LISTS, [measured[str(each)] for each in LISTS]))
 
 
-def of_two_million(measured: dict[str, Any]) -> dict[str, Any]:
-    """What the run of two million took beyond what the rates say."""
-    (run,) = (
-        run
-        for run in json.loads((RESULTS / "cluster_search.json").read_text())["runs"]
-        if run["passages"] == 2_000_000
-    )
+def largest_run(name: str) -> dict[str, Any]:
+    """Of a benchmark, by its passages."""
+    runs: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["runs"]
+    return max(runs, key=lambda run: int(run["passages"]))
+
+
+def of_largest(measured: dict[str, Any]) -> dict[str, Any]:
+    """What the largest run by workers and shards took beyond what the rates say."""
+    run = largest_run("cluster_search")
     cores, passages, lists = run["machine"]["threads"], run["passages"], run["plan"]["shape"]["lists"]
     placing = piecewise(measured["microseconds_to_place_a_passage"], lists)
     training = InvertedLists.training_vectors({"lists": lists}) * ITERATIONS * placing / 1e6
     build = run["building_seconds"] * cores
+    tried = len(
+        {(row["kind"], tuple(row["shape"].items())) for row in run["report"]}
+    )  # each built of everything
     probes = run["plan"]["parameters"]["probes"]
-    query = 1000 * cores / run["one process: queries a second, all at once"]
+    query = 1000 * cores / run["shards: queries a second, all at once"]
     parts = len(run["held"])
-    index = index_milliseconds(measured, lists, parts, passages * probes / lists, CODE_BYTES[0])
+    code_bytes = run["plan"]["shape"].get("subvectors", 2 * CODE_BYTES[0]) // 2
+    index = index_milliseconds(measured, lists, parts, passages * probes / lists, code_bytes)
     return {
+        "passages": passages,
         "probes": probes,
         "build_core_seconds": build,
-        "other_microseconds_a_passage": (build - training - passages * placing / 1e6) / passages * 1e6,
+        "shapes_tried": tried,
+        "other_microseconds_a_passage": ((build - training) / tried - passages * placing / 1e6)
+        / passages
+        * 1e6,
         "query_core_milliseconds": query,
         "index_core_milliseconds": index,
         "other_core_milliseconds_a_query": query - index,
@@ -124,10 +135,9 @@ def index_milliseconds(
     measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int
 ) -> float:
     """Core-milliseconds of a query within the indexes: every shard chooses the lists for itself."""
-    a_shard = (
-        piecewise(measured["microseconds_to_choose_lists"], lists)
-        + measured["microseconds_a_query_beside_codes"]
-    )
+    choosing = measured["microseconds_to_choose_lists"]
+    beside = measured["microseconds_a_query_beside_codes"] - choosing[str(LISTS[0])]  # of which it was a part
+    a_shard = piecewise(choosing, lists) + beside
     a_code = measured["nanoseconds_a_code"] * code_bytes / measured["code_bytes"]
     return float((shards * a_shard + codes * a_code / 1000) / 1000)
 
@@ -135,24 +145,27 @@ def index_milliseconds(
 def modelled(passages: int, measured: dict[str, Any], dimension: int) -> dict[str, Any]:
     """One row of the table."""
     embedded = json.loads((RESULTS / "cluster.json").read_text())
-    known = of_two_million(measured)
+    known = of_largest(measured)
     a_second = embedded["ways"]["1 worker"]["passages_a_second"] * embedded["efficiency_of_two"]
     lists = InvertedLists.usual_lists(passages)
     placing = piecewise(measured["microseconds_to_place_a_passage"], lists)
     trained_on = InvertedLists.training_vectors({"lists": lists})
     index_bytes = [passages * (code + ID_BYTES + SHOWN_BYTES) for code in CODE_BYTES]
     vectors_bytes = {"float32": passages * dimension * 4, "float16": passages * dimension * 2}
-    machines = int(np.ceil((index_bytes[-1] + vectors_bytes["float16"]) / MACHINE_BYTES))
+    machines = {
+        dtype: int(np.ceil((index_bytes[-1] + held) / (FILL * MACHINE_BYTES)))
+        for dtype, held in vectors_bytes.items()
+    }
     codes = passages * known["probes"] / lists
     query_ms = [
         known["other_core_milliseconds_a_query"]
-        + index_milliseconds(measured, lists, max(machines, 4), codes, code)
+        + index_milliseconds(measured, lists, max(machines["float16"], 4), codes, code)
         for code in CODE_BYTES
     ]
     return {
         "passages": passages,
         "embedding_core_hours": passages / a_second / 3600,
-        "entering_hours": passages / ENTERED / 3600,
+        "entering_hours": passages / largest_run("ten_million")["entering"]["rows_a_second"] / 3600,
         "lists": lists,
         "placing_core_hours": passages * placing / 3.6e9,
         "other_build_core_hours": passages * known["other_microseconds_a_passage"] / 3.6e9,
@@ -163,7 +176,7 @@ def modelled(passages: int, measured: dict[str, Any], dimension: int) -> dict[st
         "serving_machines": machines,
         "codes_looked_at": codes,
         "query_core_milliseconds": query_ms,
-        "queries_a_second": [machines * MACHINE_CORES * 1000 / each for each in query_ms],
+        "queries_a_second": [machines["float16"] * MACHINE_CORES * 1000 / each for each in query_ms],
     }
 
 
@@ -183,7 +196,7 @@ def main() -> None:
         queries, rest = held_out(real_vectors(given.vectors, None, None), 300, SEED)
         measured = json.loads(json.dumps(rates(grown(rest, given.passages, SEED), queries)))
         result = {"commit": commit(), "machine": machine(), "how_made": HOW_MADE, "measured": measured}
-    result["of_two_million"] = of_two_million(result["measured"])
+    result["of_largest"] = of_largest(result["measured"])
     result["model"] = [modelled(passages, result["measured"], DIMENSION) for passages in MODELLED]
     print(json.dumps(result, indent=1))
     given.out.write_text(json.dumps(result, indent=1) + "\n")

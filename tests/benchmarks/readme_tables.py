@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cluster_table import embedding_rows, model_rows, search_rows
 from growth_table import growth_rows
 from reproduce_table import paper_tables
 
@@ -594,44 +595,19 @@ def adapting() -> list[str]:
     )
 
 
+def cluster_embedding() -> list[str]:
+    """Embedding by the workers of a Ray cluster."""
+    return table(*embedding_rows(results("cluster")))
+
+
+def cluster_search() -> list[str]:
+    """An index by workers and shards, of the largest run."""
+    return table(*search_rows(max(results("cluster_search")["runs"], key=lambda run: run["passages"])))
+
+
 def cluster_model() -> list[str]:
     """What a collection would take that no machine was there for."""
-    gigabytes = 1e9
-
-    def both(values: list[float], digits: int) -> str:
-        return " to ".join(f"{value:,.{digits}f}" for value in values)
-
-    return table(
-        (
-            "passages",
-            "rows entered, hours of the command",
-            "core-hours to embed",
-            "lists",
-            "to train: core-hours and memory of the command",
-            "core-hours to build and measure",
-            "index in memory, GB",
-            "vectors in float16, GB",
-            "machines that serve",
-            "core-ms a query",
-            "queries a second of all",
-        ),
-        *(
-            (
-                f"{row['passages'] / 1e6:,.0f} million",
-                f"{row['entering_hours']:,.1f}",
-                f"{row['embedding_core_hours']:,.0f}",
-                f"{row['lists']:,}",
-                f"{row['training_core_hours']:.1f}, {row['training_memory_bytes'] / gigabytes:.1f} GB",
-                f"{row['placing_core_hours'] + row['other_build_core_hours']:,.1f}",
-                both([each / gigabytes for each in row["index_bytes"]], 1),
-                f"{row['vectors_bytes']['float16'] / gigabytes:,.0f}",
-                f"{row['serving_machines']}",
-                both(row["query_core_milliseconds"], 1),
-                both(row["queries_a_second"][::-1], 0),
-            )
-            for row in results("cluster_model")["model"]
-        ),
-    )
+    return table(*model_rows(results("cluster_model")))
 
 
 def judging() -> list[str]:
@@ -695,7 +671,10 @@ def reproduced() -> list[str]:
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "behind": behind,
+    "cluster_embedding": cluster_embedding,
+    "cluster_model": cluster_model,
     "cluster_names": cluster_names,
+    "cluster_search": cluster_search,
     "clusters": clusters,
     "dtypes": dtypes,
     "encoding": encoding,
@@ -705,7 +684,6 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "growth": growth,
     "improving": improving,
     "indexing": indexing,
-    "cluster_model": cluster_model,
     "judging": judging,
     "modes": modes,
     "page": page,

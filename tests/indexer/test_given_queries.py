@@ -1,5 +1,6 @@
 """The user's own queries that chose an index: kept, and measured with again when the collection has grown."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 from numpy.typing import NDArray
 from table_collection import COUNT, DIMENSION, refresh, rows, segments
 
-from nearsay.indexer import Collection
+from nearsay.indexer import Cluster, Collection
 from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.cluster import indexing
 from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engines import build
@@ -100,3 +104,23 @@ def test_a_plan_of_queries_that_were_not_kept_stays_when_the_collection_doubles(
     assert index.lists > before.shape["lists"]
     share = before.parameters["probes"] / before.shape["lists"]
     assert index.parameters["probes"] == round(share * index.lists)
+
+
+def test_workers_of_a_cluster_measure_with_the_same_queries(
+    doubled: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def measuring(
+        _store: Store, _generation: GenerationRow, _rows: object, plan: Plan, *_: Any, **how: Any
+    ) -> Any:
+        asked.append(how)
+        return replace(plan, measured_at=5700), ()
+
+    monkeypatch.setattr(indexing, "index_on_cluster", measuring)
+    store = replace(doubled._store, cluster=Cluster())
+    row, live = doubled._record.row(), doubled._record.live()
+    prepared = index_upkeep.prepare_index(store, row, live)
+    assert prepared is not None
+    assert [(how["measured"], how["queries"].shape) for how in asked] == [(True, (200, DIMENSION))]
+    assert prepared.queries is asked[0]["queries"]
