@@ -122,6 +122,7 @@ def _wandb(folder: RunFolder, ids: dict[str, str], _: int) -> _Opened:
 
 
 def _mlflow(folder: RunFolder, ids: dict[str, str], _: int) -> _Opened:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
     import mlflow
 
     begun = ids.get("mlflow")
