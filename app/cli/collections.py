@@ -7,7 +7,7 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup
 from nearsay.app.cli.options import COLLECTION, JSON, PLOT, ROWS, Place, Removal
-from nearsay.app.cli.printing import print_json, print_reports, print_table
+from nearsay.app.cli.printing import indexed_words, print_json, print_reports, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
@@ -109,6 +109,8 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
         click.echo(
             f"{counted(found.waiting, 'passage')} without a vector yet: nearsay index rebuild {found.name}"
         )
+    if found.live is not None:
+        click.echo(indexed_words(found))
     if found.clusters is not None:
         more = f"; {counted(found.unclustered, 'newer passage')} in none" if found.unclustered else ""
         click.echo(f"{counted(found.clusters, 'cluster')}{more}: nearsay explore clusters {found.name}")

@@ -21,7 +21,14 @@ from nearsay.app.cli.options import (
     Removal,
     note,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
+from nearsay.app.cli.printing import (
+    indexed_words,
+    print_json,
+    print_notes,
+    print_reports,
+    print_table,
+    rows_alone,
+)
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
@@ -190,10 +197,11 @@ def tune(
     recall: str | None = RECALL,
     memory: str | None = MEMORY,
     queries: Path | None = option(
-        "File with your own queries to measure with: .txt with one per line, or .jsonl.",
+        "File with your own queries to measure with: .txt with one per line, or .jsonl; 73 or more can show "
+        "a recall of 0.95. They are kept, and used until others are given.",
         metavar="FILE",
         type=FILE,
-        shown="stored vectors",
+        shown="those given before, else stored vectors",
     ),
     plot: Path | None = PLOT(metavar="FILE"),
     as_json: bool = ROWS,
@@ -232,7 +240,8 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a fifth more has come, index only that, with indexes that hold no more: quicker."
+        "Once a fifth more has come, and 16,384 passages at least, index only that, with indexes that hold "
+        "no more: quicker."
     ),
     as_json: bool = JSON,
     place: OnCluster = GROUP,
@@ -252,8 +261,16 @@ def optimize(
     from nearsay.indexer.plans.plan import TunedPlan
 
     with place.open() as library, ProgressBar("measuring", unit="candidates") as bar:
-        plan = library.collection(collection).optimize(newer=newer, progress=bar)
-    print_reports([TunedPlan(collection, plan)], as_json=as_json)
+        target = library.collection(collection)
+        before = target.overview().indexes
+        plan = target.optimize(newer=newer, progress=bar)
+        found = target.overview()
+    if as_json or (plan.report and found.indexes != before):
+        print_reports([TunedPlan(collection, plan)], as_json=as_json)
+    elif found.indexes == before:
+        due = f" after {counted(found.unindexed, 'newer passage')}" if newer and found.indexes else ""
+        click.echo(f"no index is due{due}", err=True)
+    click.echo(indexed_words(found), err=True)
 
 
 @index.command()

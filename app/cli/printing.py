@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from nearsay.data.document import beginning, visible
-from nearsay.data.quantity import significant
+from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
 
 if TYPE_CHECKING:
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.points import Near, ShownPassage
     from nearsay.indexer.query.hit import Explanation
+    from nearsay.indexer.writing.overview import CollectionOverview
     from nearsay.training.evaluation.judged.reports import JudgedChange
 
 __all__ = [
     "ROWS_FORMAT",
+    "indexed_words",
     "near_line",
     "print_changes",
     "print_hits",
@@ -294,6 +296,18 @@ _AGAINST = 224  # pale red: the word pulls the passage away from the query
 _INK = 16  # black, on all of these
 _LEAST = 0.2  # of the largest share: what has less stays unmarked
 _ROUNDING = 0.0005  # what shows in three decimals
+
+
+def indexed_words(found: "CollectionOverview") -> str:
+    """How many passages of the live generation are in how many indexes, and what becomes of the others."""
+    from nearsay.indexer.plans.plan import EXACT_UP_TO
+
+    others, indexes = counted(found.unindexed, "passage"), found.indexes
+    if not indexes:
+        return f"{others} are compared one by one: up to {EXACT_UP_TO:,} need no index"
+    covered = counted(sum(row.count for row in indexes), "passage")
+    said = f"{covered} in {counted(len(indexes), 'index', 'indexes')}"
+    return f"{said}; {others} that came since are compared one by one" if found.unindexed else said
 
 
 def takes_colour() -> bool:

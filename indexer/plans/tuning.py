@@ -49,7 +49,7 @@ from nearsay.indexer.plans.trials import (
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 
-__all__ = ["GRAPH_UP_TO", "Tuned", "tune", "tune_again"]
+__all__ = ["GRAPH_UP_TO", "Tuned", "enough_to_show", "tune", "tune_again"]
 
 GRAPH_UP_TO: Final = 200_000  # vectors: a graph over more takes many minutes to build
 _FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
@@ -128,6 +128,17 @@ def tune_again(
     return tuning.run_one(plan.kind, shape, listener)
 
 
+def enough_to_show(queries: int, recall: float) -> bool:
+    """Whether so many of the user's queries could show a recall if all found everything."""
+    deciding = queries_to_show(recall)
+    return deciding is not None and queries >= _least(deciding)
+
+
+def _least(deciding: int) -> int:
+    """How many queries there are in all where so many decide."""
+    return ceil(deciding * (_PROPOSING + _DECIDING) / _DECIDING)
+
+
 class _Tuning:
     def __init__(
         self,
@@ -196,7 +207,7 @@ class _Tuning:
         deciding = queries_to_show(self._contract.recall)
         if deciding is None or self._ids.size < _FEWEST:
             return  # exact search is taken anyway
-        least = ceil(deciding * (_PROPOSING + _DECIDING) / _DECIDING)
+        least = _least(deciding)
         if len(trial) < least:
             raise BadInputError(
                 f"{len(trial)} queries cannot show {self._contract}, even if all found everything. "

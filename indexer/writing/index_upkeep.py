@@ -36,7 +36,7 @@ from nearsay.indexer.plans.plan import (
     PlanKind,
     RecallContract,
 )
-from nearsay.indexer.plans.tuning import Tuned, tune, tune_again
+from nearsay.indexer.plans.tuning import Tuned, enough_to_show, tune, tune_again
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
@@ -195,7 +195,8 @@ def prepare_index(
 ) -> Prepared | None:
     """Build one index of everything without holding the writer lock; None where none is due.
 
-    contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = stored vectors
+    contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
+              given before, if they are enough for it, else stored vectors
     newer:    beside the indexes that are larger than what came after them, build one of the rest, once there
               is enough of it
 
@@ -233,6 +234,7 @@ def _prepare(
     choose, doubled = contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
+        queries = _given(store, generation, contract) if queries is None else queries
     else:
         if not state.whole or (newer and state.indexed and not _many_newer(store, collection, state, TAIL)):
             return None
@@ -284,7 +286,7 @@ def _grown(
     doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
     if not doubled or plan.estimated:
         return doubled, doubled, None
-    queries = _given(store, generation)
+    queries = _given(store, generation, plan.contract)
     return queries is not None and store.cluster is not None, doubled, queries  # workers measure all kinds
 
 
@@ -302,10 +304,11 @@ def _refuse_empty(collection: CollectionRow, living: int) -> None:
         )
 
 
-def _given(store: Store, generation: GenerationRow) -> NDArray[np.float32] | None:
-    """The user's queries that the plan was measured with."""
+def _given(store: Store, generation: GenerationRow, contract: RecallContract) -> NDArray[np.float32] | None:
+    """The queries that the user gave before, if they are enough to show what the contract promises."""
     with store.database.reading() as connection:
-        return generations.queries_of(connection, generation)
+        queries = generations.queries_of(connection, generation)
+    return None if queries is None or not enough_to_show(len(queries), contract.recall) else queries
 
 
 def keep_prepared(
@@ -419,7 +422,7 @@ def _measured(
     vectors, alive, through = _opened(store, collection, generation, state)
     _refuse_empty(collection, int(alive.sum()))
     plan = replace(state.plan, contract=contract)
-    queries = _given(store, generation) if plan == state.plan else None  # enough for the contract they met
+    queries = _given(store, generation, contract)
     tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
     return _keep(store, collection, generation, _prepared(folder, generation, tuned, state.indexes, span))

@@ -46,14 +46,23 @@ class CollectionOverview:
         return next((row for row in self.generations if row.state is GenerationState.LIVE), None)
 
     @property
+    def indexes(self) -> tuple[SegmentRow, ...]:
+        """The indexes of the live generation."""
+        return tuple(row for row in self._of_live if row.kind is SegmentKind.INDEX)
+
+    @property
     def unindexed(self) -> int:
         """Vectors of the live generation that are newer than its indexes: each search compares them all."""
-        live = self.live
-        rows = [row for row in self.segments if live is not None and row.generation == live.number]
+        rows = self._of_live
         through = max((row.last_passage for row in rows if row.kind is SegmentKind.INDEX), default=0)
         return sum(
             row.count for row in rows if row.kind is SegmentKind.VECTORS and row.last_passage > through
         )
+
+    @property
+    def _of_live(self) -> tuple[SegmentRow, ...]:
+        live = self.live
+        return tuple(row for row in self.segments if live is not None and row.generation == live.number)
 
 
 def overview(store: Store, collection: CollectionRow) -> CollectionOverview:

@@ -66,6 +66,12 @@ def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -
     assert report is not None
     (row,) = json.loads(run("collections", "show", "notes", "--json").stdout)["generations"]
     assert Plan.from_json(row["plan"]) == report.plan
+    optimized = run("index", "optimize", "notes")
+    assert optimized.stderr.splitlines()[-2:] == [
+        "no index is due",
+        "12 passages are compared one by one: up to 50,000 need no index",
+    ]
+    assert "12 passages are compared one by one" in run("collections", "show", "notes").stdout
     (again,) = run("index", "optimize", "notes", "--json").stdout.splitlines()
     assert newest([json.loads(again)], TunedPlan) is not None
 

@@ -72,7 +72,7 @@ def test_a_kind_that_keeps_the_contract_no_more_is_chosen_anew_with_the_same_que
     assert (plan.measured_at, plan.queries) == (5700, queries)
 
 
-def test_queries_are_kept_until_stored_vectors_choose(doubled: Collection) -> None:
+def test_queries_are_kept_while_they_can_show_what_is_promised(doubled: Collection) -> None:
     generation = doubled._record.live()
 
     def kept() -> int:
@@ -83,10 +83,12 @@ def test_queries_are_kept_until_stored_vectors_choose(doubled: Collection) -> No
     assert kept() == 200
     assert refresh(doubled, always=True).queries == "200 given queries"
     assert kept() == 200
-    doubled.tune()
-    assert kept() == 0
+    assert doubled.tune().queries == "200 given queries"
     doubled.tune(queries=[str(number) for number in range(80)])
     assert kept() == 80
+    assert doubled.tune().queries == "80 given queries"
+    assert doubled.tune(recall=0.99).estimated, "80 queries cannot show .99"
+    assert kept() == 0
     doubled.delete()
 
 
