@@ -69,6 +69,7 @@ def plot_report(collection: str, plan: Plan, path: Path) -> None:
 def pareto_figure(plan: Plan, title: str) -> "Figure":
     """Draw recall over the time of one query: each kind and shape, the front, the contract, the choice."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     figure = Figure(figsize=(9.0, 5.5), layout="constrained")
     axes = figure.subplots()
@@ -104,6 +105,9 @@ def pareto_figure(plan: Plan, title: str) -> "Figure":
                 label=f"taken: {_line(row)[1]}, {row.milliseconds_a_query:.3g} ms",
             )
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda milliseconds, _: f"{milliseconds:g}"))
+    axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("milliseconds a query, one at a time (log)")
     axes.set_ylabel(f"recall at {plan.contract.at}")
     figure.suptitle(title)

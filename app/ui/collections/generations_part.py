@@ -15,7 +15,7 @@ from nearsay.app.ui.collections.rollout_forms import (
     show_rollout,
     show_upkeep,
 )
-from nearsay.app.ui.controls import pick, widths
+from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -87,6 +87,7 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
         show_command(visit, arguments)
 
 
+_PLOT_HEIGHT, _LEGEND_LINE = 380, 26  # pixels: of the plot and its axes, and of each kind below
 _GREY: Final = "#8a8f98"  # is seen on light and on dark
 
 
@@ -134,6 +135,7 @@ def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
         ],
     )
     legend = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260)
+    height = _PLOT_HEIGHT + _LEGEND_LINE * len({point["kind"] for point in points})
     kinds = base.encode(color=alt.Color("kind:N", legend=legend), shape=alt.Shape("kind:N", legend=legend))
     line, best = (chart.transform_filter("datum.front") for chart in (base, kinds))
     promised = alt.Chart(alt.InlineData([{"promised": plan.contract.recall}]))
@@ -147,7 +149,7 @@ def pareto_chart(plan: Plan) -> "alt.LayerChart | alt.FacetChart | None":
             shape="circle", size=420, strokeWidth=2, color="#D55E00"
         ),
         promised.mark_rule(strokeDash=[6, 4], color=_GREY).encode(y=alt.Y("promised:Q", scale=scale)),
-    ).properties(height=480)
+    ).properties(height=height)
 
 
 def show_generations(visit: Visit) -> None:
@@ -216,6 +218,7 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
             "Each point is a setting that was tried: higher finds more, further left is faster. Filled: "
             "nothing is better in both. Dashed: what was promised. In the circle: what was taken."
         )
+    verdicts = {"verdict": st.column_config.TextColumn("verdict", width="large")}
     measured = [candidate_rows(plan)]
     if plan.gpu is not None:
         measured.append(gpu_rows(plan))
@@ -223,4 +226,4 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
         if rows is not measured[0] and plan.gpu is not None:
             st.caption("On GPUs:" if not plan.gpu.reason else as_markdown(f"On GPUs: {plan.gpu.reason}"))
         if rows:
-            st.dataframe(rows, hide_index=True, height="content", column_config=widths(verdict="medium"))
+            st.dataframe(rows, hide_index=True, height="content", column_config=verdicts)

@@ -170,11 +170,11 @@ def _measured_row(
 ) -> dict[str, object]:
     return {
         "candidate": candidate,
+        f"recall@{plan.contract.at}": _number(row.recall, ".3f"),
+        "ms a query": _number(row.milliseconds_a_query, ".2f"),
         "verdict": row.verdict,
         "searched": settings_words(searched),
-        f"recall@{plan.contract.at}": _number(row.recall, ".3f"),
         "at least": _number(row.recall_at_least, ".3f"),
-        "ms a query": _number(row.milliseconds_a_query, ".2f"),
         "queries a second": _number(row.queries_a_second, ",.0f"),
         "memory": memory_text(row.bytes) if row.bytes else "",
         "built in s": _number(row.build_seconds, ",.1f"),
