@@ -1,5 +1,6 @@
 """`nearsay judgements next` and `nearsay judgements import`."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -200,12 +201,21 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
 def _key() -> str:
     while True:
         click.echo(_ASKED, nl=False, err=True)
-        key = click.getchar().lower()
+        # Where standard input is no terminal click asks /dev/tty, which cron and docker do not have.
+        key = click.getchar().lower() if sys.stdin.isatty() else _piped()
         click.echo(key if key.isprintable() else "", err=True)
         if key in {*_KEYS, "m", "q"}:
             return key
         if key in {"", "\x03", "\x04"}:
             return "q"
+
+
+def _piped() -> str:
+    """The next key on standard input, passing over white space; "" at its end."""
+    while key := sys.stdin.read(1):
+        if not key.isspace():
+            return key.lower()
+    return ""
 
 
 def _shown(one: "ToJudge") -> str:

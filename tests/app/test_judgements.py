@@ -211,6 +211,16 @@ def test_next_stops_where_the_person_does(run: Run, tmp_path: Path) -> None:
     assert run("judgements", "list", "pets", "--json").stdout == ""  # could not say
 
 
+def test_keys_are_read_from_standard_input_where_there_is_no_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asked.txt").write_text("the cat sat\nowl at night\n")
+    monkeypatch.setattr("click.getchar", lambda: open("/no/tty"))  # noqa: PTH123, SIM115 - as click does
+    compared = ("judgements", "next", "pets", "--between", "lexical", "dense", "--queries", "asked.txt")
+    assert CliRunner().invoke(main, compared, input="y\n").exit_code == 0  # what ends says to quit
+    assert json.loads(run(*compared, "--json").stdout)["judged"] == 1
+
+
 def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "judged.csv").write_text("query,document,relevant\na cat,cat,1\na cat,cow,1\n")
     result = run("judgements", "import", "pets", "judged.csv", "--json")
