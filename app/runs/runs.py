@@ -122,16 +122,15 @@ class Runs:
         """
         run = self.get(number)
         if run.state.ended:
-            raise BadInputError(
-                f"run {number} has ended: {run.state}. Start the same again: nearsay jobs resume {number}"
-            )
+            again = run.command if run.state is RunState.DONE else f"nearsay jobs resume {number}"
+            raise BadInputError(f"run {number} has ended: {run.state}. Start the same again: {again}")
         run.folder.ask_to_stop()
         return run
 
     def resume(self, number: int) -> Run:
         """Start the same as a new run, which goes on where the former stopped.
 
-        BadInputError while that one lives.
+        BadInputError while that one lives, when it is done, and when a resume of it lives or is done.
         """
         from nearsay.indexer.catalogue.runs import NewRun
         from nearsay.indexer.catalogue.store import now
@@ -141,8 +140,27 @@ class Runs:
             raise BadInputError(
                 f"run {number} is still {run.state}. Let it end, or stop it: nearsay jobs cancel {number}"
             )
+        if run.state is RunState.DONE:
+            raise BadInputError(
+                f"run {number} is done, so there is nothing to resume. To do the same again: {run.command}"
+            )
+        later = self.successor(number)
+        if later is not None and (later.state is RunState.DONE or not later.state.ended):
+            raise BadInputError(
+                f"run {number} was resumed as run {later.number}, which is {later.state}. "
+                f"See: nearsay jobs show {later.number}"
+            )
         kept = {name: getattr(run, name) for name in NewRun.__slots__}
         return self._begin(NewRun(**(kept | {"resumes": number, "created_at": now("milliseconds")})))
+
+    def successor(self, number: int) -> Run | None:
+        """The run that goes on with a run; the last of them if that was resumed, too. None if none does."""
+        numbers, found = {number}, None
+        for run in reversed(self.list(limit=None)):
+            if run.resumes in numbers:
+                numbers.add(run.number)
+                found = run
+        return found
 
     def remove(self, number: int) -> None:
         """Forget a run, its log and its output; what it made stays. BadInputError while it lives."""

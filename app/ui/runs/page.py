@@ -22,7 +22,6 @@ from nearsay.app.ui.watching import (
     duration,
     moment,
     runs_of,
-    successor,
     took,
     watch_run,
 )
@@ -289,7 +288,7 @@ def _facts(visit: Visit, run: Run) -> None:
     with st.container(horizontal=True):
         if run.resumes is not None:
             link_to("runs", f"Resumes run {run.resumes}", icon=":material/history:", run=str(run.resumes))
-        following = successor(visit, run.number) if run.state.ended else None
+        following = runs_of(visit).successor(run.number) if run.state.ended else None
         if following is not None:
             label = f"Run {following.number} resumes this one"
             link_to("runs", label, icon=":material/resume:", run=str(following.number))

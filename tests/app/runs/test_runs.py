@@ -150,6 +150,27 @@ def test_what_has_ended_can_be_started_again_as_a_run_that_names_it(
     assert spawned.given[1]["working_folder"] == Path(first.working_folder)
 
 
+def test_what_is_done_or_was_resumed_already_is_not_resumed(
+    start: Callable[..., Run], runs: Runs, spawned: Spawned
+) -> None:
+    start("hello")
+    spawned.end(1, "done")
+    for refused in (runs.resume, runs.cancel):
+        with pytest.raises(BadInputError, match=r"run 1 .*done.*: nearsay .*hello$"):
+            refused(1)
+    start("hello")
+    spawned.end(2, "failed")
+    runs.resume(2)
+    with pytest.raises(BadInputError, match=r"run 2 was resumed as run 3, which is waiting"):
+        runs.resume(2)
+    spawned.end(3, "cancelled")
+    assert runs.resume(3).resumes == 3
+    spawned.end(4, "done")
+    for number in (2, 3):
+        with pytest.raises(BadInputError, match=rf"run {number} was resumed as run 4, which is done"):
+            runs.resume(number)
+
+
 def test_removing_forgets_a_run_that_has_ended_and_its_folder(
     start: Callable[..., Run], runs: Runs, spawned: Spawned
 ) -> None:
