@@ -58,7 +58,7 @@ def check_width(fields: int, what: str) -> None:
     if fields > MAX_FIELDS:
         raise BadInputError(
             f"{what} names {fields:,} fields, and {MAX_FIELDS:,} are taken. "
-            "Leave out the columns that are not needed, or name the format: --input-format txt"
+            "Leave out the columns that are not needed; for lines of text, give a .txt file"
         )
 
 
@@ -122,7 +122,7 @@ class DelimitedRows:
             raise BadInputError(f"{self._name} is empty; give a file with a header line")
         if isinstance(first, Fault):
             raise BadInputError(
-                f"{first} (its header line). Mend that line, or name the format: --input-format txt"
+                f"{first} (its header line). Mend that line; for lines of text, give a .txt file"
             )
         names = tuple(name.strip() for name in first[1])
         check_width(len(names), f"{self._name}:{first[0]}: the header")

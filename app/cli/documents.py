@@ -49,7 +49,7 @@ _DOCUMENTS_A_SECOND = 100_000  # whose values of one field are entered; for the 
 
 @click.group(cls=CommandGroup)
 def documents() -> None:
-    """Add, list, show, remove, export and count the documents of a collection.
+    """Add, list, show, remove and export documents; count field values and declare fields.
 
     \b
     Example:

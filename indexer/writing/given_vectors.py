@@ -86,8 +86,9 @@ class VectorsOnly:
         for text in texts:
             if kind is TextKind.QUERY:
                 raise BadInputError(
-                    f"the vectors of this collection are made elsewhere, by {self.name}. Search for a vector "
-                    f"of {self.dimension} dimensions, or by words: mode='lexical' (--mode lexical)"
+                    f"the vectors of this collection are made elsewhere, by {self.name}, so that no query "
+                    f"can be embedded. In Python, give its vector of {self.dimension} dimensions instead. "
+                    "Search by words (--mode lexical) and without --explain, tune without --queries"
                 )
             raise BadInputError(
                 f"the vectors of this collection are made elsewhere, by {self.name}, and there is none for "
@@ -152,7 +153,9 @@ def with_vectors(
         if cosines.min() < _LEAST_COSINE:
             raise BadInputError(
                 f"vector {some[cosines.argmin()]} is not what {encoder.name} gives for its row (cosine "
-                f"{cosines.min():.3f}). Name the encoder that made the vectors, or leave them away"
+                f"{cosines.min():.3f}). Name the encoder that made them, or leave out vectors=; those of a "
+                "model that nearsay does not run need a collection of their own: "
+                f"library.collection(NAME, encoder=VectorsOnly(MODEL, {encoder.dimension}))"
             )
     embedding.vectors = dict(zip(texts, rows, strict=True))
     for place, (text, row) in enumerate(zip(texts, rows, strict=True)):

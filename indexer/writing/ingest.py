@@ -533,7 +533,7 @@ def check_strictly(reading: Reading) -> int:
         shown = "; ".join(str(fault) for fault in spread(tally.faults.kept, 5))
         raise StrictError(
             f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
-            "Mend the input, or leave strict away to skip such rows"
+            "Mend the input, or leave out strict (--strict) to skip such rows"
         )
     return tally.counts["read"]
 

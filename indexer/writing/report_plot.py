@@ -59,7 +59,8 @@ def plot_report(collection: str, plan: Plan, path: Path) -> None:
     kind = plot_format(path)
     if not front(plan.report):
         raise BadInputError(
-            "the plan was not chosen by measurement, so there is nothing to plot. Measure: nearsay index tune"
+            f"the plan of '{collection}' was not chosen by measurement, so there is nothing to plot. "
+            f"Measure: nearsay index tune {collection}"
         )
     figure = pareto_figure(plan, f"{collection}: {plan.measured_at:,} passages, {plan.evidence}")
     with replacing(path) as stream:

@@ -215,6 +215,13 @@ def test_a_mistake_is_one_clear_sentence(
     assert not (tmp_path / "mine").exists()
 
 
+def test_a_remedy_for_a_binary_file_is_none_of_another_command(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "binary.tsv").write_bytes(b"a\0b\tc\n\0\td\n")
+    refused = run(tmp_path / "binary.tsv", "--out", tmp_path / "mine", code=1)
+    assert "holds a NUL character" in refused.stderr
+    assert "--input-format" not in refused.stderr
+
+
 def test_a_margin_of_nothing_is_no_margin(pairs: Path, tmp_path: Path, run: Run) -> None:
     triplets = tmp_path / "triplets.tsv"
     triplets.write_text("anchor\tpositive\tnegative\nthe cat\tcat\tdog\nthe dog\tdog\tcat\n", "utf-8")

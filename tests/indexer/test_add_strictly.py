@@ -61,7 +61,7 @@ def test_strict_writes_nothing_at_all(
         StrictError, match="1 row cannot be used and nothing was written: .*" + reason
     ) as raised:
         add(library, content, tmp_path)
-    assert str(raised.value).endswith("Mend the input, or leave strict away to skip such rows")
+    assert str(raised.value).endswith("Mend the input, or leave out strict (--strict) to skip such rows")
     assert library.names() == []
     assert not (tmp_path / "library" / "segments").exists()
     assert words.encoded == []

@@ -349,6 +349,19 @@ def test_vectors_may_be_made_elsewhere(open_library: Callable[[], Library]) -> N
         again.add_rows(ROWS, vectors=np.ones((4, 6), dtype=np.float32))
 
 
+def test_a_remedy_for_vectors_made_elsewhere_works_where_it_is_given(library: Library) -> None:
+    given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
+    given.add_rows(ROWS, vectors=ELSEWHERE)
+    with pytest.raises(BadInputError, match=r"give its vector of 5 dimensions.*tune without --queries"):
+        given.tune(queries=["a text"])
+    with pytest.raises(BadInputError, match=r"--mode lexical.* without --explain"):
+        given.search("fox", mode="lexical", explain=True)
+    with pytest.raises(BadInputError, match=r"encoder=VectorsOnly\(MODEL, "):
+        library.collection("other").add_rows(
+            ROWS, vectors=-unit_length(WordsEncoder().encode([str(row["text"]) for row in ROWS]))
+        )
+
+
 def test_what_was_left_without_its_vector_gets_it_by_the_same_call(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from safetensors import SafetensorError
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchronise
+from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchronise, write_refusal
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.run.run_environment import RunEnvironment
 
@@ -144,7 +144,10 @@ class RunFolder:
         """Keep other processes from training here; NearsayError at once when one does."""
         from filelock import FileLock, Timeout
 
-        self.run.mkdir(parents=True, exist_ok=True)
+        try:
+            self.run.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_refusal(self.out, error) from error
         lock = FileLock(self.run / _LOCK, timeout=0.0)
         try:
             lock.acquire()

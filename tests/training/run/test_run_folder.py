@@ -248,6 +248,12 @@ def test_a_file_is_refused(out: Path) -> None:
     assert refusal(out) == f"{out} is a file. Name a new folder"
 
 
+def test_a_place_below_a_file_is_refused(out: Path) -> None:
+    out.parent.write_text("mine")
+    with pytest.raises(NearsayError, match=r"models/mine cannot be written .*Name another place$"):
+        RunFolder(out).begin(CONFIG, ENVIRONMENT)
+
+
 def test_a_finished_run_is_refused(out: Path) -> None:
     folder = RunFolder(out)
     folder.begin(CONFIG, ENVIRONMENT)

@@ -171,7 +171,6 @@ def _require_same_recipe(
         return
     if out.is_dir() and any(path != file and path not in seeds for path in out.iterdir()):
         raise BadInputError(f"{out} is there and holds something else. Name a new folder")
-    out.mkdir(parents=True, exist_ok=True)
     with replacing(file) as stream:
         stream.write((json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
 

@@ -130,8 +130,8 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
     if not folder.is_cross_encoder:
         raise NearsayError(
             f"{folder.path} is no cross-encoder: its config.json names the architecture "
-            f"{folder.architecture()}, not one that ends with ForSequenceClassification. Name a "
-            "cross-encoder's folder, or judge by an encoder: --judge"
+            f"{folder.architecture()}, not one that ends with ForSequenceClassification. Name the "
+            "folder of a cross-encoder; nearsay train cross-encoder makes one"
         )
     try:
         with quiet_libraries():

@@ -74,7 +74,7 @@ def test_several_scores_a_pair_are_refused(build: Callable[..., Path]) -> None:
 
 
 def test_an_encoder_is_no_cross_encoder(tiny_folder: Path) -> None:
-    with pytest.raises(NearsayError, match=r"names the architecture BertModel.*--judge"):
+    with pytest.raises(NearsayError, match=r"the architecture BertModel.*train cross-encoder makes one$"):
         CrossEncoderJudge.load(tiny_folder, device="cpu")
 
 
