@@ -5,6 +5,8 @@ Exit status 0: done, no hits included. 1: a known error, one clear line with its
 """
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +28,7 @@ from nearsay.app.cli.explore import explore
 from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
+from nearsay.app.cli.options import LIBRARY_GIVEN
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -35,6 +38,7 @@ from nearsay.data.errors import NearsayError
 __all__ = ["main"]
 
 _CONFIG = "nearsay.config"  # the file that gives options their defaults
+_REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 
 
 class _Root(CommandGroup):
@@ -51,12 +55,25 @@ class _Root(CommandGroup):
                     raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
             raise
         except NearsayError as error:
-            raise click.ClickException(visible(" ".join(str(error).split()))) from error
+            raise click.ClickException(visible(_in_the_library(ctx, " ".join(str(error).split())))) from error
         except KeyboardInterrupt:
             click.echo(
                 "\nStopped. What was written is kept: the same command does what is missing.", err=True
             )
             sys.exit(130)
+
+
+def _in_the_library(ctx: click.Context, said: str) -> str:
+    """A message whose remedy, the command at its end, works in the library that the command line named."""
+    remedy, library = _REMEDY.search(said), ctx.meta.get(LIBRARY_GIVEN)
+    if remedy is None or library is None or "--library" in remedy[0]:
+        return said
+    command: click.Command | None = ctx.command
+    for name in remedy[1].split():
+        command = command.commands.get(name) if isinstance(command, click.Group) else command
+    if command is None or not any("--library" in option.opts for option in command.params):
+        return said
+    return f"{said} --library {shlex.quote(library)}"
 
 
 def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:

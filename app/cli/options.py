@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from nearsay.app import ONLY_CHECKED
 from nearsay.app.cli.command import FILE, argument, option
@@ -56,6 +57,7 @@ class _EncoderName(click.types.StringParamType):
 
 ENCODER = _EncoderName()
 _LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # in a context's meta: what --library names
+LIBRARY_GIVEN = f"{_LIBRARY}.given"  # in a context's meta: the same, if the command line says it
 
 
 def encoder_named(name: str, ctx: click.Context) -> str:
@@ -77,8 +79,10 @@ def encoder_named(name: str, ctx: click.Context) -> str:
 
 
 def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    def remember(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    def remember(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         ctx.meta[key] = value
+        if ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
+            ctx.meta[f"{key}.given"] = value
         return value
 
     return remember

@@ -123,6 +123,22 @@ def test_a_known_error_is_one_line_and_exit_status_one(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("search", "nosuch", "x"), "documents add nosuch FILE"),
+        (("collections", "show", "pets", "--plot", "x.png"), "index tune pets"),
+    ],
+)
+def test_a_remedy_names_the_library_that_the_command_line_named(
+    pets: Run, tmp_path: Path, arguments: tuple[str, ...], command: str
+) -> None:
+    (tmp_path / "my own").symlink_to(tmp_path / "library")
+    assert pets(*arguments).stderr.endswith(f": nearsay {command}\n")
+    elsewhere = pets(*arguments, "--library", str(tmp_path / "my own"))
+    assert elsewhere.stderr.endswith(f": nearsay {command} --library '{tmp_path}/my own'\n")
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("search", "pets"),
