@@ -1,6 +1,6 @@
 """Controls and lines that several pages share: named choices, parts of a page, notes, a dialog's answer."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
@@ -90,9 +90,14 @@ def say_notes(notes: Iterable[str]) -> None:
         st.caption(as_markdown(capitalised(note)))
 
 
-def capitalised(text: str) -> str:
-    """The text as a sentence begins; names stay as they are."""
-    return text[:1].upper() + text[1:]
+def capitalised(text: str, names: Collection[str] = ()) -> str:
+    """The text as a sentence begins; what is no word but a name, such as a file's, stays as it is.
+
+    names: words of letters alone that are names
+    """
+    first = text.partition(" ")[0]
+    is_word = first.rstrip(",:;.?!").isalpha() and first not in names
+    return text[:1].upper() + text[1:] if is_word else text
 
 
 def widths(**columns: Literal["small", "medium", "large"]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import streamlit as st
 
+from nearsay.app.ui.controls import capitalised
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import NearsayError
@@ -103,6 +104,4 @@ def say_error(error: NearsayError) -> None:
     said = " ".join(str(error).split())
     if Settings.from_environment().read_only:  # whoever reads need not know where things lie on the server
         said = _FOLDERS.sub("…/", said)
-    if said.partition(" ")[0].isalpha():  # not a file's name
-        said = said[:1].upper() + said[1:]
-    st.error(as_markdown(said), icon=":material/error:")
+    st.error(as_markdown(capitalised(said)), icon=":material/error:")

@@ -38,7 +38,6 @@ __all__ = [
     "runs_of",
     "show_command",
     "start_run",
-    "successor",
     "to_watch",
     "took",
     "watch_run",
@@ -132,16 +131,7 @@ def followed(visit: Visit, run: Run) -> Run:
     """The last that goes on with a run, if it was resumed; else the run itself."""
     if run.state not in _CAN_GO_ON:
         return run
-    return successor(visit, run.number) or run
-
-
-def successor(visit: Visit, number: int) -> Run | None:
-    """The run that goes on with this one, if it was resumed; the last of them if that was, too."""
-    found = None
-    for run in reversed(runs_of(visit).list(limit=None)):
-        if run.resumes == (number if found is None else found.number):
-            found = run
-    return found
+    return runs_of(visit).successor(run.number) or run
 
 
 def watch_started(
@@ -253,7 +243,7 @@ def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None, *, fo
         return
     if run.state is RunState.FAILED:
         said = " ".join(visible(run.message or "it failed, and said nothing. See its log").split())
-        st.error(as_markdown(capitalised(said)), icon=STATE_ICONS[run.state])
+        st.error(as_markdown(capitalised(said, run.arguments)), icon=STATE_ICONS[run.state])
     elif run.state is RunState.CANCELLED:
         st.info(as_markdown(f"Cancelled{time}. What it wrote is kept."), icon=STATE_ICONS[run.state])
     else:
@@ -262,7 +252,7 @@ def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None, *, fo
             icon=STATE_ICONS[run.state],
         )
     _log(run, log)
-    if visit.may_write and successor(visit, run.number) is None:
+    if visit.may_write and runs_of(visit).successor(run.number) is None:
         help_ = "Start the same again; a training resumes from its last checkpoint."
         key = f"resume{place}-{run.number}"
         if st.button("Resume", key=key, icon=":material/resume:", help=help_):

@@ -31,6 +31,12 @@ def test_a_run_that_failed_says_why_and_can_be_resumed(page, record):
     assert "reading\nfailed" in _words(app)
 
 
+@pytest.mark.parametrize("name", ["j1", "mine"])
+def test_a_name_at_the_beginning_of_an_error_stays_as_it_is(page, record, name):
+    run = record(RunState.FAILED, arguments=("train", "--out", name), message=f"{name} holds a run")
+    assert page("runs", run=str(run.number)).error[0].value == f"{name} holds a run"
+
+
 def test_resume_on_the_page_of_a_run_leads_to_the_one_that_goes_on(page, record, settings, monkeypatch):
     run = record(RunState.CANCELLED)
     following = record(RunState.DONE, resumes=None, title="The next")
