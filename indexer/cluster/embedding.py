@@ -11,7 +11,8 @@ import logging
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -194,16 +195,14 @@ def embed_on_cluster(
         machines = nodes_of()
         while wanted:
             whole = size == segment_writer.ROWS
-            for record in _records(store, cluster, generation, wanted, lost, whole=whole):
-                with store.database.writing() as connection:
-                    for at, piece in enumerate(record.pieces):
-                        cut = record.truncated if at == 0 else 0
-                        _enter(connection, store, generation, piece, cut)
-                    collections.changed(connection, generation.collection_id)
-                done += sum(piece.count for piece in record.pieces)
-                truncated += record.truncated
-                faults.update(record.faults)
-                listener(Progress(done, total))
+            # Closed before Ray is left: a thread of it that asked Ray for more would end the whole process.
+            with closing(_records(store, cluster, generation, wanted, lost, whole=whole)) as records:
+                for record in records:
+                    entered, cut = _enter(store, generation, record)
+                    done += entered
+                    truncated += cut
+                    faults.update(record.faults)
+                    listener(Progress(done, total))
             wanted = left()
             if lost or not wanted:
                 break
@@ -229,16 +228,28 @@ def _one_went(before: set[str]) -> bool:
     return False
 
 
-def _enter(connection: Any, store: Store, generation: GenerationRow, piece: _Piece, truncated: int) -> None:  # noqa: ANN401
-    try:
-        with connection.begin_nested():
-            ranges.enter(connection, generation, Range(piece.first, piece.last), truncated)
-    except LostLockError:
-        return  # Ray did the range twice, and its first record was entered
-    if piece.sha256 is not None:
-        path = store.segment(generation.collection_id, piece.sha256)
-        span = (piece.first, piece.last)
-        generations.add_segment(connection, generation, SegmentKind.VECTORS, path, piece.count, span)
+def _enter(store: Store, generation: GenerationRow, record: _Record) -> tuple[int, int]:
+    """Enter a record in one transaction; how many passages, and how many were cut.
+
+    What is there already is not entered, nor counted: Ray did the range twice.
+    """
+    entered = truncated = 0
+    with store.database.writing() as connection:
+        for at, piece in enumerate(record.pieces):
+            cut = record.truncated if at == 0 else 0
+            try:
+                with connection.begin_nested():
+                    ranges.enter(connection, generation, Range(piece.first, piece.last), cut)
+            except LostLockError:
+                continue
+            if piece.sha256 is not None:
+                path = store.segment(generation.collection_id, piece.sha256)
+                span = (piece.first, piece.last)
+                generations.add_segment(connection, generation, SegmentKind.VECTORS, path, piece.count, span)
+            entered += piece.count
+            truncated += cut
+        collections.changed(connection, generation.collection_id)
+    return entered, truncated
 
 
 def _records(
@@ -249,7 +260,7 @@ def _records(
     lost: list[str],
     *,
     whole: bool,
-) -> Iterator[_Record]:
+) -> Generator[_Record, None, None]:
     """The records of the ranges as they come; those whose workers die again and again do not.
 
     lost:  is told why a worker has no record of a range
@@ -283,14 +294,16 @@ def _records(
             ray_remote_args_fn=lambda: tries,
         )
     # Rows would come one late: each is held until the next block is there.
-    for batch in embedded.iter_batches(batch_size=None, prefetch_batches=0):
-        for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
-            if refusal:
-                raise EncoderMismatchError(refusal)
-            if fault:
-                lost.append(fault)
-            else:
-                yield _Record.from_json(record)
+    batches: Any = iter(embedded.iter_batches(batch_size=None, prefetch_batches=0))
+    with closing(batches):
+        for batch in batches:
+            for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
+                if refusal:
+                    raise EncoderMismatchError(refusal)
+                if fault:
+                    lost.append(fault)
+                else:
+                    yield _Record.from_json(record)
 
 
 def _refuse_lost(

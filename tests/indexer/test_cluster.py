@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +25,6 @@ if find_spec("ray") is None:
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
 from ray import cloudpickle
-from ray_processes import kill_one
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
@@ -31,9 +32,10 @@ from nearsay.indexer.cluster import embedding, joining
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.vectors.errors import EncoderMismatchError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.writing import compaction
-from nearsay.training.sentence.bundled import bundled_folder
+from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder
 from nearsay.training.sentence.light_encoder import open_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -159,9 +161,11 @@ def nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster as Nodes
 
     head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": _MEMORY}
+    head["_system_config"] = {"health_check_period_ms": 500}  # a lost machine is given up after five
     cluster = Nodes(initialize_head=True, head_node_args=head)
     for _ in range(2):
         cluster.add_node(num_cpus=1, object_store_memory=_MEMORY)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         with joined(Cluster(cluster.address)):
             yield cluster
@@ -180,9 +184,30 @@ def _library(folder: Path, nodes: Any, **given: Any) -> Library:
     return Library.open(folder, cluster=cluster, precision="float32", device="cpu")
 
 
-def _hashes(library: Library) -> list[str]:
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a second encoder."""
+    folder = tmp_path_factory.mktemp("encoder") / "mine"
+    shutil.copytree(bundled_folder(), folder)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, nodes: Any, mine: str) -> list[list[str]]:
+    """The hashes of what one worker adds that nothing disturbs, and then rebuilds by the second encoder."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with pytest.MonkeyPatch.context() as patch, _library(folder, nodes, workers=1) as library:
+        patch.setattr(segment_writer, "ROWS", _ROWS)
+        notes = library.collection("notes")
+        notes.add_rows(_TEXTS, progress=lambda _: None)
+        notes.rebuild(mine, progress=lambda _: None)
+        return [_hashes(library), _hashes(library, 2)]
+
+
+def _hashes(library: Library, generation: int = 1) -> list[str]:
     with library.store.database.reading() as connection:
-        return [row.sha256 for row in generations.segments_of(connection, 1)]
+        return [row.sha256 for row in generations.segments_of(connection, 1, generation)]
 
 
 def _unsound(library: Library) -> list[str]:
@@ -215,7 +240,6 @@ def test_one_two_and_four_workers_write_the_same_segments(
 ) -> None:
     monkeypatch.setattr(segment_writer, "ROWS", 4)  # so many ranges that Ray starts all workers it may
     monkeypatch.setattr(compaction, "_SMALL", 1)  # nothing is merged
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     hashes, vectors = [], []
     for workers in (1, 2, 4):
         took_part, told = tmp_path / f"took part {workers}", list[Progress]()
@@ -267,7 +291,6 @@ def _on_new_machines(known: set[str], folder: Path) -> Callable[[str], TextEncod
 
 @pytest.mark.long
 def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) -> None:
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     added: list[Any] = []
 
     def grow(_: Progress) -> None:
@@ -310,16 +333,53 @@ def test_work_that_finds_no_core_free_is_refused_with_the_numbers(
             library.release("notes")
 
 
+def _held(source: str, folder: Path, known: Collection[str] = ()) -> Callable[[str], TextEncoder]:
+    """An encoder that holds the first worker within a range until it is ended; then the others go on.
+
+    source: the encoder that does so; known: machines whose workers are not held
+    folder: where the link `held` then names the worker's process
+    """
+
+    def load(name: str) -> TextEncoder:
+        import ray
+
+        encoder: Any = open_encoder(name, device="cpu", precision="float32")
+        stream, held = encoder.stream, folder / "held"
+        here = ray.get_runtime_context().get_node_id()
+
+        def holding(windows: Any, **given: Any) -> Any:
+            first = False
+            if here not in known:
+                with contextlib.suppress(FileExistsError):
+                    held.symlink_to(str(os.getpid()))
+                    first = True
+            until = time.monotonic() + _SOON
+            while first or not held.is_symlink():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            return stream(windows, **given)
+
+        if name == source:
+            encoder.stream = holding
+        return cast("TextEncoder", encoder)
+
+    return load
+
+
 @pytest.mark.long
 def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: Any) -> None:
     def stop(progress: Progress) -> None:
         if progress.done >= 40:
             raise KeyboardInterrupt
 
-    with _library(tmp_path, nodes, workers=2) as library:
+    cluster, load = Cluster(nodes.address, workers=2), _held(BUNDLED_NAME, tmp_path)
+    with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
         notes = library.collection("notes")
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as raised:
             notes.add_rows(_TEXTS, progress=stop)
+        assert raised  # its frames are still there
+        threads = [thread.name for thread in threading.enumerate()]
+        assert not any(name.startswith("StreamingExecutor") for name in threads), threads
         with library.store.database.reading() as connection:
             (generation,) = generations.all_of(connection, 1)
             left = ranges.unembedded(connection, generation)
@@ -330,35 +390,76 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: An
 
 
 @pytest.mark.long
-def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
+@pytest.mark.parametrize("anew", [False, True], ids=["add", "rebuild"])
+def test_a_worker_that_is_killed_within_a_range_costs_nothing_but_time(
+    tmp_path: Path, nodes: Any, mine: str, undisturbed: list[list[str]], anew: bool
+) -> None:
     killed: list[int] = []
 
     def kill(progress: Progress) -> None:
-        if not killed:
-            killed.append(kill_one(nodes.address, "ray::MapWorker"))
+        if not killed and (tmp_path / "held").is_symlink():
+            killed.append(int(str((tmp_path / "held").readlink())))
+            os.kill(killed[0], signal.SIGKILL)
 
-    with _library(tmp_path, nodes, workers=2) as library:
+    cluster, load = Cluster(nodes.address, workers=2), _held(mine if anew else BUNDLED_NAME, tmp_path)
+    with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
         notes = library.collection("notes")
         assert notes.add_rows(_TEXTS, progress=kill).embedded == 100
+        if anew:
+            assert killed == []
+            assert notes.rebuild(mine, progress=kill).embedded == 100
+            notes.promote()
         assert killed
+        assert _hashes(library, 1 + anew) == undisturbed[anew]
         assert len(notes.search("birds", 200, mode="dense")) == 100
         assert _unsound(library) == []
 
 
 @pytest.mark.long
-def test_a_machine_that_goes_away_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
-    gone = nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)
-    told: list[int] = []
+def test_a_machine_that_goes_away_within_a_range_costs_nothing_but_time(
+    tmp_path: Path, nodes: Any, undisturbed: list[list[str]]
+) -> None:
+    load = _held(BUNDLED_NAME, tmp_path, joining.nodes_of())
+    there = [nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)]
 
-    def remove(progress: Progress) -> None:
-        told.append(progress.done)
-        if len(told) == 1:
-            nodes.remove_node(gone, allow_graceful=False)
+    def remove(_: Progress) -> None:
+        if there:
+            assert (tmp_path / "held").is_symlink(), "no worker there has begun a range"
+            nodes.remove_node(there.pop(), allow_graceful=False)
 
-    with _library(tmp_path, nodes, workers=5) as library:
+    cluster = Cluster(nodes.address, workers=5)
+    try:
+        with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
+            notes = library.collection("notes")
+            assert notes.add_rows(_TEXTS, progress=remove).embedded == 100
+            assert there == []
+            assert _hashes(library) == undisturbed[0]
+            assert len(notes.search("birds", 200, mode="dense")) == 100
+            assert _unsound(library) == []
+    finally:
+        for node in there:
+            nodes.remove_node(node)
+
+
+@pytest.mark.long
+def test_a_record_that_comes_twice_is_entered_and_counted_once(
+    tmp_path: Path, nodes: Any, undisturbed: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = embedding._records
+
+    def twice(*given: Any, **named: Any) -> Iterator[Any]:
+        for record in records(*given, **named):
+            yield from [replace(record, truncated=1)] * 2
+
+    monkeypatch.setattr(embedding, "_records", twice)
+    told: list[Progress] = []
+    with _library(tmp_path, nodes, workers=1) as library:
         notes = library.collection("notes")
-        assert notes.add_rows(_TEXTS, progress=remove).embedded == 100
-        assert len(notes.search("birds", 200, mode="dense")) == 100
+        report = notes.add_rows(_TEXTS, progress=told.append)
+        assert (report.embedded, report.truncated, told[-1]) == (100, 7, Progress(100, 100))
+        with library.store.database.reading() as connection:
+            assert [row.truncated for row in generations.all_of(connection, 1)] == [7]
+        assert _hashes(library) == undisturbed[0]
         assert _unsound(library) == []
 
 
@@ -373,45 +474,101 @@ def test_what_ray_says_of_machines_does_not_stand_among_results(
 
 
 _DRIVER = """
+import resource
 import sys
 from pathlib import Path
 from nearsay.indexer import Cluster, Library
 from nearsay.indexer.snapshots import segment_writer
 
+def said(now):
+    print(now.done, flush=True)
+    if limit := sys.stdin.readline():  # or it is ended here
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+
 segment_writer.ROWS = 16
-texts = Path(sys.argv[2]).read_text().splitlines()
-cluster = Cluster(sys.argv[3], workers=2)
-library = Library.open(sys.argv[1], cluster=cluster, precision="float32", device="cpu")
-library.collection("notes").add_rows(texts, progress=lambda now: print(now.done, flush=True))
+folder, texts, address, *encoder = sys.argv[1:]
+cluster = Cluster(address, workers=2)
+library = Library.open(folder, cluster=cluster, precision="float32", device="cpu")
+notes = library.collection("notes")
+if encoder:
+    notes.rebuild(encoder[0], progress=said)
+else:
+    notes.add_rows(Path(texts).read_text().splitlines(), progress=said)
 """
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_driver_that_ends_is_followed_by_another(tmp_path: Path, nodes: Any, how: signal.Signals) -> None:
-    texts, folder = tmp_path / "texts.txt", tmp_path / "library"
+@contextlib.contextmanager
+def _driver(folder: Path, nodes: Any, *encoder: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that adds the texts to a library's notes, or rebuilds them by an encoder."""
+    texts = folder.with_name("texts.txt")
     texts.write_text("\n".join(_TEXTS))
-    command = [sys.executable, "-c", _DRIVER, str(folder), str(texts), nodes.address]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as driver:
-        assert driver.stdout is not None
+    command = [sys.executable, "-c", _DRIVER, str(folder), str(texts), nodes.address, *encoder]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as driver:
         try:
-            done = int(driver.stdout.readline())  # its workers are at the next ranges
-            driver.send_signal(how)
-            assert driver.wait(_SOON) == -how
+            yield driver
         finally:
             driver.kill()
-    assert 0 < done < 100
+
+
+def _embedded(library: Library) -> int:
+    """How many of the texts have a vector in the newest generation."""
+    with library.store.database.reading() as connection:
+        return 100 - ranges.unembedded(connection, generations.all_of(connection, 1)[-1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("how", "anew"),
+    [(signal.SIGKILL, False), (signal.SIGINT, False), (signal.SIGKILL, True)],
+    ids=["add killed", "add interrupted", "rebuild killed"],
+)
+def test_a_driver_that_ends_is_followed_by_another(
+    tmp_path: Path, nodes: Any, mine: str, undisturbed: list[list[str]], how: signal.Signals, anew: bool
+) -> None:
+    folder = tmp_path / "library"
+    if anew:
+        with _library(folder, nodes, workers=1) as library:
+            library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+    with _driver(folder, nodes, *[mine] * anew) as driver:
+        assert driver.stdout is not None
+        done = int(driver.stdout.readline())  # its workers are at the next ranges
+        driver.send_signal(how)
+        assert driver.wait(_SOON) == -how, driver.stderr and driver.stderr.read()
     with _library(folder, nodes, workers=1) as library:
         notes = library.collection("notes")
-        there = notes.snapshot().searchable
-        assert done <= there < 100
-        assert notes.add_rows(_TEXTS, progress=lambda _: None).embedded == 100 - there
+        assert 0 < done == _embedded(library) < 100
+        assert notes.snapshot().searchable == (100 if anew else done)
+        assert _unsound(library) == []
+        again = notes.rebuild(mine) if anew else notes.add_rows(_TEXTS, progress=lambda _: None)
+        assert again.embedded == 100 - done
+        if anew:
+            assert notes.promote() == 2
         assert len(notes.search("birds", 200, mode="dense")) == 100
         assert _unsound(library) == []
-        hashes = _hashes(library)
-    with _library(tmp_path / "at once", nodes, workers=1) as once:
-        once.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
-        assert _hashes(once) == hashes
+        assert _hashes(library, 1 + anew) == undisturbed[anew]
+
+
+@pytest.mark.long
+def test_a_driver_whose_own_disk_is_full_says_so_and_the_same_command_goes_on(
+    tmp_path: Path, nodes: Any, undisturbed: list[list[str]]
+) -> None:
+    folder = tmp_path / "library"
+    with _driver(folder, nodes) as driver:
+        assert driver.stdout is not None
+        done = int(driver.stdout.readline())
+        _, said = driver.communicate("100\n", timeout=_SOON)  # bytes of the largest file that it may write
+    assert driver.returncode == 1
+    assert "limit on how large files may grow" in said.splitlines()[-1]  # all that SQLite says
+    with _library(folder, nodes, workers=1) as library:
+        notes = library.collection("notes")
+        assert _embedded(library) == notes.snapshot().searchable == done
+        assert _unsound(library) == []
+        assert notes.add_rows(_TEXTS, progress=lambda _: None).embedded == 100 - done
+        assert len(notes.search("birds", 200, mode="dense")) == 100
+        assert _unsound(library) == []
+        assert _hashes(library) == undisturbed[0]
+        assert sorted(path.stem for path in library.store.segments(1).iterdir()) == sorted(undisturbed[0])
 
 
 @pytest.mark.long
@@ -421,7 +578,6 @@ def test_workers_that_want_a_gpu_run_where_there_is_one(tmp_path: Path, nodes: A
         library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
     known, took_part = joining.nodes_of(), tmp_path / "took part"
     took_part.mkdir()
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     node = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=_MEMORY)
     try:
         for gpus in (1.0, 0.5):
@@ -437,19 +593,18 @@ def test_workers_that_want_a_gpu_run_where_there_is_one(tmp_path: Path, nodes: A
 
 
 @pytest.mark.long
-def test_a_second_encoder_rebuilds_by_workers_while_the_first_one_answers(tmp_path: Path, nodes: Any) -> None:
-    mine = tmp_path / "mine"
-    shutil.copytree(bundled_folder(), mine)
-    (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+def test_a_second_encoder_rebuilds_by_workers_while_the_first_one_answers(
+    tmp_path: Path, nodes: Any, mine: str
+) -> None:
     answered: list[int] = []
     with _library(tmp_path / "library", nodes, workers=1) as library:
         notes = library.collection("notes")
         notes.add_rows(_TEXTS, progress=lambda _: None)
-        report = notes.rebuild(str(mine), progress=lambda _: answered.append(len(notes.search("birds", 5))))
+        report = notes.rebuild(mine, progress=lambda _: answered.append(len(notes.search("birds", 5))))
         assert report.embedded == 100
         assert set(answered) == {5}
         notes.promote()
-        assert notes.snapshot().generation.encoder.source == str(mine)
+        assert notes.snapshot().generation.encoder.source == mine
         assert len(notes.search("birds", 200, mode="dense")) == 100
         assert _unsound(library) == []
 
@@ -478,7 +633,6 @@ def test_a_text_that_kills_each_worker_is_named_and_the_rest_is_done(
     monkeypatch.setattr(embedding, "_GONE", 2.0)
     monkeypatch.setattr(embedding, "_TRIES", 1)
     monkeypatch.setattr(segment_writer, "ROWS", embedding._PARTS)
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     cluster = Cluster(nodes.address, workers=2)
     with Library.open(tmp_path, cluster=cluster, load_encoder=_deadly) as library:
         notes = library.collection("notes")
@@ -515,7 +669,6 @@ class _Fastidious:
 
 @pytest.mark.long
 def test_what_cannot_be_embedded_is_named_and_the_rest_is_done(tmp_path: Path, nodes: Any) -> None:
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     poison = [str(number) for number in range(100) if number % 7 == 3 and number % 5 == 0]
     cluster = Cluster(nodes.address, workers=1)
     with Library.open(tmp_path, cluster=cluster, load_encoder=_Fastidious) as library:  # type: ignore[arg-type]
@@ -531,20 +684,31 @@ def test_what_cannot_be_embedded_is_named_and_the_rest_is_done(tmp_path: Path, n
         assert _unsound(library) == []
 
 
-def _another(source: str) -> TextEncoder:
-    found = open_encoder(source, device="cpu", precision="float32")
-    found.fingerprint = "0" * 64  # type: ignore[misc]
-    return found
+def _another_than(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that is another one in all processes but one."""
+
+    def load(source: str) -> TextEncoder:
+        found: Any = open_encoder(source, device="cpu", precision="float32")
+        if os.getpid() != process:
+            found.fingerprint = "0" * 64
+        return cast("TextEncoder", found)
+
+    return load
 
 
 @pytest.mark.long
-def test_workers_that_have_another_encoder_are_refused(tmp_path: Path, nodes: Any) -> None:
-    with _library(tmp_path, nodes) as library:
+def test_workers_that_have_another_encoder_are_refused(
+    tmp_path: Path, nodes: Any, undisturbed: list[list[str]]
+) -> None:
+    cluster, load = Cluster(nodes.address, workers=2), _another_than(os.getpid())
+    with Library.open(tmp_path, cluster=cluster, load_encoder=load) as library:
         notes = library.collection("notes")
-        notes.add_rows(["a bird"])  # few: by this process
-        with library.store.database.reading() as connection:
-            (generation,) = generations.all_of(connection, 1)
-        worker = embedding.Worker(
-            str(tmp_path), f"sqlite:///{tmp_path / 'catalogue.sqlite'}", generation, _another
-        )
-        assert generation.encoder.fingerprint[:12] in worker._refusal
+        with pytest.raises(EncoderMismatchError, match="0" * 12):
+            notes.add_rows(_TEXTS, progress=lambda _: None)
+        assert (notes.snapshot().waiting, notes.snapshot().searchable) == (100, 0)
+        assert _hashes(library) == []
+        assert not library.store.segments(1).exists()
+        assert _unsound(library) == []
+    with _library(tmp_path, nodes, workers=1) as library:
+        assert library.collection("notes").add_rows(_TEXTS, progress=lambda _: None).embedded == 100
+        assert _hashes(library) == undisturbed[0]
