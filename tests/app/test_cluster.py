@@ -81,18 +81,32 @@ def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
     assert [json.loads(line)["documents"] for line in listed.stdout.splitlines()] in ([], [0])
 
 
-def _listening(root: int) -> dict[int, set[str]]:
-    """On which addresses the process and those that it started listen, by port; in /proc's hexadecimal."""
-    parents, sockets = {}, set()
+def _family(root: int) -> list[Path]:
+    """The folders in /proc of a process and of those that it started, and they."""
+    parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found = []
     for process in parents:
         above = process
         while above not in (0, root):
             above = parents.get(above, 0)
+        if above:
+            found.append(Path(f"/proc/{process}"))
+    return found
+
+
+def _words(file: Path) -> set[str]:
+    return set(file.read_text("utf-8", "replace").split("\0"))
+
+
+def _listening(root: int) -> dict[int, set[str]]:
+    """On which addresses the process and those that it started listen, by port; in /proc's hexadecimal."""
+    sockets = set()
+    for folder in _family(root):
         with contextlib.suppress(OSError):
-            for opened in Path(f"/proc/{process}/fd").iterdir() if above else ():
+            for opened in (folder / "fd").iterdir():
                 with contextlib.suppress(OSError):
                     sockets.add(str(opened.readlink()))
     found: dict[int, set[str]] = {}
@@ -105,15 +119,33 @@ def _listening(root: int) -> dict[int, set[str]]:
     return found
 
 
+def _asks_for_a_token_and_shows_and_reports_nothing(root: int) -> None:
+    """What `ray start` was given, and what the processes of a head made of it."""
+    assert {"--include-dashboard=false", "--disable-usage-stats"} <= _words(Path(f"/proc/{root}/cmdline"))
+    # Of the dashboard Ray starts one part all the same, which sends reports where they are on.
+    of_programs: dict[str, dict[str, set[str]]] = {"gcs_server": {}, "raylet": {}, "dashboard.py": {}}
+    for folder in _family(root):
+        with contextlib.suppress(OSError):
+            command = _words(folder / "cmdline")
+            programs = {Path(word).name for word in command if not word.startswith("-")}
+            for name in programs & of_programs.keys():
+                of_programs[name] = {"command": command, "environment": _words(folder / "environ")}
+    for name, found in of_programs.items():
+        assert {"RAY_AUTH_MODE=token", "RAY_USAGE_STATS_ENABLED=0"} <= found["environment"], name
+    shown = of_programs["dashboard.py"]["command"]
+    assert {"--disable-frontend", "--modules-to-load=UsageStatsHead"} <= shown
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="read from /proc")
-def test_what_cluster_up_starts_listens_on_the_loopback_alone(home: Path) -> None:
+def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alone(home: Path) -> None:
     library = ["--library", "library", "--cluster", "auto"]
     try:
         assert _run(home, "cluster", "up", "--workers", "2").returncode == 0
         assert _run(home, "documents", "add", "papers", "papers.jsonl", *library).returncode == 0
         assert _run(home, "cluster", "serve", "papers", "--shards", "1", *library).returncode == 0
         root = json.loads((home / "cache" / "nearsay" / "cluster.json").read_text())["process"]
+        _asks_for_a_token_and_shows_and_reports_nothing(root)
         found = _listening(root)
         assert len(found) >= 3, "the head, the machine's own process and the shard's worker"
         assert set().union(*found.values()) <= _LOOPBACK

@@ -97,7 +97,7 @@ def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path
         "try:\n"
         "    main()\n"
         "finally:\n"
-        "    heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'faiss'}\n"
+        "    heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'faiss', 'ray'}\n"
         "    print(*sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -23,7 +23,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 import postgresql_server
 from ray import cloudpickle
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
 from nearsay.indexer.cluster import embedding
@@ -32,6 +32,8 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.segment import write_vectors
+from nearsay.indexer.writing import compaction
 from nearsay.training.sentence.light_encoder import open_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -134,22 +136,26 @@ def test_a_catalogue_that_is_started_again_in_between_loses_nothing(
     _is_whole(again)
 
 
+def _refused_by(flag: Path) -> Callable[..., Path]:
+    """Writes vectors, except while there is a flag: then the kernel refuses the file."""
+
+    def write(*given: Any, **named: Any) -> Path:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if flag.exists():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            return write_vectors(*given, **named)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return write
+
+
 def _without_room(flag: Path) -> Callable[[str], TextEncoder]:
-    """An encoder whose process may not write files while there is a flag; the kernel refuses them."""
+    """An encoder whose process may not write files while there is a flag."""
 
     def load(source: str) -> TextEncoder:
-        write = embedding.write_vectors
-
-        def refused(*given: Any, **named: Any) -> Path:
-            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-            if flag.exists():
-                resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-            try:
-                return write(*given, **named)
-            finally:
-                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-        embedding.write_vectors = refused
+        embedding.write_vectors = _refused_by(flag)
         return _plain(source)
 
     return load
@@ -174,6 +180,34 @@ def test_workers_whose_disk_is_full_say_so_and_the_same_command_goes_on(
     flag.unlink()
     notes.rebuild()
     _is_whole(library)
+
+
+@pytest.mark.long
+def test_a_driver_whose_disk_is_full_as_it_merges_keeps_what_is_there_and_the_same_command_goes_on(
+    open_library: Callable[..., Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_writer, "ROWS", 8)  # 13 segments, so many that they are merged
+    flag = tmp_path / "full"
+    flag.touch()
+    monkeypatch.setattr(compaction, "write_vectors", _refused_by(flag))
+    library = open_library()
+    notes = library.collection("notes")
+    with pytest.raises(DiskFullError, match=r"no room left.*same command again"):
+        notes.add_rows(_rows(), progress=lambda _: None)
+    entered = _entered(library)
+    assert len(entered) == 13
+    assert sorted(path.stem for path in library.store.segments(1).iterdir()) == sorted(entered)
+    _is_whole(library)
+    flag.unlink()
+    again = notes.add_rows(_rows(), progress=lambda _: None)
+    assert (again.unchanged, again.embedded) == (100, 0)
+    assert len(_entered(library)) == 1
+    _is_whole(library)
+
+
+def _entered(library: Library) -> list[str]:
+    with library.store.database.reading() as connection:
+        return [row.sha256 for row in generations.segments_of(connection, 1)]
 
 
 def _dies_after_writing(flag: Path) -> Callable[[str], TextEncoder]:
@@ -204,10 +238,8 @@ def test_a_range_whose_worker_dies_after_it_wrote_is_entered_once(
     assert library.collection("notes").add_rows(_rows(), progress=lambda _: None).embedded == 100
     assert flag.exists()
     _is_whole(library)
-    with library.store.database.reading() as connection:
-        entered = [row.sha256 for row in generations.segments_of(connection, 1)]
     written = sorted(path.stem for path in library.store.segments(1).iterdir())
-    assert written == sorted(entered), "the second file of the range is the first one"
+    assert written == sorted(_entered(library)), "the second file of the range is the first one"
 
 
 def _late(flag: Path, arrived: Path) -> Callable[[str], TextEncoder]:
