@@ -33,6 +33,7 @@ __all__ = [
     "add_members",
     "clusters_of",
     "count",
+    "hand_over",
     "latest",
     "leave_removed",
     "members",
@@ -45,6 +46,7 @@ __all__ = [
     "take_cluster_numbers",
 ]
 
+_HANDED_OVER = "handed over by"  # in the report of a clustering of a generation that was dropped: its number
 _ROWS = 50_000  # members in one call: their Python objects take some 10 MB
 
 
@@ -61,6 +63,11 @@ class ClusteringRow:
     passages: int  # that were looked at, outliers among them
     through: int  # the last of them
     created_at: str
+
+    @property
+    def made_of(self) -> int:
+        """The generation whose vectors were clustered; it may be dropped since."""
+        return int(self.report.get(_HANDED_OVER, self.generation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Members:
 
 
 def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:
-    """The clustering of the collection's live generation, if it has one."""
+    """The clustering of the collection's live generation, if it has one of its own."""
     live = sa.and_(
         generations.c.collection_id == clusterings.c.collection_id,
         generations.c.number == clusterings.c.generation,
@@ -111,7 +118,24 @@ def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | No
     )
     statement = sa.select(clusterings).join(generations, live)
     row = connection.execute(statement.where(clusterings.c.collection_id == collection_id)).one_or_none()
-    return None if row is None else ClusteringRow(*row)
+    return None if row is None or _HANDED_OVER in row.report else ClusteringRow(*row)
+
+
+def hand_over(connection: sa.Connection, collection_id: int, generation: int) -> None:
+    """Keep what the next clustering takes numbers and names from, before its generation is dropped.
+
+    That is the clustering made last, where the live generation has none of its own. The live generation holds
+    it then, without showing it.
+    """
+    last = latest(connection, collection_id)
+    if last is None or last.generation != generation or of_live(connection, collection_id) is not None:
+        return
+    where = (generations.c.collection_id == collection_id) & (generations.c.state == "live")
+    live = connection.execute(sa.select(generations.c.number).where(where)).scalar_one_or_none()
+    if live is not None:
+        leave_clustering(connection, collection_id, live)  # which was handed over earlier
+        values = {"generation": live, "report": {**last.report, _HANDED_OVER: last.made_of}}
+        connection.execute(clusterings.update().where(clusterings.c.id == last.id).values(values))
 
 
 def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
@@ -198,7 +222,6 @@ def members(connection: sa.Connection, clustering: int) -> tuple[NDArray[np.int6
 
 def replace(
     connection: sa.Connection,
-    before: ClusteringRow | None,
     values: Mapping[str, Any],
     rows: Sequence[ClusterRow],
     who: Members,
@@ -207,8 +230,7 @@ def replace(
 
     values: the columns of `clusterings` but `id`
     """
-    if before is not None:
-        leave_clustering(connection, before.id)
+    leave_clustering(connection, values["collection_id"], values["generation"])
     made = clusterings.insert().values(**values).returning(clusterings.c.id)
     id_ = int(connection.execute(made).scalar_one())
     table = [

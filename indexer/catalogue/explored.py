@@ -112,9 +112,9 @@ def keep_sample(connection: sa.Connection, row: TokenSampleRow) -> None:
     connection.execute(token_samples.insert().values(asdict(row)))
 
 
-def leave_clustering(connection: sa.Connection, clustering: int) -> None:
-    """Forget one clustering."""
-    _leave(connection, clusterings, clusterings.c.id == clustering)
+def leave_clustering(connection: sa.Connection, collection_id: int, generation: int) -> None:
+    """Forget a generation's clustering."""
+    _leave(connection, clusterings, _of_generation(clusterings, collection_id, generation))
 
 
 def leave_generation(connection: sa.Connection, collection_id: int, generation: int) -> None:

@@ -268,7 +268,8 @@ clusterings = Table(
     Column("generation", Integer, nullable=False),
     Column("method", String(20), nullable=False),
     Column("parameters", Json, nullable=False),
-    Column("report", Json, nullable=False),  # its scores, and what moved since the clustering before
+    # What moved since the clustering before; and which generation, dropped since, handed the clustering over.
+    Column("report", Json, nullable=False),
     Column("passages", BigInteger, nullable=False),  # how many were looked at, outliers among them
     Column("through", BigInteger, nullable=False),  # the last of them
     Column("created_at", String(32), nullable=False),

@@ -184,7 +184,8 @@ class Compared:
 def read_earlier(connection: sa.Connection, collection_id: int) -> SavedClusters | None:
     """The live generation's clustering, else the one that was made last; None if there was none.
 
-    After a rollback the live one's is not the last, but it is the one that is seen and renamed.
+    After a rollback the live one's is not the last, but it is the one that is seen and renamed. The last is
+    there even if its generation was dropped.
     """
     row = clusterings.of_live(connection, collection_id) or clusterings.latest(connection, collection_id)
     return None if row is None else SavedClusters.of(connection, row)
@@ -248,7 +249,7 @@ def report_of(
         return {}
     of_level = compared.numbers[0]
     moved = movement(compared.old, compared.new, of_level, numbers, compared.matches[0])
-    told: dict[str, Any] = {"method": before.row.method, "generation": before.row.generation}
+    told: dict[str, Any] = {"method": before.row.method, "generation": before.row.made_of}
     told["created_at"] = before.row.created_at
     names = {str(each.number): each.name for each in before.clusters if each.number in moved.gone}
     return {"before": told, "movement": moved.to_json(), "gone": names}
@@ -361,7 +362,6 @@ def _saved(
     database = store.database
     with database.reading() as connection:
         before = read_earlier(connection, row.collection_id)
-        own = clusterings.of_live(connection, row.collection_id)
         has_field = "cluster" in documents.fields_seen(connection, row.collection_id)
         # What was removed since the work began may be compacted already: then nothing would take it out.
         there = passages.passage_numbers(connection, row.collection_id)
@@ -380,7 +380,7 @@ def _saved(
         row = replace(row, report=report_of(before, compared, numbers[0]))
         who = _members(points, levels[0], numbers[0])
         values = {name: getattr(row, name) for name in ClusteringRow.__slots__ if name != "id"}
-        id_ = clusterings.replace(connection, own, values, rows, who.among(there))
+        id_ = clusterings.replace(connection, values, rows, who.among(there))
         collections.changed(connection, row.collection_id)
     return Made(replace(row, id=id_), rows, who, saved=True, notes=_notes(has_field=has_field))
 

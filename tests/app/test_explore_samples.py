@@ -60,7 +60,7 @@ def clustered(run: Run) -> Run:
         ]
         who = Members(np.arange(1, 5), np.array([1, 1, 1, 2], dtype=np.int32), np.ones(4))
         with library.store.database.writing() as connection:
-            clusterings.replace(connection, None, values, rows, who)
+            clusterings.replace(connection, values, rows, who)
     return run
 
 

@@ -146,6 +146,29 @@ def test_another_encoders_clusters_take_over_numbers_and_names(zoo: Collection) 
 
 
 @ON_BOTH
+def test_numbers_and_names_outlive_the_generation_that_was_clustered(zoo: Collection) -> None:
+    before = by_number(three(zoo))
+    zoo.explore.rename_cluster(2, "my garden")
+    zoo.rebuild("wide")
+    zoo.promote()
+    zoo.compact(drop_retired=True)
+    assert [row.number for row in zoo.generations()] == [2]
+    assert not zoo.explore.has_clusters()  # of the live generation
+    zoo.rebuild("words")
+    zoo.promote()
+    zoo.compact(drop_retired=True)
+    found = three(zoo)
+    assert (by_number(found), found.generation) == (before, 3)
+    assert [each.name for each in found.clusters if each.number == 2] == ["my garden"]
+    assert found.movement is not None
+    assert found.movement.moved == 0
+    with zoo._store.database.reading() as connection:
+        (row,) = connection.execute(sa.select(tables.clusterings.c.report))
+    assert row.report["before"]["generation"] == 1
+    assert zoo.explore.has_clusters()
+
+
+@ON_BOTH
 def test_passages_that_were_removed_are_not_counted(zoo: Collection) -> None:
     three(zoo)
     zoo.remove(["pet0", "beast1"])

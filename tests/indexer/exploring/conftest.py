@@ -64,7 +64,7 @@ def _save(
     ]
     with collection._store.database.writing() as connection:
         who = Members(ids[inside], numbers, np.ones(numbers.size))
-        clusterings.replace(connection, None, values, rows, who)
+        clusterings.replace(connection, values, rows, who)
 
 
 @pytest.fixture
