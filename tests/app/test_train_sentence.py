@@ -222,6 +222,13 @@ def test_a_remedy_for_a_binary_file_is_none_of_another_command(tmp_path: Path, r
     assert "--input-format" not in refused.stderr
 
 
+def test_a_single_score_is_refused_where_pairs_are_ranked(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "one.tsv").write_text("score\tsentence1\tsentence2\n3\tthe cat\ta dog\n", "utf-8")
+    refused = run(tmp_path / "one.tsv", "--out", tmp_path / "mine", code=1)
+    assert "the only label of one is " in refused.stderr
+    assert "cosent learns from their differences" in refused.stderr
+
+
 def test_a_margin_of_nothing_is_no_margin(pairs: Path, tmp_path: Path, run: Run) -> None:
     triplets = tmp_path / "triplets.tsv"
     triplets.write_text("anchor\tpositive\tnegative\nthe cat\tcat\tdog\nthe dog\tdog\tcat\n", "utf-8")

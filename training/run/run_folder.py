@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -117,7 +117,7 @@ class RunFolder:
         told, now = flat(_settings(config)), flat(wanted)
         different = sorted(key for key in {*told, *now} if told.get(key) != now.get(key))
         if different:
-            changes = "; ".join(f"{key}: {told.get(key)!r} there, {now.get(key)!r} now" for key in different)
+            changes = "; ".join(_changes(told, now, different))
             raise BadInputError(
                 f"{self.out} holds an unfinished run with other settings ({changes}). "
                 "Use the same settings to resume it, or name a new folder"
@@ -240,11 +240,31 @@ def _environments(config: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]
 
 
 def flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
-    """A nested setting as `optimisation.steps`, so that only what differs is told."""
+    """A nested setting as `optimisation.steps` or `sets.1.rows`, so that only what differs is told."""
     found: dict[str, JsonValue] = {}
     for name, value in config.items():
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            value = {str(place): one for place, one in enumerate(value, 1)}  # noqa: PLW2901
         found |= flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
     return found
+
+
+def _changes(
+    told: Mapping[str, JsonValue], now: Mapping[str, JsonValue], different: Sequence[str]
+) -> Iterator[str]:
+    """What differs, setting by setting; of a file with another content only that it has changed."""
+    explained: set[str] = set()
+    for key in different:
+        owner = key.removesuffix("sha256")  # of the hash: sets.1. or base_
+        names = [] if owner == key else [owner[:-1], f"{owner}name", f"{owner}file"]
+        name = next((now[one] for one in names if isinstance(now.get(one), str)), None)
+        if name is not None:
+            explained |= {key, f"{owner}rows", f"{owner}items"}
+            if all(told.get(one) == now.get(one) for one in names):
+                yield f"{name} has changed"
+    for key in different:
+        if key not in explained:
+            yield f"{key}: {told.get(key)!r} there, {now.get(key)!r} now"
 
 
 def _files(folder: Path) -> Iterator[Path]:

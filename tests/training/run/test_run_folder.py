@@ -235,6 +235,21 @@ def test_other_settings_are_named_one_by_one_and_nothing_is_touched(out: Path) -
     assert (out / "run" / "config.json").read_bytes() == before
 
 
+def test_of_a_file_with_another_content_it_is_told_that_it_has_changed(out: Path) -> None:
+    def config(pairs: str, rows: int, more: str = "more", base: str = "a") -> dict[str, object]:
+        sets = [{"name": "pairs", "rows": rows, "sha256": pairs}, {"name": more, "rows": 2, "sha256": more}]
+        return {"base": "bert", "base_sha256": base, "sets": sets, "dev": None}
+
+    RunFolder(out).begin(config("a", 3), ENVIRONMENT)  # type: ignore[arg-type]  # JSON values
+    (out / "run" / "checkpoints" / "step-1").mkdir(parents=True)
+    for changed, said in (
+        (config("b", 4), "pairs has changed"),
+        (config("a", 3, base="b"), "bert has changed"),
+        (config("a", 3, more="other"), "sets.2.name: 'more' there, 'other' now"),
+    ):
+        assert f"other settings ({said}). " in refusal(out, changed)
+
+
 def test_a_folder_that_holds_something_else_is_refused(out: Path) -> None:
     out.mkdir(parents=True)
     (out / "thesis.txt").write_text("mine")

@@ -234,10 +234,11 @@ def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
     least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
-    if least == most and len(examples) > 1:
+    if least == most:
+        are = f"all {len(examples):,} labels of {examples.name} are"
         raise BadInputError(
-            f"all {len(examples):,} labels of {examples.name} are {least:g}, and a cross-encoder "
-            "learns from their differences. Take other data"
+            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}, and a "
+            "cross-encoder learns from their differences. Take other data"
         )
     if examples.kind is ExampleKind.PAIRS and len(examples) < 2:
         raise BadInputError(

@@ -61,10 +61,11 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
     least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
-    if objective.loss.compares_labels and least == most and len(examples) > 1:
+    if objective.loss.compares_labels and least == most:
+        are = f"all {len(examples):,} labels of {examples.name} are"
         raise BadInputError(
-            f"all {len(examples):,} labels of {examples.name} are {least:g}; {objective} learns from "
-            "their differences. Take other data or another objective"
+            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}; {objective} "
+            "learns from their differences. Take other data or another objective"
         )
     wanted = kind_to_learn_from(objective, examples.kind)
     if guide == "teacher" and any(map(is_negative_name, examples.columns)):
