@@ -232,7 +232,7 @@ class Collection:
 
         recall:   as "0.95@10", of the truly nearest; None = as it was
         memory:   the most that an index may hold, as "2GB" or in bytes; "none" = no limit, None = as it was
-        queries:  texts or vectors (n, d); None = those given before, if enough to show the recall, else stored
+        queries:  texts or vectors (n, d); None = those given before, if enough to show recall, else stored
         progress: hears of candidates; what it raises ends the work and leaves the old index
 
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
