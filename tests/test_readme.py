@@ -248,7 +248,7 @@ def test_a_line_that_is_not_said_is_found() -> None:
 def test_there_are_examples_to_run() -> None:
     kinds = {page: [kind for kind, _, _ in examples(page)] for page in RUN}
     assert len(RUN) > 15
-    assert kinds["python-tutorial.md"].count("python") == 4
+    assert kinds["python-tutorial.md"].count("python") == 5
     assert kinds["README.md"].count("console") > 8
     assert len(MEASURED.findall(PAGES["benchmarks.md"])) == 2
 

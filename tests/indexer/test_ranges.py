@@ -25,7 +25,8 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import LostLockError
-from nearsay.indexer.writing import compaction, index_upkeep
+from nearsay.indexer.writing import compaction
+from nearsay.indexer.writing.index_state import index_state
 from nearsay.indexer.writing.ingest import live_or_begin
 
 _COUNT = 40
@@ -198,9 +199,9 @@ def test_no_index_spans_passages_that_wait(
     for wanted in (Range(1, 20), Range(31, 40)):
         _embed(papers, words, wanted)
     generation = papers._record.live()
-    state = index_upkeep._state(library.store, papers._record.row(), generation)
+    state = index_state(library.store, papers._record.row(), generation)
     assert [row.last_passage for row in state.vectors] == [20]
     assert state.plan.kind is PlanKind.EXACT
     _embed(papers, words, Range(21, 30))
-    state = index_upkeep._state(library.store, papers._record.row(), generation)
+    state = index_state(library.store, papers._record.row(), generation)
     assert sum(row.count for row in state.vectors) == _COUNT
