@@ -41,7 +41,7 @@ from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.writing.compaction import keep_merged, merge_small, merged_for_index
+from nearsay.indexer.writing.compaction import aside, keep_merged, merge_small, merged_for_index
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
 from nearsay.indexer.writing.identity import Names, with_ids
 from nearsay.indexer.writing.index_upkeep import (
@@ -419,24 +419,22 @@ class CollectionWriting:
             for merged in merged_for_index(self._record.store, row, generation, indexes_stay=newer):
                 with self.locked(row, "merge", wait) as store:
                     keep_merged(store, row, generation, merged)
-        prepared = prepare_index(
-            self._record.store,
-            row,
-            generation,
-            contract=contract,
-            queries=queries,
-            newer=newer,
-            listener=progress,
-        )
-        if prepared is None:
-            return Plan.from_json(generation.plan)
-        try:
+        with aside(self._record.store) as folder:
+            prepared = prepare_index(
+                self._record.store,
+                row,
+                generation,
+                folder,
+                contract=contract,
+                queries=queries,
+                newer=newer,
+                listener=progress,
+            )
+            if prepared is None:
+                return Plan.from_json(generation.plan)
             with self.locked(row, "index", wait) as store:
                 self._record.require_live(generation)
                 return keep_prepared(store, row, generation, prepared)
-        finally:
-            for part in prepared.parts:
-                part.path.unlink(missing_ok=True)
 
     def _add(
         self,

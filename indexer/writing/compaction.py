@@ -41,6 +41,7 @@ from nearsay.indexer.writing.report_plot import report_plot
 __all__ = [
     "SEGMENT_ROWS",
     "CompactReport",
+    "aside",
     "clear_building",
     "compact",
     "delete_collection",
@@ -350,7 +351,7 @@ def merged_for_index(
             runs.append([])
     for run in runs:
         if len(run) > 1:
-            with contextlib.suppress(StaleSnapshotError), _aside(store) as folder:
+            with contextlib.suppress(StaleSnapshotError), aside(store) as folder:
                 opened = open_all(store, collection, generation, run)
                 vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
                 yield _merged(folder, generation, run, _in_segments(vectors))
@@ -364,7 +365,7 @@ def _ends_of_indexes(store: Store, collection: CollectionRow, generation: Genera
 
 
 @contextlib.contextmanager
-def _aside(store: Store) -> Iterator[Path]:
+def aside(store: Store) -> Iterator[Path]:
     """A folder of one's own for new files without the lock; it goes with what stays there."""
     folder = store.building / uuid.uuid4().hex
     try:

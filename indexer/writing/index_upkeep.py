@@ -186,6 +186,7 @@ def prepare_index(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
+    folder: Path,
     *,
     contract: RecallContract | None = None,
     queries: NDArray[np.float32] | None = None,
@@ -195,6 +196,7 @@ def prepare_index(
 ) -> Prepared | None:
     """Build one index of everything without holding the writer lock; None where none is due.
 
+    folder:   the caller's own, on the file system of the segments, for what is written
     contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
               given before, if they are enough for it, else stored vectors
     newer:    beside the indexes that are larger than what came after them, build one of the rest, once there
@@ -210,7 +212,15 @@ def prepare_index(
     for _ in range(_TRIES):
         with contextlib.suppress(StaleSnapshotError):
             return _prepare(
-                store, collection, generation, contract, queries, exact_up_to, listener, newer=newer
+                store,
+                collection,
+                generation,
+                contract,
+                queries,
+                exact_up_to,
+                listener,
+                folder=folder,
+                newer=newer,
             )
     raise BusyError(
         f"the files of collection '{collection.name}' are being replaced again and again. "
@@ -227,6 +237,7 @@ def _prepare(
     exact_up_to: int,
     listener: ProgressListener,
     *,
+    folder: Path,
     newer: bool,
 ) -> Prepared | None:
     state = index_state(store, collection, generation)
@@ -239,7 +250,7 @@ def _prepare(
         if not state.whole or (newer and state.indexed and not _many_newer(store, collection, state, TAIL)):
             return None
         if newer and state.indexed and (beside := state.outweighing):
-            return _prepared_beside(store, collection, generation, state, beside, store.building)
+            return _prepared_beside(store, collection, generation, state, beside, folder)
         choose, doubled, queries = _grown(store, generation, plan, total, exact_up_to)
         if not choose and (plan.kind is PlanKind.EXACT or state.one_of_all):
             return None
@@ -255,7 +266,7 @@ def _prepare(
             generation,
             state.vectors,
             plan,
-            store.building,
+            folder,
             measured=choose,
             indexes=state.indexes,
             queries=queries,
@@ -273,7 +284,7 @@ def _prepare(
         ids = vectors.ids[alive[vectors.ids]]
         tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
     span = int(vectors.ids[0]), through
-    prepared = _prepared(store.building, generation, tuned, state.indexes, span)
+    prepared = _prepared(folder, generation, tuned, state.indexes, span)
     return replace(prepared, chosen=choose or queries is not None, queries=queries)
 
 
