@@ -154,7 +154,7 @@ class Library:
         """Start shards of the collection's live generation on the cluster, in the place of those that run.
 
         returns: what each holds. Libraries opened with Cluster(…, searches=True) ask them, until `release`.
-        ClusterError where the files do not divide into so many
+        ClusterError where the files do not divide into so many; BusyError while another process does the same
         """
         from nearsay.indexer.cluster.serving import serve
 

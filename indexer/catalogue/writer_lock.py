@@ -1,4 +1,4 @@
-"""One writer at a time for each collection; the lock goes with its process, however that ends.
+"""One writer at a time for each collection, and one who starts shards; a lock goes with its process.
 
 A lock can be lost while its holder is at work: a server or a pooler drops the connection that holds it, a
 lock file is removed. So whoever takes the lock also takes a number from the catalogue, higher than any
@@ -8,6 +8,7 @@ believe that they hold the lock, the newer one writes.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -28,11 +29,12 @@ from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.vectors.errors import BusyError, LostLockError
 
-__all__ = ["writer_lock"]
+__all__ = ["serving_lock", "writer_lock"]
 
 logger = logging.getLogger("nearsay")
 
 _POLL = 0.02  # seconds between two tries
+_READING = (errno.EROFS, errno.EACCES, errno.EPERM)  # what the system says to who may only read
 _TURNS: dict[str, "_Turns"] = {}  # by lock file, of the threads of this process
 
 
@@ -47,15 +49,11 @@ def writer_lock(
     someone else holds the lock for longer; each writing transaction of the database that comes out raises
     LostLockError, and changes nothing, once another writer took it.
     """
-    file, until = folder / f"{collection_id}.lock", time.monotonic() + wait
     with contextlib.ExitStack() as held:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(_TURNS.setdefault(str(file.resolve()), _Turns()).turn(wait))
             held.enter_context(
-                FileLock(file, timeout=max(0.0, until - time.monotonic()), poll_interval=_POLL)
+                _alone(folder / f"{collection_id}.lock", "nearsay", collection, collection_id, database, wait)
             )
-            held.enter_context(_advisory_lock(database, folder, collection, collection_id, until))
         except Timeout:
             with database.reading() as connection:
                 holder = _described(collections.last_writer(connection, collection_id))
@@ -78,6 +76,47 @@ def writer_lock(
                 raise _lost(connection, collection, collection_id, what)
 
         yield Database(database.engine, check)
+
+
+@contextlib.contextmanager
+def serving_lock(
+    folder: Path, collection: str, collection_id: int, database: Database, wait: float = 0.0
+) -> Iterator[None]:
+    """Hold the right to start and end a collection's shards; others may write to it meanwhile.
+
+    `wait`: seconds; BusyError if someone else holds the lock for longer. Who may only read the folder starts
+    them without it.
+    """
+    file = folder / f"{collection_id}-shards.lock"
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(_alone(file, "nearsay shards", collection, collection_id, database, wait))
+        except Timeout:
+            raise BusyError(
+                f"another process starts or ends the shards of collection '{collection}'. Wait for it, then "
+                "try again"
+            ) from None
+        except OSError as error:
+            if error.errno not in _READING:
+                raise _refusal(folder, error) from error
+        yield
+
+
+@contextlib.contextmanager
+def _alone(
+    file: Path, space: str, collection: str, collection_id: int, database: Database, wait: float
+) -> Iterator[None]:
+    """Hold a lock file, and what stands for it in PostgreSQL; Timeout or OSError where that is not had."""
+    until = time.monotonic() + wait
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        _TURNS.setdefault(str(file.resolve()), _Turns()).turn(wait),
+        FileLock(file, timeout=max(0.0, until - time.monotonic()), poll_interval=_POLL),
+        _advisory_lock(
+            database, file, collection, {"space": crc32(space.encode()) - 2**31, "key": collection_id}, until
+        ),
+    ):
+        yield
 
 
 class _Turns:
@@ -134,18 +173,17 @@ def _refusal(folder: Path, error: OSError) -> NearsayError:
 
 @contextlib.contextmanager
 def _advisory_lock(
-    database: Database, folder: Path, collection: str, collection_id: int, until: float
+    database: Database, file: Path, collection: str, keys: dict[str, int], until: float
 ) -> Iterator[None]:
     if database.dialect != "postgresql":
         yield
         return
-    keys = {"space": crc32(b"nearsay") - 2**31, "key": collection_id}
     with database.engine.connect() as connection:
         take = sa.text("SELECT pg_try_advisory_lock(:space, :key)")
         while not connection.execute(take, keys).scalar_one():
             connection.commit()
             if time.monotonic() >= until:
-                raise Timeout(str(folder))
+                raise Timeout(str(file))
             time.sleep(_POLL)
         connection.commit()
         try:

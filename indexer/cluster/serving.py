@@ -5,8 +5,10 @@ asks all shards and merges what they found. Filters and words stay in the catalo
 Shards outlive who started them. Every answer says which commit it is of: answers of two are not mixed.
 """
 
+import contextlib
 import hashlib
 import logging
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -25,6 +27,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.catalogue.writer_lock import serving_lock
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take
@@ -153,15 +156,17 @@ class Shards:
         return answers
 
     def _shards(self, collection: CollectionRow, *, known: bool) -> list[list[Any]]:
-        """The actors by shard and replica; known: as they were found before."""
+        """The actors by shard and replica; known: as they were found before, when all were there."""
         shards = self._found.get(collection.id) if known else None
         if shards is None:
             if not self._joined:
                 self._stack.enter_context(joined(self.cluster))
                 self._joined = True
-            shards = self._found[collection.id] = _running(self._store, collection.id)
+            shards = _running(self._store, collection.id)
+            self._found.pop(collection.id, None)
+            if shards and all(shards):  # else they are being started
+                self._found[collection.id] = shards
         if not shards:
-            del self._found[collection.id]
             raise ClusterError(
                 f"no shards serve collection '{collection.name}' on the cluster. "
                 f"Start them: nearsay cluster serve {collection.name}"
@@ -225,10 +230,11 @@ class ShardedSnapshot(Snapshot):
         if not self.missing:
             return self.notes
         named = ", ".join(str(at) for at in sorted(self.missing))
-        return (
-            *self.notes,
-            f"a part of the collection was not searched: shard {named} did not answer. Ask again in a moment",
+        said = (
+            f"a part of the collection was not searched: shard {named} did not answer. Ask again in a "
+            f"moment, or start all anew: nearsay cluster serve {self.collection.name}"
         )
+        return (*self.notes, said)
 
     @property
     def answered_by(self) -> str:
@@ -282,7 +288,9 @@ class ShardedSnapshot(Snapshot):
             raise ClusterError(
                 f"{counted(len(missing), 'shard')} of {len(answers)} of collection '{self.collection.name}' "
                 f"{'does' if len(missing) == 1 else 'do'} not answer, and nothing is answered without. Ray "
-                "starts it again: ask once more in a moment, or take what the others find: --partial"
+                "starts again what failed: ask once more in a moment, or take what the others find: "
+                "--partial. What was ended, or never started, stays away until all are started anew: "
+                f"nearsay cluster serve {self.collection.name} --shards {len(answers)}"
             )
         if any(version != self.collection.version for version, _ in there):
             raise StaleSnapshotError
@@ -293,7 +301,8 @@ class ShardedSnapshot(Snapshot):
 def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 1) -> list[ShardState]:
     """Start the shards of a collection's live generation, in the place of those that run; what each holds.
 
-    ClusterError where its files do not divide into so many, or the cluster has no room for all.
+    ClusterError where its files do not divide into so many, or the cluster has no room for all; BusyError
+    while another process does the same.
     """
     cluster = store.cluster
     assert cluster is not None  # noqa: S101 - for the type checker
@@ -316,20 +325,19 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
             f"nearsay index rebuild {collection.name} --cluster ADDRESS"
         )
     url = store.database.engine.url.render_as_string(hide_password=False)
-    with joined(cluster):
+    with joined(cluster), _sole(store, collection):
         refuse_far(store)
         needed, each = len(parts) * replicas, replace(cluster, gpus=0.0, workers=None)
         if room_of(each) < needed:  # said before those that run are ended
             raise _too_many(needed, each, room_of(each))
-        for replica in (actor for replicas_of in _running(store, collection.id) for actor in replicas_of):
-            ray.kill(replica)
+        _end(store, collection.id)
         if (room := free_room(each, needed, "a shard")) < needed:
             raise _too_many(needed, each, room)
         moment = _Moment(collection.version, generation.number)
-        started = []
+        started, begun = [], uuid.uuid4().hex  # what is ended keeps its name for a moment
         for at, part in enumerate(parts):
             for replica in range(replicas):
-                name = f"{_prefix(store, collection.id)}{at}-{len(parts)}-{replica}"
+                name = f"{_prefix(store, collection.id)}{begun}-{at}-{len(parts)}-{replica}"
                 actor: Any = ray.remote(Shard).options(
                     name=name,
                     lifetime="detached",
@@ -365,12 +373,20 @@ def release(store: Store, collection: CollectionRow) -> int:
     """End the shards of a collection; how many there were."""
     cluster = store.cluster
     assert cluster is not None  # noqa: S101 - for the type checker
-    ray = ray_module()
+    with joined(cluster), _sole(store, collection):
+        return _end(store, collection.id)
 
-    with joined(cluster):
-        every = [actor for each in _running(store, collection.id) for actor in each]
-        for actor in every:
-            ray.kill(actor)
+
+def _sole(store: Store, collection: CollectionRow) -> contextlib.AbstractContextManager[None]:
+    """The right to start and end its shards: two who did so at once would wait for each other's cores."""
+    return serving_lock(store.locks, collection.name, collection.id, store.database, store.wait)
+
+
+def _end(store: Store, collection: int) -> int:
+    """End all shards of a collection; how many there were."""
+    every = [actor for shards in _sets(store, collection) for each in shards for actor in each]
+    for actor in every:
+        ray_module().kill(actor)
     return len(every)
 
 
@@ -381,17 +397,27 @@ def _prefix(store: Store, collection: int) -> str:
 
 
 def _running(store: Store, collection: int) -> list[list[Any]]:
-    """The actors of a collection by shard and replica; none for a shard that is gone."""
+    """The actors of a collection by shard and replica; none for a shard that is gone.
+
+    While some take the place of others there are two sets, of which one may be whole.
+    """
+    sets = _sets(store, collection)
+    return max(sets, key=lambda shards: sum(map(bool, shards)) / len(shards), default=[])
+
+
+def _sets(store: Store, collection: int) -> list[list[list[Any]]]:
+    """The actors that were started together, by shard and replica."""
     ray = ray_module()
 
     prefix = _prefix(store, collection)
-    found: dict[tuple[int, int], Any] = {}
-    parts = 0
-    for name in ray.util.list_named_actors():
+    found: dict[str, list[list[Any]]] = {}
+    for name in sorted(ray.util.list_named_actors()):
         if name.startswith(prefix):
-            shard, parts, replica = map(int, name.removeprefix(prefix).split("-"))
-            found[shard, replica] = ray.get_actor(name)
-    return [[found[key] for key in sorted(found) if key[0] == at] for at in range(parts)]
+            begun, shard, parts, _ = name.removeprefix(prefix).split("-")
+            shards = found.setdefault(begun, [[] for _ in range(int(parts))])
+            with contextlib.suppress(ValueError):  # it ended just now
+                shards[int(shard)].append(ray.get_actor(name))
+    return [shards for shards in found.values() if any(shards)]
 
 
 def _called(replicas: Sequence[Any], turn: int, method: str, given: Sequence[Any]) -> Any:  # noqa: ANN401

@@ -19,7 +19,7 @@ from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import metadata
-from nearsay.indexer.catalogue.writer_lock import _TURNS, writer_lock
+from nearsay.indexer.catalogue.writer_lock import _TURNS, serving_lock, writer_lock
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import BusyError, LostLockError
 from nearsay.indexer.vectors.progress import Progress
@@ -376,6 +376,24 @@ def test_a_lock_that_cannot_be_made_is_told_in_one_sentence(
     with pytest.raises(error, match=f"locks .*{reason}.*nothing was changed") as raised:
         pets.remove(["cat"])
     assert str(raised.value).endswith(remedy)
+
+
+def test_who_starts_shards_excludes_others_who_do_and_no_writer(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = pets.library.store.locks, "pets", 1, pets.library.store.database
+    with serving_lock(*given):
+        with pytest.raises(BusyError, match="shards of collection 'pets'"), serving_lock(*given):
+            pass
+        pets.add_rows(["a dog"])
+    with serving_lock(*given):
+        pass
+    monkeypatch.setattr(Path, "mkdir", _refusing(30, "Read-only file system"))
+    with serving_lock(*given):  # nothing is written but the lock
+        pass
+    monkeypatch.setattr(Path, "mkdir", _refusing(28, "No space left on device"))
+    with pytest.raises(DiskFullError, match="nothing was changed"), serving_lock(*given):
+        pass
 
 
 def _refusing(number: int, reason: str) -> Callable[..., None]:
