@@ -1,6 +1,7 @@
 """The user's own queries that chose an index: kept, and measured with again when the collection has grown."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_a_plan_of_queries_that_were_not_kept_stays_when_the_collection_doubles(
 
 
 def test_workers_of_a_cluster_measure_with_the_same_queries(
-    doubled: Collection, monkeypatch: pytest.MonkeyPatch
+    doubled: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
 
@@ -122,7 +123,7 @@ def test_workers_of_a_cluster_measure_with_the_same_queries(
     monkeypatch.setattr(indexing, "index_on_cluster", measuring)
     store = replace(doubled._store, cluster=Cluster())
     row, live = doubled._record.row(), doubled._record.live()
-    prepared = index_upkeep.prepare_index(store, row, live)
+    prepared = index_upkeep.prepare_index(store, row, live, tmp_path)
     assert prepared is not None
     assert [(how["measured"], how["queries"].shape) for how in asked] == [(True, (200, DIMENSION))]
     assert prepared.queries is asked[0]["queries"]
