@@ -262,12 +262,13 @@ def optimize(
 
     with place.open() as library, ProgressBar("measuring", unit="candidates") as bar:
         target = library.collection(collection)
-        before = target.overview().indexes
+        before = target.overview()
         plan = target.optimize(newer=newer, progress=bar)
         found = target.overview()
-    if as_json or (plan.report and found.indexes != before):
+    changed = (found.live, found.indexes) != (before.live, before.indexes)  # the plan is the generation's
+    if as_json or (changed and plan.report):
         print_reports([TunedPlan(collection, plan)], as_json=as_json)
-    elif found.indexes == before:
+    elif not changed:
         due = f" after {counted(found.unindexed, 'newer passage')}" if newer and found.indexes else ""
         click.echo(f"no index is due{due}", err=True)
     click.echo(indexed_words(found), err=True)

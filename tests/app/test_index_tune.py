@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 from nearsay.app.cli import main
 from nearsay.indexer.plans.plan import Check, Plan, TunedPlan
 from nearsay.indexer.results import newest
+from nearsay.indexer.writing.index_upkeep import prepare_index
 
 Run = Callable[..., Result]
 
@@ -74,6 +75,17 @@ def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -
     assert "12 passages are compared one by one" in run("collections", "show", "notes").stdout
     (again,) = run("index", "optimize", "notes", "--json").stdout.splitlines()
     assert newest([json.loads(again)], TunedPlan) is not None
+
+
+def test_optimize_shows_what_was_measured_though_exact_search_was_chosen(
+    run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("documents", "add", "notes", str(notes))
+    monkeypatch.setitem(prepare_index.__kwdefaults__, "exact_up_to", 5)
+    optimized = run("index", "optimize", "notes")
+    assert "at 12 passages with" in optimized.stdout
+    assert "no index is due" not in optimized.stderr
+    assert "no index is due" in run("index", "optimize", "notes").stderr
 
 
 def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
