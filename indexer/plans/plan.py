@@ -145,8 +145,8 @@ class Measured:
     mapped: bool = False  # left in its file and read as needed, instead of held in memory
     recall: float | None = None  # mean over the queries
     recall_at_least: float | None = None  # the lower end of its one-sided 95 % interval: this decides
-    milliseconds_a_query: float | None = None  # one query at a time, median: this decides
-    queries_a_second: float | None = None  # many at once
+    milliseconds_a_query: float | None = None  # one query at a time, median, at the last pace: this decides
+    queries_a_second: float | None = None  # many at once, at the last pace of the machine
     bytes: int | None = None  # that a search holds in memory
     build_seconds: float | None = None
     verdict: str = ""  # "taken", or why it was not

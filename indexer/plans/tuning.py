@@ -12,7 +12,9 @@ of strangers (among 10,000 definitions .991 against .949), and people's queries 
 Among those that keep recall and memory the one that answers a single query soonest is taken, since that is
 what a person, a page or a service waits for. A newcomer is timed in turns with the best so far. Within a
 tenth of each other, where another run could turn them round, the one that answers more of many queries at
-once is taken; within a tenth there as well, the one that takes less memory. What has no chance is not built,
+once is taken; within a tenth there as well, the one that takes less memory. When the best is timed once
+more, the figures of all before are scaled by as much as its own have changed, so that every verdict can be
+checked in the report. What has no chance is not built,
 and the report says why: what memory cannot hold, a graph over very many vectors, or one whose like was left
 far behind. What is built and how it is searched follows from the seed; clocks only decide among those that
 keep the contract.
@@ -270,7 +272,8 @@ class _Tuning:
             mine = other.milliseconds_a_query or 0.0
             alike = other.kind is like and other.mapped == row.mapped
             if alike and other.verdict.startswith(_KEEPS) and mine > slower * soonest:
-                return f"not built: {other.kind}, its like, is {mine / soonest:.1f} times as slow as the best"
+                named, times = self._named(other), mine / soonest
+                return f"not built: {named}, its like, is {times:.1f} times as slow as the best"
             if row.kind is PlanKind.FLAT_FP16 and other.kind is PlanKind.EXACT and mine > _ALONE * soonest:
                 return f"not built: exact search, its like, is {mine / soonest:.0f} times as slow as the best"
         return ""
@@ -296,19 +299,30 @@ class _Tuning:
         Where these are alike, whichever answers more at once; where these are, too, the smaller.
         """
         old_speed, new_speed = self._speeds([best.searcher, new.searcher])
+        self._report = [_at_the_pace_of(row, best.row, old_speed) for row in self._report]
         best = replace(best, row=_with_speed(best.row, old_speed))
         new = replace(new, row=_with_speed(new.row, new_speed))
         sooner = new_speed.milliseconds / old_speed.milliseconds
         at_once = old_speed.queries_a_second / new_speed.queries_a_second
         if not _alike(sooner):
-            wins, why = sooner < 1.0, "slower"
+            wins, why = sooner < 1.0, "slower than {}"
         elif not _alike(at_once):
-            wins, why = at_once < 1.0, "no faster, and slower with many at once,"
+            wins, why = at_once < 1.0, "about as fast as {}, but slower with many at once"
         else:
-            wins, why = (new.row.bytes or 0) < (best.row.bytes or 0), "no faster, and larger,"
+            wins, why = (new.row.bytes or 0) < (best.row.bytes or 0), "about as fast as {}, but larger"
         winner, loser = (new, best) if wins else (best, new)
-        self._report.append(replace(loser.row, verdict=f"{_KEEPS}; {why} than {winner.row.kind}"))
+        verdict = f"{_KEEPS}; {why.format(self._named(winner.row))}"
+        self._report.append(replace(loser.row, verdict=verdict))
         return winner
+
+    def _named(self, row: Measured) -> str:
+        """A candidate as verdicts name it, with its shape where its kind is built in several."""
+        name = str(row.kind)
+        if row.kind is PlanKind.EXACT:
+            return "exact search"
+        if len(engine_of(row.kind).shapes(self._ids.size, self._vectors.dimension)) > 1:
+            name += f" ({', '.join(f'{setting} {value}' for setting, value in row.shape.items())})"
+        return f"{name}, in its file" if row.mapped else name
 
     def _chosen(self, best: _Trial) -> Tuned:
         row = replace(best.row, verdict="taken")
@@ -360,3 +374,16 @@ def _with_recall(row: Measured, recalls: NDArray[np.float64]) -> Measured:
 
 def _with_speed(row: Measured, speed: Speed) -> Measured:
     return replace(row, milliseconds_a_query=speed.milliseconds, queries_a_second=speed.queries_a_second)
+
+
+def _at_the_pace_of(row: Measured, best: Measured, now: Speed) -> Measured:
+    """A row timed while the best had its former speed, as it would be timed now; scaled as the best's own."""
+    if row.milliseconds_a_query is None or row.queries_a_second is None:
+        return row
+    longer = now.milliseconds / (best.milliseconds_a_query or now.milliseconds)
+    more = now.queries_a_second / (best.queries_a_second or now.queries_a_second)
+    return replace(
+        row,
+        milliseconds_a_query=round(row.milliseconds_a_query * longer, 4),
+        queries_a_second=round(row.queries_a_second * more, 1),
+    )
