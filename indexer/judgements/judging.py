@@ -75,6 +75,11 @@ class Difference:
     def said(self, first: object, second: object) -> str:
         """What is known of two ways of these names, in a sentence."""
         low, high = self.interval.low, self.interval.high
+        if self.verdict is Verdict.EQUAL and not self.judged:
+            return (
+                f"nothing to decide: {first} and {second} rank the passages alike. Whatever is judged, "
+                f"DCG@10 differs by at most {max(-low, high):.3f}. Add queries, or compare other ways"
+            )
         words = {
             Verdict.FIRST: f"{first} is better",
             Verdict.SECOND: f"{second} is better",

@@ -151,9 +151,9 @@ def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) ->
     compared = _compared(visit, way_of(first), way_of(second), queries)
     found, following = compared.difference(), compared.next()
     _progress(found, first, second)
-    if following is None:
+    if following is None and found.judged:
         st.markdown("**Everything that matters for this comparison is judged.**")
-    else:
+    elif following is not None:
         st.subheader(as_markdown(following.query), anchor=False)
         st.html(passage_html(title=following.hit.title, text=following.hit.text, whole=True))
         note = st.text_input("Note", key=f"judge-note-{found.judged}", max_chars=2_000)
@@ -188,9 +188,11 @@ def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -
 
 
 def _progress(found: Difference, first: Side, second: Side) -> None:
-    """What is known so far; once it is decided, that it is."""
+    """What is known so far; once judgements have decided, that they have."""
     said = as_markdown(found.said(first, second))
-    if found.verdict is Verdict.OPEN:
+    if not found.judged:
+        st.caption(said[:1].upper() + said[1:])
+    elif found.verdict is Verdict.OPEN:
         st.caption(said)
     else:
         st.success(f"Decided: {said}", icon=":material/check_circle:")

@@ -122,3 +122,10 @@ def test_rankings_alike_but_for_what_does_not_matter_are_equal() -> None:
 def test_rankings_of_other_queries_are_no_comparison() -> None:
     with pytest.raises(BadInputError, match="two rankings of the same queries"):
         MinimalTest({"a": [1]}, {"b": [1]})
+
+
+def test_rankings_alike_leave_nothing_to_decide_and_no_judgement_is_claimed() -> None:
+    alike = {"q": ["a", "b"]}
+    found = MinimalTest(alike, alike).difference({})
+    assert (found.verdict, found.judged, found.unjudged) == (Verdict.EQUAL, 0, 0)
+    assert "judgement" not in found.said("dense", "hybrid")

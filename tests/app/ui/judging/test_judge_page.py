@@ -63,6 +63,16 @@ def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library
 
 
 @pytest.mark.long
+def test_ways_that_rank_alike_are_not_said_to_be_decided_by_judgements(page: Page) -> None:
+    ways = {"judge-first": "generation 1, dense", "judge-second": "generation 1, hybrid"}
+    app = page("judge", state={"judge-queries": "zzyx qwvu"}, **ways)  # words that no document has
+    assert not app.exception
+    assert not app.success
+    assert any("Nothing to decide" in caption.value for caption in app.caption)
+    assert not app.subheader
+
+
+@pytest.mark.long
 def test_questions_come_from_a_file_and_from_documents_too(page: Page, library: Library) -> None:
     ways = {"judge-first": "generation 1, dense", "judge-second": "generation 1, lexical"}
     app = page("judge", **ways)
