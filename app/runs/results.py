@@ -321,20 +321,17 @@ def _plans(some: Sequence["TunedPlan"], found: RunResults) -> None:
 
 
 def _measured(row: "Measured | GpuMeasured", at: int) -> Row:
+    from nearsay.indexer.plans.plan import milliseconds_text
+
     return {
         f"recall@{at}": _decimals(row.recall, 3),
         "at least": _decimals(row.recall_at_least, 3),
-        "ms a query": _milliseconds(row.milliseconds_a_query),
+        "ms a query": milliseconds_text(row.milliseconds_a_query),
         "queries/s": "" if row.queries_a_second is None else f"{row.queries_a_second:,.0f}",
         "MB": "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}",
         "build s": "" if row.build_seconds is None else f"{row.build_seconds:,.1f}",
         "verdict": row.verdict,
     }
-
-
-def _milliseconds(figure: float | None) -> str:
-    """Three digits below one, since a tenth decides."""
-    return f"{figure:.3g}" if figure and figure < 1 else _decimals(figure, 2)
 
 
 def _settings(values: Mapping[str, int]) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "TunedPlan",
     "memory_bytes",
     "memory_text",
+    "milliseconds_text",
 ]
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
@@ -121,6 +122,11 @@ def memory_text(count: int) -> str:
         if count >= 1000**power:
             return f"{count / 1000**power:.3g} {_POWERS[power].upper()}B"
     return f"{count} bytes"
+
+
+def milliseconds_text(figure: float | None) -> str:
+    """12.34, and three digits below one, where a tenth decides too; "" where none was measured."""
+    return "" if figure is None else f"{figure:.2f}" if figure >= 1 else f"{figure:.3g}"
 
 
 class PlanKind(StrEnum):

@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import streamlit as st
 
 from nearsay.app.ui.asked import LONGEST_FILTER, are_short, written_ids
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
-from nearsay.app.ui.controls import pick
+from nearsay.app.ui.controls import pick, widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels, json_text
 from nearsay.app.ui.full_document import show_text
@@ -275,6 +275,8 @@ def _close() -> None:
 
 
 _A_PAGE: Final = 50
+_NARROW: Final = 10  # characters of an id that a narrow column holds
+_IDS, _IDS_HEIGHT = 10, 260  # ids that are listed in full without scrolling; pixels, where more are
 _COUNTED: Final = 10_000  # documents that pass a filter
 _FOUND: Final = 100  # documents with the words that are looked for
 
@@ -306,6 +308,12 @@ def show_documents(visit: Visit) -> None:
         page = _page(collection, where)
         st.caption(_how_many(collection, page, where))
     chosen = _table(collection, page, find, where)
+    if chosen:  # the table cuts long ids
+        height: Literal["content"] | int = "content" if len(chosen) <= _IDS else _IDS_HEIGHT
+        st.code("\n".join(row.id for row in chosen), language=None, wrap_lines=True, height=height)
+    elif page.rows:
+        more = ", and to open or delete them" if visit.may_write else ""
+        st.caption(f"Tick rows in the table to see their ids whole{more}.")
     if not find:
         _turning(page)
     _open_by_name(page)
@@ -376,13 +384,14 @@ def _table(
     if not page.rows:
         st.info("No document is like that. Take the filter or the words back.")
         return ()
+    long = any(len(row.id) > _NARROW for row in page.rows)
     event = st.dataframe(
         [shown_row(row) for row in page.rows],
         hide_index=True,
         key=f"docs-{collection.name}-{find}-{where}-{page.rows[0].number}-{len(page.rows)}",
         on_select="rerun",
         selection_mode="multi-row",
-        column_config=DOCUMENT_WIDTHS,
+        column_config=DOCUMENT_WIDTHS | (widths(id="medium") if long else {}),
     )
     return tuple(page.rows[at] for at in event.selection.rows if at < len(page.rows))
 
@@ -432,8 +441,6 @@ def _changing(
             "Delete all that pass the filter …", icon=":material/delete_sweep:", key="docs-delete-where"
         ):
             ask_to_remove(visit, where=where)
-    if not chosen:
-        st.caption("Tick rows in the table to open or delete them.")
     with st.expander("Write a new document", icon=":material/edit_note:"):
         show_new_document(visit, collection)
 

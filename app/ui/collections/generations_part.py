@@ -51,7 +51,10 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
                 "milliseconds, and an index is measured only if you ask for it here. The contract holds from "
                 "then on, however large the collection grows."
             )
-        with st.form(f"tune-{found.name}", border=False), st.container(horizontal=True):
+        with (
+            st.form(f"tune-{found.name}", border=False),
+            st.container(horizontal=True, vertical_alignment="bottom"),
+        ):
             recall = st.number_input(
                 "Recall",
                 min_value=min(0.5, contract.recall),  # a command may have said less

@@ -18,7 +18,14 @@ from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.encoders import source_of
-from nearsay.indexer.plans.plan import EXACT_UP_TO, GpuMeasured, Measured, Plan, memory_text
+from nearsay.indexer.plans.plan import (
+    EXACT_UP_TO,
+    GpuMeasured,
+    Measured,
+    Plan,
+    memory_text,
+    milliseconds_text,
+)
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = [
@@ -171,7 +178,7 @@ def _measured_row(
     return {
         "candidate": candidate,
         f"recall@{plan.contract.at}": _number(row.recall, ".3f"),
-        "ms a query": _number(row.milliseconds_a_query, ".2f"),
+        "ms a query": milliseconds_text(row.milliseconds_a_query),
         "verdict": row.verdict,
         "searched": settings_words(searched),
         "at least": _number(row.recall_at_least, ".3f"),
@@ -276,7 +283,7 @@ def _offer_promotion(
                 f"**Generation {row.number}** by {as_markdown(row.encoder.name)} is ready. "
                 "Compare its results with the live one's, then promote it."
             )
-            with st.container(horizontal=True):
+            with st.container(horizontal=True, vertical_alignment="center"):
                 link_to("compare", "Compare", icon=":material/compare_arrows:", collection=collection.name)
                 label = f"Promote generation {row.number} …"
                 if st.button(label, key=f"promote-{collection.name}-{row.number}", icon=":material/upgrade:"):

@@ -28,7 +28,6 @@ from nearsay.training.evaluation.rank_metrics import PERSISTENCE, overlap, rank_
 
 Place = tuple[str, int]  # a passage: its document's id, and its place there
 
-_ROW = 3.6  # height of a result, rem
 _UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # seen on light and on dark
 _TEXT = 160  # characters of a passage
 
@@ -55,8 +54,8 @@ def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -
     rows = max(len(left), len(right))
     svg = b64encode(lines_svg(before, after, rows).encode()).decode()
     lines = (
-        f'<img class="ns-lines" style="height: {rows * _ROW:g}rem" alt="Lines between the same passages" '
-        f'src="data:image/svg+xml;base64,{svg}">'
+        f'<img class="ns-lines" style="height: calc({rows} * var(--ns-row))" '
+        f'alt="Lines between the same passages" src="data:image/svg+xml;base64,{svg}">'
     )
     return (
         '<div class="ns-versus">'
@@ -106,7 +105,7 @@ def _item(hit: Hit, side: _Side, *, from_left: bool) -> str:
     cut = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
     style = " ns-lone" if there is None else ""
     return (
-        f'<li class="ns-item{style}" style="height: {_ROW:g}rem" title="{as_html(cut)}">'
+        f'<li class="ns-item{style}" title="{as_html(cut)}">'
         f'<span class="ns-rank">{hit.rank}</span>'
         f'<span class="ns-what"><b>{as_html(headline(hit.title, hit.id, hit.text))}</b> {as_html(cut)}</span>'
         f'<span class="ns-change">{as_html(change)}</span></li>'

@@ -48,7 +48,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
         if figures:
             st.markdown("Measured:")
             st.dataframe(figures, hide_index=True, width="stretch")
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
             if entry.job is not None and visit.may_write:
                 label = f"Its training, run {entry.job}"
                 link_to("runs", label, icon=":material/timeline:", run=str(entry.job))

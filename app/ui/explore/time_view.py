@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 
+_PLOT_HEIGHT, _LEGEND_LINE = 320, 24  # pixels: of the plot and its axes, and of each name below
 _NAME = 48  # characters of a name in the legend
 _LABELS = 24  # periods that are named below the chart, at most
 
@@ -69,13 +70,13 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
 
     names = [called(each.number, each.name) for each in shown]
     data = alt.InlineData(values=chart_rows(line, shown))
-    by = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=360, symbolType="stroke")
+    by = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260, symbolType="stroke")
     series = "cluster:N"
     periods = list(line.periods)
     named = periods[:: -(-len(periods) // _LABELS) or 1]
     axis = alt.Axis(labelOverlap=True, values=named)
     chart: alt.Chart = (
-        alt.Chart(data, height=420)
+        alt.Chart(data, height=_PLOT_HEIGHT + _LEGEND_LINE * len(names))
         .mark_line(point=True, strokeWidth=2)
         .encode(
             x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),

@@ -150,9 +150,12 @@ def _searches(visit: Visit) -> tuple[str, ...]:
 def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) -> None:
     compared = _compared(visit, way_of(first), way_of(second), queries)
     found, following = compared.difference(), compared.next()
-    _progress(found, first, second)
+    _progress(found, first, second, len(queries))
     if following is None and found.judged:
-        st.markdown("**Everything that matters for this comparison is judged.**")
+        st.markdown(
+            "**Everything that matters for this comparison is judged**, for these questions. "
+            "Add others under *What is compared*."
+        )
     elif following is not None:
         st.subheader(as_markdown(following.query), anchor=False)
         st.html(passage_html(title=following.hit.title, text=following.hit.text, whole=True))
@@ -187,15 +190,15 @@ def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -
         return kept(_KEPT, asked, lambda: visit.collection.judgements.compare(first, second, queries))
 
 
-def _progress(found: Difference, first: Side, second: Side) -> None:
-    """What is known so far; once judgements have decided, that they have."""
+def _progress(found: Difference, first: Side, second: Side, queries: int) -> None:
+    """What is known so far; once judgements have decided, that they have, and for how many questions."""
     said = as_markdown(found.said(first, second))
     if not found.judged:
         st.caption(said[:1].upper() + said[1:])
     elif found.verdict is Verdict.OPEN:
         st.caption(said)
     else:
-        st.success(f"Decided: {said}", icon=":material/check_circle:")
+        st.success(f"Decided for {counted(queries, 'question')}: {said}", icon=":material/check_circle:")
 
 
 @telling_errors()
