@@ -117,10 +117,17 @@ class RunFolder:
         told, now = flat(_settings(config)), flat(wanted)
         different = sorted(key for key in {*told, *now} if told.get(key) != now.get(key))
         if different:
-            changes = "; ".join(_changes(told, now, different))
+            changed, others = _changes(told, now, different)
+            if others:
+                said = "; ".join([*others, *(f"{name} has changed" for name in changed)])
+                raise BadInputError(
+                    f"{self.out} holds an unfinished run with other settings ({said}). "
+                    "Use the same settings to resume it, or name a new folder"
+                )
+            names, has = " and ".join(changed), "has" if len(changed) == 1 else "have"
             raise BadInputError(
-                f"{self.out} holds an unfinished run with other settings ({changes}). "
-                "Use the same settings to resume it, or name a new folder"
+                f"{self.out} holds an unfinished run, and {names} {has} changed since it began. Bring back "
+                "what was there to resume the run, or name a new folder to train with what is there now"
             )
         before = _environments(config)
         environment.require_same(before[-1], self.out, exact=exact)
@@ -251,8 +258,9 @@ def flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonVal
 
 def _changes(
     told: Mapping[str, JsonValue], now: Mapping[str, JsonValue], different: Sequence[str]
-) -> Iterator[str]:
-    """What differs, setting by setting; of a file with another content only that it has changed."""
+) -> tuple[list[str], list[str]]:
+    """The names of files with another content, and what else differs, setting by setting."""
+    changed: list[str] = []
     explained: set[str] = set()
     for key in different:
         owner = key.removesuffix("sha256")  # of the hash: sets.1. or base_
@@ -261,10 +269,9 @@ def _changes(
         if name is not None:
             explained |= {key, f"{owner}rows", f"{owner}items"}
             if all(told.get(one) == now.get(one) for one in names):
-                yield f"{name} has changed"
-    for key in different:
-        if key not in explained:
-            yield f"{key}: {told.get(key)!r} there, {now.get(key)!r} now"
+                changed.append(str(name))
+    others = [key for key in different if key not in explained]
+    return changed, [f"{key}: {told.get(key)!r} there, {now.get(key)!r} now" for key in others]
 
 
 def _files(folder: Path) -> Iterator[Path]:
