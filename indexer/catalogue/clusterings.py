@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_lists, one_of
-from nearsay.indexer.catalogue.explored import leave_clustering
+from nearsay.indexer.catalogue.explored import HANDED_OVER, leave_clustering
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,
@@ -33,7 +33,6 @@ __all__ = [
     "add_members",
     "clusters_of",
     "count",
-    "hand_over",
     "latest",
     "leave_removed",
     "members",
@@ -46,7 +45,6 @@ __all__ = [
     "take_cluster_numbers",
 ]
 
-_HANDED_OVER = "handed over by"  # in the report of a clustering of a generation that was dropped: its number
 _ROWS = 50_000  # members in one call: their Python objects take some 10 MB
 
 
@@ -67,7 +65,7 @@ class ClusteringRow:
     @property
     def made_of(self) -> int:
         """The generation whose vectors were clustered; it may be dropped since."""
-        return int(self.report.get(_HANDED_OVER, self.generation))
+        return int(self.report.get(HANDED_OVER, self.generation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +116,7 @@ def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | No
     )
     statement = sa.select(clusterings).join(generations, live)
     row = connection.execute(statement.where(clusterings.c.collection_id == collection_id)).one_or_none()
-    return None if row is None or _HANDED_OVER in row.report else ClusteringRow(*row)
-
-
-def hand_over(connection: sa.Connection, collection_id: int, generation: int) -> None:
-    """Keep what the next clustering takes numbers and names from, before its generation is dropped.
-
-    That is the clustering made last, where the live generation has none of its own. The live generation holds
-    it then, without showing it.
-    """
-    last = latest(connection, collection_id)
-    if last is None or last.generation != generation or of_live(connection, collection_id) is not None:
-        return
-    where = (generations.c.collection_id == collection_id) & (generations.c.state == "live")
-    live = connection.execute(sa.select(generations.c.number).where(where)).scalar_one_or_none()
-    if live is not None:
-        leave_clustering(connection, collection_id, live)  # which was handed over earlier
-        values = {"generation": live, "report": {**last.report, _HANDED_OVER: last.made_of}}
-        connection.execute(clusterings.update().where(clusterings.c.id == last.id).values(values))
+    return None if row is None or HANDED_OVER in row.report else ClusteringRow(*row)
 
 
 def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:

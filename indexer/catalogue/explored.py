@@ -1,7 +1,7 @@
 """Maps and samples of tokens in the catalogue, and what goes with what was explored."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,14 +12,17 @@ from nearsay.indexer.catalogue.tables import (
     clusterings,
     clusters,
     gates,
+    generations,
     maps,
     near_duplicates,
     token_samples,
 )
 
 __all__ = [
+    "HANDED_OVER",
     "MapRow",
     "TokenSampleRow",
+    "hand_over",
     "keep_map",
     "keep_sample",
     "leave_clustering",
@@ -34,6 +37,10 @@ __all__ = [
 ]
 
 
+# In the report of a clustering, and the parameters of a map, of a generation that was dropped: its number.
+HANDED_OVER = "handed over by"
+
+
 @dataclass(frozen=True, slots=True)
 class MapRow:
     """A map as the catalogue has it."""
@@ -45,19 +52,22 @@ class MapRow:
 
 
 def map_of(connection: sa.Connection, collection_id: int, generation: int) -> MapRow | None:
-    """The map of a generation, if it has one."""
-    return _map(connection, _of_generation(maps, collection_id, generation))
+    """The map of a generation, if it has one of its own."""
+    row = _map(connection, _of_generation(maps, collection_id, generation))
+    return None if row is None or HANDED_OVER in row.parameters else row
 
 
 def newest_map(connection: sa.Connection, collection_id: int) -> MapRow | None:
-    """The map that was made last, of whatever generation."""
-    return _map(connection, maps.c.collection_id == collection_id)
+    """The map that was made last, of whatever generation; that may be dropped since."""
+    row = _map(connection, maps.c.collection_id == collection_id)
+    return None if row is None else replace(row, generation=row.parameters.get(HANDED_OVER, row.generation))
 
 
 def map_number(connection: sa.Connection, collection_id: int, generation: int) -> int | None:
     """The number of a generation's map in the catalogue, which no other map ever had; None without one."""
     where = _of_generation(maps, collection_id, generation)
-    return connection.execute(sa.select(maps.c.id).where(where)).scalar_one_or_none()
+    row = connection.execute(sa.select(maps.c.id, maps.c.parameters).where(where)).one_or_none()
+    return None if row is None or HANDED_OVER in row.parameters else row.id
 
 
 def keep_map(
@@ -110,6 +120,28 @@ def keep_sample(connection: sa.Connection, row: TokenSampleRow) -> None:
     key = ("collection_id", "fingerprint", "layer")
     _leave(connection, token_samples, sa.and_(*(token_samples.c[name] == getattr(row, name) for name in key)))
     connection.execute(token_samples.insert().values(asdict(row)))
+
+
+def hand_over(connection: sa.Connection, collection_id: int, generation: int) -> None:
+    """Keep what the next clustering and the next map begin from, before their generation is dropped.
+
+    These are the clustering and the map that were made last, where the live generation has none of its own.
+    The live generation holds them then, without showing them.
+    """
+    where = (generations.c.collection_id == collection_id) & (generations.c.state == "live")
+    live = connection.execute(sa.select(generations.c.number).where(where)).scalar_one_or_none()
+    if live is None:
+        return
+    for table, said in ((clusterings, clusterings.c.report), (maps, maps.c.parameters)):
+        statement = sa.select(table.c.id, table.c.generation, said).order_by(table.c.id.desc())
+        rows = connection.execute(statement.where(table.c.collection_id == collection_id)).all()
+        own = any(of == live and HANDED_OVER not in kept for _, of, kept in rows)
+        if not rows or rows[0].generation != generation or own:
+            continue
+        id_, _, kept = rows[0]
+        _leave(connection, table, _of_generation(table, collection_id, live))  # handed over earlier
+        values = {"generation": live, said.name: {**kept, HANDED_OVER: kept.get(HANDED_OVER, generation)}}
+        connection.execute(table.update().where(table.c.id == id_).values(values))
 
 
 def leave_clustering(connection: sa.Connection, collection_id: int, generation: int) -> None:

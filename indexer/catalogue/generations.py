@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.bulk import highest
-from nearsay.indexer.catalogue.explored import leave_generation
+from nearsay.indexer.catalogue.explored import hand_over, leave_generation
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import (
     collections,
@@ -257,9 +256,9 @@ def queries_of(connection: sa.Connection, generation: GenerationRow) -> NDArray[
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
     """Forget a generation with its segments, refinements, queries, clusters and map.
 
-    The names of clusters that the next clustering takes over stay: see `clusterings.hand_over`.
+    What the next clustering and the next map begin from stays: see `explored.hand_over`.
     """
-    clusterings.hand_over(connection, generation.collection_id, generation.number)
+    hand_over(connection, generation.collection_id, generation.number)
     leave_generation(connection, generation.collection_id, generation.number)
     for table in (segments, embedded_ranges, refinements, plan_queries):
         _forget(connection, generation, table)

@@ -147,6 +147,21 @@ def test_a_new_encoders_map_begins_from_the_old_one(papers: Collection, map_of: 
     assert np.array_equal(map_of(papers).points.places, old.points.places)
 
 
+def test_places_outlive_the_generation_that_was_mapped(papers: Collection, map_of: MapOf) -> None:
+    old = map_of(papers)
+    for encoder in ("letters", "words", "letters"):
+        papers.rebuild(encoder)
+        papers.promote()
+        papers.compact(drop_retired=True)
+        assert papers.explore.kept_map() is None
+    new = map_of(papers)
+    assert (new.generation, new.new, new.parameters["begun_from"]) == (4, True, 1)
+    assert map_of(papers).new is False
+    fresh = map_of(papers, anew=True)
+    away = [np.linalg.norm(each.points.places - old.points.places, axis=1).mean() for each in (new, fresh)]
+    assert away[0] < away[1]
+
+
 def test_nothing_is_kept_of_what_was_stopped(papers: Collection, map_of: MapOf) -> None:
     def stop(progress: Progress) -> None:
         if progress.doing == "laying out" and progress.done == 2:
