@@ -5,9 +5,9 @@
 Each way embeds the same passages with the bundled encoder in float32, one thread of PyTorch's a process, each
 process that embeds kept on a core of its own, in ranges of --rows passages, in turns. The command and Ray's
 own processes run where they find room. Rows are entered before the clock starts. Measured are the seconds of
-all of it, in which each worker starts and loads PyTorch and the encoder, and the passages a second between
-the first range that is committed and the last, which is what a long run has: the overhead of one worker is
-said of both. The vectors have to be those of one process, bit by bit where Ray is used, within 1e-5 of those
+all of it, in which each worker starts and loads PyTorch and the encoder, and the passages a second from when
+as many ranges are committed as there are workers to the last one, which is what a long run has: the overhead
+of one worker is said of both. The vectors have to be those of one process, bit by bit where Ray is used, within 1e-5 of those
 where it is not (other windows are encoded there).
 """
 
@@ -50,9 +50,9 @@ def texts(count: int, seed: int) -> list[str]:
     return [f"{sentences[one]}. {sentences[other]}." for one, other in pairs]
 
 
-def enter(library: Library, rows: list[str]) -> None:
-    """Rows of collection 1 without vectors."""
-    prepared = [prepare(Document(text), f"row {number}") for number, text in enumerate(rows)]
+def enter(library: Library, rows: list[str], first: int = 0) -> None:
+    """Rows of collection 1 without vectors, which are named by numbers from the first on."""
+    prepared = [prepare(Document(text), f"row {number}") for number, text in enumerate(rows, first)]
     with library.store.database.writing() as connection:
         new = NewDocuments.of(prepared, [[(0, len(text))] for text in rows])
         documents.insert(connection, 1, new, "2026-01-01T00:00:00+00:00")
@@ -96,7 +96,8 @@ def embedded(folder: Path, rows: list[str], workers: int) -> tuple[dict[str, flo
         began = time.perf_counter()
         catch_up(library.store, generation, lambda: library.encoder(generation.encoder.source), listen)
         seconds = time.perf_counter() - began
-        steady = (told[-1][1] - told[0][1]) / (told[-1][0] - told[0][0])
+        begin, end = told[max(workers, 1) - 1], told[-1]  # from when each has given its first range
+        steady = (end[1] - begin[1]) / (end[0] - begin[0])
         snapshot = made.snapshot()
         assert snapshot.searchable == len(rows) + 1, "not everything was embedded"
         vectors = snapshot.vectors.rows(np.arange(len(snapshot.vectors)))

@@ -13,10 +13,8 @@ every process, at its highest. All processes share the machine's cores.
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 from machine import commit, machine
 from made_vectors import HOW_MADE, sha256
+from own_memory import Watched, own_memory
 from ten_million import GIVEN, NAME, SEED, K, Nearest, alone, entered, made, parts
 
 from nearsay.indexer import Cluster, Collection, Library
@@ -31,67 +30,6 @@ from nearsay.indexer.cluster.joining import joined, start_local, stop_local
 from nearsay.indexer.vectors.segment import VectorDtype
 
 TURN = 20
-LOOKS = 0.2  # seconds between two looks at the memory
-
-
-class Watched:
-    """The most memory of its own that each process of the cluster, and this one, had while it was entered."""
-
-    def __init__(self, root: int) -> None:
-        """root: the process that started the others"""
-        self._root = root
-        self._most: dict[tuple[str, int], int] = {}
-        self.together = 0  # bytes, the most of all at one time
-        self._left = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Watched":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._left.set()
-        self._thread.join()
-
-    def bytes(self) -> dict[str, list[int]]:
-        """By the name of the process, the largest first; Ray's own processes are one name."""
-        found: dict[str, list[int]] = {}
-        for (name, _), most in sorted(self._most.items(), key=lambda each: -each[1]):
-            found.setdefault(name, []).append(most)
-        return found
-
-    def _watch(self) -> None:
-        while not self._left.wait(LOOKS):
-            now = {(name, process): held for name, process, held in self._looked()}
-            for key, held in now.items():
-                self._most[key] = max(held, self._most.get(key, 0))
-            self.together = max(self.together, sum(now.values()))
-
-    def _looked(self) -> list[tuple[str, int, int]]:
-        parents, found = {}, []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:  # it has ended
-                continue
-        for process in parents:
-            above = process
-            while above not in (0, self._root):
-                above = parents.get(above, 0)
-            if above != self._root and process != os.getpid():
-                continue
-            try:
-                line = (Path("/proc") / str(process) / "cmdline").read_bytes().decode()
-                held = own_memory(process)
-            except (OSError, IndexError):
-                continue
-            name = (
-                line.split("\0")[0].partition(".")[0]
-                if line.startswith(("ray::Builder", "ray::Shard"))
-                else "Ray"
-            )
-            found.append(("command" if process == os.getpid() else name, process, held))
-        return found
 
 
 def truth(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -112,12 +50,6 @@ def answers(collection: Collection, queries: np.ndarray) -> tuple[list[set[str]]
         took.append((time.perf_counter() - began) * 1000)
         found.append({hit.id for hit in hits})
     return found, took
-
-
-def own_memory(process: int | None = None) -> int:
-    """Bytes that are a process's own, mapped files not counted; None for this one."""
-    said = (Path("/proc") / str(process or os.getpid()) / "status").read_text()
-    return int(said.partition("RssAnon:")[2].split()[0]) * 1024
 
 
 def measured(chosen: argparse.Namespace, nearest: np.ndarray, ray_process: int) -> dict[str, object]:
