@@ -7,8 +7,8 @@ process that embeds kept on a core of its own, in ranges of --rows passages, in 
 own processes run where they find room. Rows are entered before the clock starts. Measured are the seconds of
 all of it, in which each worker starts and loads PyTorch and the encoder, and the passages a second from when
 as many ranges are committed as there are workers to the last one, which is what a long run has: the overhead
-of one worker is said of both. The vectors have to be those of one process, bit by bit where Ray is used, within 1e-5 of those
-where it is not (other windows are encoded there).
+of one worker is said of both. The vectors have to be those of one process, bit by bit where Ray is used,
+within 1e-5 of those where it is not (other windows are encoded there).
 """
 
 import os
