@@ -4,13 +4,12 @@
 
 Two workers of a local Ray cluster embed as many ranges of --rows passages, with an encoder that gives numbers
 without computing, so that ranges follow each other as quickly as they can be read, written and entered. Rows
-are in the catalogue before. Each size is a process of its own; measured is the memory that is a process's
-own, at its highest, in the command and in each worker, and what it was in the command before.
+are in the catalogue before. Measured is the memory that is a process's own, at its highest, in the command and
+in each worker, and what it was in the command before. The command of all sizes is one process.
 """
 
 import argparse
 import json
-import multiprocessing
 import tempfile
 import time
 from pathlib import Path
@@ -34,7 +33,7 @@ def load(source: str) -> StandInEncoder:
 
 
 def embedded(ranges: int, rows: int, root: int) -> dict[str, object]:
-    """Figures of one size, in this process.
+    """Figures of one size.
 
     root: the process of the cluster that started the others
     """
@@ -79,8 +78,7 @@ def main() -> None:
     runs = []
     try:
         for ranges in given.ranges:
-            with multiprocessing.get_context("spawn").Pool(1) as pool:
-                runs.append(pool.apply(embedded, (ranges, given.rows, root)))
+            runs.append(embedded(ranges, given.rows, root))
             print(runs[-1], flush=True)
     finally:
         stop_local()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["embedding_rows", "model_rows", "search_rows"]
+__all__ = ["embedding_rows", "memory_rows", "model_rows", "search_rows"]
 
 _GIGABYTE, _MEGABYTE = 1e9, 1e6
 
@@ -18,6 +18,19 @@ def embedding_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             name,
             f"{middle['passages_a_second']:.0f} ({min(rates):.0f} to {max(rates):.0f})",
             f"{middle['seconds']:.0f} ({min(seconds):.0f} to {max(seconds):.0f})",
+        )
+
+
+def memory_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The head, then a row for each number of ranges that waited."""
+    yield ("ranges that wait", "memory of the command, MB", "of it before", "memory of each worker, MB", "s")
+    for run in found["runs"]:
+        yield (
+            f"{run['ranges']:,}",
+            f"{run['command_bytes'] / _MEGABYTE:,.0f}",
+            f"{run['command_before_bytes'] / _MEGABYTE:,.0f}",
+            _megabytes(run["worker_bytes"]),
+            f"{run['seconds']:,.0f}",
         )
 
 

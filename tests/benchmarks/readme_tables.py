@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cluster_table import embedding_rows, model_rows, search_rows
+from cluster_table import embedding_rows, memory_rows, model_rows, search_rows
 from growth_table import growth_rows
 from reproduce_table import paper_tables
 
@@ -600,6 +600,11 @@ def cluster_embedding() -> list[str]:
     return table(*embedding_rows(results("cluster")))
 
 
+def cluster_memory() -> list[str]:
+    """The memory of a command and its workers, by the ranges that wait."""
+    return table(*memory_rows(results("cluster_memory")))
+
+
 def cluster_search() -> list[str]:
     """An index by workers and shards, of the largest run."""
     return table(*search_rows(max(results("cluster_search")["runs"], key=lambda run: run["passages"])))
@@ -672,6 +677,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "behind": behind,
     "cluster_embedding": cluster_embedding,
+    "cluster_memory": cluster_memory,
     "cluster_model": cluster_model,
     "cluster_names": cluster_names,
     "cluster_search": cluster_search,
