@@ -4,8 +4,8 @@
 
 Two workers of a local Ray cluster embed as many ranges of --rows passages, with an encoder that gives numbers
 without computing, so that ranges follow each other as quickly as they can be read, written and entered. Rows
-are in the catalogue before. Measured is the memory that is a process's own, at its highest, in the command and
-in each worker, and what it was in the command before. The command of all sizes is one process.
+are in the catalogue before. Measured is the memory of its own, at its highest, of the command and
+of each worker, and of the command before. The command of all sizes is one process.
 """
 
 import argparse
