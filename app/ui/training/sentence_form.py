@@ -119,8 +119,9 @@ def sentence_form(visit: Visit) -> None:
         "Fine-tuning teaches an encoder what *nearly the same* means: from judgements of your searches, or "
         "from pairs of texts. Minutes are often enough."
     )
-    files = choose_examples(visit, "sen")
-    kinds = show_examples(files)
+    with st.container():  # whatever it shows, what follows keeps its place: what was unfolded stays so
+        files = choose_examples(visit, "sen")
+        kinds = show_examples(files)
     with st.expander("Measure on a file of your own", icon=":material/upload:"):
         keep_upload(visit, "Files", "sen_measure")
         st.caption("Scored pairs, triplets, pairs marked 1 or 0, or labelled texts: choose them below then.")
@@ -193,7 +194,7 @@ def ask_settings(objective: str | None, kinds: list[ExampleKind] | None) -> dict
         choices = loss.distances if part.name == "distance" else [str(each) for one in words for each in one]
         asks = Asks(
             help=part.metadata["help"],
-            usual=loss.usual(part.name),
+            usual=loss.usual(part.name) or "none",
             offered={str(each): str(each) for each in choices},
         )
         key = f"sen_{losses[0]}_{part.name}"

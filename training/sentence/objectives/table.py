@@ -63,8 +63,8 @@ class Loss:
             return next(iter(self.distances), "")
         if setting == "margin" and self.distances:
             (_, margin), *rest = self.distances.items()
-            other = [f"{_told(value)} {name}" for name, value in rest if value != margin]
-            return ", ".join([_told(margin), *other])
+            other = [f"{_told(value)} with {name}" for name, value in rest if value != margin]
+            return ", or ".join([_told(margin), *other])
         return _told(self.defaults[setting]) if setting in self.defaults else ""
 
 

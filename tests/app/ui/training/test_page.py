@@ -103,6 +103,7 @@ def test_the_settings_of_the_loss_are_asked_with_what_is_usual_for_it_and_given_
     assert "sen_ranking_scale" not in {each.key for each in app.number_input}
     margin, distance = app.number_input(key="sen_triplet_margin"), app.selectbox(key="sen_triplet_distance")
     assert margin.placeholder == ObjectiveKind.TRIPLET.loss.usual("margin")
+    assert app.text_input(key="sen_triplet_matryoshka").placeholder == "none"
     assert margin.help == "Minimum difference between the distances of a negative and a positive."
     assert (distance.value, distance.options) == ("euclidean", ["euclidean", "manhattan", "cosine"])
     app.text_input(key="sen_name").input("by-margin")
