@@ -77,6 +77,7 @@ __all__ = ["CollectionWriting", "FewRows", "Gathering", "add_few", "few_rows", "
 
 
 _FEW = 1_000  # rows
+_LONG_TOKEN = 20  # characters: a longer one may be a word that the vocabulary has no pieces for
 _FEW_CHARACTERS = 400_000  # and characters of them: encoded within seconds
 _GATHERED = 2_000  # rows that one thread adds for all: changed ones are written one by one
 
@@ -168,8 +169,14 @@ def _embed(windows: Iterator[PassageWindow], encoder: TextEncoder, writer: Segme
 
 
 def _truncated(encoder: TextEncoder, texts: Sequence[str]) -> int:
-    """How many of the texts are longer than the encoder takes."""
-    return sum(len(tokens) > encoder.max_tokens for tokens in encoder.token_offsets(texts)) if texts else 0
+    """How many of the texts are longer than the encoder takes, or hold a word that it loses."""
+    beyond, doubtful = 0, []
+    for text, tokens in zip(texts, encoder.token_offsets(texts) if texts else [], strict=True):
+        if len(tokens) > encoder.max_tokens:
+            beyond += 1
+        elif np.any(tokens[:, 1] - tokens[:, 0] > _LONG_TOKEN):
+            doubtful.append(text)  # the encoder alone knows whether it has that token
+    return beyond + (sum(window.truncated for window in encoder.stream([doubtful])) if doubtful else 0)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from words_encoder import WordsEncoder
 from nearsay.indexer import AddReport, BusyError, Collection, Library, collection_writing
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.collection_writing import Gathering, gathering
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 Row = dict[str, object]
 
@@ -108,6 +109,25 @@ def test_each_hears_how_many_of_its_own_were_cut(library: Library) -> None:
     batches = [long[:2], [{"id": "short", "text": "aa"}], long[2:]]
     found = at_once(collection, [adding(collection, rows) for rows in batches])
     assert [each.truncated for each in found if isinstance(each, AddReport)] == [2, 0, 1]
+
+
+class LosesLongWords(WordsEncoder):
+    """Words of more than a hundred letters are cut, as BERT's tokenizer makes one unknown token of them."""
+
+    def _window(self, texts: Sequence[str], kind: TextKind) -> EncodedWindow:
+        found = super()._window(texts, kind)
+        lost = sum(len(max(text.split(), key=len)) > 100 for text in texts)
+        return EncodedWindow(found.vectors, found.truncated + lost)
+
+
+def test_words_that_the_encoder_loses_count_as_cut_for_whoever_brought_them(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library", load_encoder=lambda _: LosesLongWords(), wait=60.0) as library:
+        collection = library.collection("long", chunking="none")
+        collection.add_rows(["a cat"])
+        words = ["a" * 101, "a" * 30, "b" * 300]
+        batches = [[{"id": word, "text": f"the word {word}"}] for word in words]
+        found = at_once(collection, [adding(collection, rows) for rows in batches])
+    assert [each.truncated for each in found if isinstance(each, AddReport)] == [1, 0, 1]
 
 
 def test_one_id_from_two_threads_is_added_and_then_changed(pets: Collection) -> None:
