@@ -150,11 +150,15 @@ def test_generations_are_shown_with_their_plan(page: Page) -> None:
 @pytest.mark.long
 def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) -> None:
     _press(page("collections", see="Generations"), "Index")
+    app = page("collections", see="Generations")
+    app.checkbox(key="optimize-newer-samples").check()
+    _press(app, "Index")
     _press(page("collections", see="Generations"), "Compact")
     _press(page("collections", see="Generations"), "Mend it")
     _press(page("collections", see="Generations"), "Measure and choose")
     assert started == [
         ["index", "optimize", "--", "samples"],
+        ["index", "optimize", "--newer", "--", "samples"],
         ["index", "compact", "--", "samples"],
         ["index", "rebuild", "--", "samples"],
         ["index", "tune", "--recall", "0.95@10", "--memory", "none", "--", "samples"],
