@@ -1,15 +1,17 @@
 """Searching by shards: actors of a Ray cluster, each of which holds a part of a collection.
 
 A shard opens its files as any process does and scores with its own vectors; the caller encodes the query,
-asks all shards and merges what they found. Filters and words stay in the catalogue, which the caller reads.
+chooses the lists that the index looks into, asks all shards and merges what they found. Filters and words
+stay in the catalogue, which the caller reads.
 Shards outlive who started them. Every answer says which commit it is of: answers of two are not mixed.
 """
 
 import contextlib
 import hashlib
 import logging
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
@@ -20,21 +22,26 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import NearsayError, first_line
+from nearsay.data.errors import NearsayError, StorageError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.catalogue.writer_lock import serving_lock
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
+from nearsay.indexer.plans.centroids import Centroids, Chosen, Where, open_centroids, probes_at
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import engine_of
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
-from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take
-from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
+from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take, usual_probes
+from nearsay.indexer.vectors.errors import ClusterError, DamagedSegmentError, UnknownCollectionError
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_index_bytes
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, merge
 
-__all__ = ["Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve"]
+__all__ = ["ListChooser", "Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve"]
 
 logger = logging.getLogger("nearsay")
 
@@ -88,11 +95,12 @@ class Shard:
         return snapshot.collection.version, snapshot.nearest_many(queries, k, allowed)
 
     def looked_up(
-        self, moment: _Moment, queries: NDArray[np.float32], k: int, reach: float
+        self, moment: _Moment, queries: NDArray[np.float32], k: int, reach: float, chosen: Chosen | None
     ) -> tuple[int, list[Candidates]]:
-        """The same, with the index looking `reach` times as far as usual."""
+        """The same, with the index looking `reach` times as far as usual; chosen: into which lists."""
         snapshot = self._at(moment)
-        return snapshot.collection.version, snapshot.looked_up(queries, k, snapshot.alive, reach)
+        found = snapshot.looked_up(queries, k, snapshot.alive, reach, chosen=chosen)
+        return snapshot.collection.version, found
 
     def reaches_beyond(self, moment: _Moment, reach: float) -> tuple[int, bool]:
         """Whether its index can look further than so many times as far."""
@@ -141,10 +149,7 @@ class Shards:
         for known in (True, False):
             shards = self._shards(collection, known=known)
             if not shared:  # within the cluster by now
-                shared = [
-                    ray.put(one) if isinstance(one, np.ndarray) and one.nbytes > _INLINE else one
-                    for one in given
-                ]
+                shared = [ray.put(one) if _bytes(one) > _INLINE else one for one in given]
             turn = next(self._turn)
             calls = [_called(replicas, turn, method, shared) for replicas in shards]
             answers = [
@@ -202,7 +207,9 @@ class Shards:
         if found is None:
             return None
         kept = {each.name: getattr(found, each.name) for each in fields(Snapshot)}
-        return ShardedSnapshot(**kept, shards=self)
+        segments = generations.segments_of(connection, row.id, chosen.number)
+        known = before.chooser if isinstance(before, ShardedSnapshot) else None
+        return ShardedSnapshot(**kept, shards=self, chooser=_chooser(store, found, segments, known))
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -216,6 +223,7 @@ class ShardedSnapshot(Snapshot):
     """A moment of a collection that shards search; its vectors are mapped for the few that are read here."""
 
     shards: Shards | None = None
+    chooser: "ListChooser | None" = None  # None where no index has lists
     missing: set[int] = field(default_factory=set)  # shards that did not answer
 
     def for_one_search(self) -> "ShardedSnapshot":
@@ -244,8 +252,13 @@ class ShardedSnapshot(Snapshot):
     def nearest_many(
         self, queries: NDArray[np.float32], k: int, allowed: Passages | None = None
     ) -> list[Candidates]:
-        """The k nearest living passages of each query, by all shards."""
-        return self._merged("nearest_many", queries, k, allowed)
+        """The k nearest living passages of each query, by all shards.
+
+        Where only some are allowed, each shard knows for itself how far it has to look, and whether by lists.
+        """
+        if allowed is None:
+            return self.looked_up(queries, k, self.alive)
+        return self._merged("nearest_many", np.ascontiguousarray(queries), k, allowed)
 
     def newer(
         self,
@@ -263,18 +276,25 @@ class ShardedSnapshot(Snapshot):
         alive: NDArray[np.bool_],
         reach: float = 1.0,
         newer: Sequence[Candidates] | None = None,  # noqa: ARG002
+        chosen: Chosen | None = None,
     ) -> list[Candidates]:
-        """The k nearest living passages, the indexes looking `reach` times as far as usual."""
+        """The k nearest living passages, the indexes looking `reach` times as far as usual.
+
+        The lists of a query are chosen here, once for all shards; chosen: they are already.
+        """
         if alive is not self.alive:
             raise TypeError("shards know what is alive; name what is allowed instead")
-        return self._merged("looked_up", queries, k, reach)
+        queries = np.ascontiguousarray(queries)
+        if chosen is None and self.chooser is not None:
+            chosen = self.chooser.chosen(self.plan, queries, reach)
+        return self._merged("looked_up", queries, k, reach, chosen)
 
     def reaches_beyond(self, reach: float) -> bool:
         """Whether any shard's index can look further."""
         return any(self._asked("reaches_beyond", reach))
 
-    def _merged(self, method: str, queries: NDArray[np.float32], k: int, more: Any) -> list[Candidates]:  # noqa: ANN401
-        every = self._asked(method, np.ascontiguousarray(queries), k, more)
+    def _merged(self, method: str, queries: NDArray[np.float32], k: int, *more: Any) -> list[Candidates]:  # noqa: ANN401
+        every = self._asked(method, queries, k, *more)
         return [merge([found[at] for found in every], k) for at in range(len(queries))]
 
     def _asked(self, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
@@ -296,6 +316,70 @@ class ShardedSnapshot(Snapshot):
             raise StaleSnapshotError
         self.missing.update(missing)
         return [answer for _, answer in there]
+
+
+class ListChooser:
+    """Chooses the lists of a query for all groups of an index that have the centroids of one of them.
+
+    A group with other centroids is left to its shard. The centroids are mapped when they are first asked for;
+    of the rest of the file nothing is read.
+    """
+
+    def __init__(self, path: Path, sha256: str, header: SegmentHeader) -> None:
+        """Of one index of a generation, the file and what it should be."""
+        self.sha256 = sha256
+        self._path, self._header = path, header
+        self._opening = threading.Lock()
+        self._opened = False
+        self._centroids: Centroids | None = None
+
+    def chosen(self, plan: Plan, queries: NDArray[np.float32], reach: float) -> Chosen | None:
+        """The lists of each query (n, d), contiguous, for an index that looks `reach` times as far as usual.
+
+        None where the file cannot be opened here: shards choose for themselves.
+        """
+        centroids = self._open()
+        if centroids is None:
+            return None
+        lists = centroids.count
+        probes = min(probes_at(reach, usual_probes(plan, lists), lists), lists)
+        return Chosen(Where(centroids.hash, probes), centroids.nearest(queries, probes))
+
+    def _open(self) -> Centroids | None:
+        with self._opening:
+            if not self._opened:
+                self._opened = True
+                try:
+                    # Not read through: shards check their files, and their hash of the centroids this one's.
+                    held = open_index_bytes(self._path, self.sha256, self._header, unread=True)
+                    self._centroids = open_centroids(held, self._header.dimension)
+                except (DamagedSegmentError, StorageError) as error:
+                    logger.warning("shards choose the lists of a query for themselves: %s", first_line(error))
+            return self._centroids
+
+
+def _chooser(
+    store: Store, found: Snapshot, segments: Iterable[SegmentRow], before: ListChooser | None
+) -> ListChooser | None:
+    """What chooses lists for a snapshot; before: an earlier one's, taken again if it is of the same file."""
+    plan = found.plan
+    if plan.kind is PlanKind.EXACT or not engine_of(plan.kind).has_centres or not faiss_is_installed():
+        return None
+    usable = (row for row in segments if row.kind is SegmentKind.INDEX and row.state is SegmentState.CURRENT)
+    row = next(usable, None)  # further ones have its centroids, as a rule
+    if row is None:
+        return None
+    if before is not None and before.sha256 == row.sha256:
+        return before
+    path = store.segment(found.collection.id, row.sha256)
+    return ListChooser(path, row.sha256, row.header(found.generation.encoder))
+
+
+def _bytes(given: object) -> int:
+    """Of the arrays in it."""
+    if isinstance(given, tuple):
+        return sum(map(_bytes, given))
+    return given.nbytes if isinstance(given, np.ndarray) else 0
 
 
 def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 1) -> list[ShardState]:

@@ -4,7 +4,6 @@ Candidates are scored again exactly, so a score is the same whichever way a pass
 Douze et al. 2024, https://arxiv.org/abs/2401.08281
 """
 
-import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,137 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
+from nearsay.indexer.plans.centroids import Centroids, Chosen, Lists, Where, probes_at
 from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge
 
-__all__ = ["CandidateIndex", "Lists", "UnitedIndex", "united"]
-
-
-# One query alone in inverted lists: centres compared in half precision, half the memory to read.
-#
-# Of a million vectors in 2,048 lists, finding the lists takes about half of a query's time inside the
-# index, bound by reading their centres. Many queries at once share each read: for them float32 and BLAS are
-# quicker.
-
-
-_MORE = 4  # lists that are looked at beyond the wanted: rounding may have put one behind them
-
-
-class Lists(NamedTuple):
-    """The lists that queries look into, and the products of their centres with the queries: (n, probes)."""
-
-    numbers: NDArray[np.int64]
-    products: NDArray[np.float32]
-
-
-class _Centres(NamedTuple):
-    """In half precision."""
-
-    index: Any  # FAISS's, of the rounded centres
-    exact: NDArray[np.float32]  # (lists, d) as the index has them
-    margin: float  # two centres whose products with a unit vector differ by more keep their order
-
-
-class LoneQuery:
-    """Asks a FAISS index of inverted lists for one query; safe to use from several threads."""
-
-    def __init__(self, index: Any) -> None:  # noqa: ANN401 - FAISS has no types
-        """index: a trained IndexIVF or one of its kinds; its centres do not change any more.
-
-        Where the index reads from mapped memory, whoever made it keeps that.
-        """
-        self._index = index
-        self._lists, self._dimension = int(index.nlist), int(index.d)
-
-    @cached_property
-    def centres_hash(self) -> bytes:
-        """The same for indexes filled into copies of one trained index; a second a gigabyte, once."""
-        flat = faiss_module().downcast_index(self._index.quantizer)
-        centres = faiss_module().rev_swig_ptr(flat.get_xb(), self._lists * self._dimension)
-        return hashlib.sha256(centres.data).digest()
-
-    def candidates(self, query: NDArray[np.float32], count: int, parameters: Any) -> NDArray[np.int64]:  # noqa: ANN401
-        """The numbers (1, count) of what lies nearest in the nearest lists; -1 = no more.
-
-        The lists are those that float32 finds, but for ties within its own rounding: where half precision
-        leaves open which are the last, it decides.
-
-        query: (1, d) unit length, contiguous; parameters: SearchParametersIVF
-        """
-        lists = self._nearest_lists(query, parameters.nprobe)
-        if lists is None:
-            found: NDArray[np.int64] = self._index.search(query, count, params=parameters)[1]
-            return found
-        return self.within(query, count, parameters, lists)
-
-    def lists(self, queries: NDArray[np.float32], probes: int) -> Lists:
-        """The lists that are nearest to each query (n, d), for every index with the same centres."""
-        found = self._nearest_lists(queries, probes)
-        if found is not None:
-            return Lists(found.numbers[:probes], found.products[:probes])
-        products, numbers = self._index.quantizer.search(queries, probes)
-        return Lists(numbers, products)
-
-    def within(
-        self,
-        queries: NDArray[np.float32],
-        count: int,
-        parameters: Any,  # noqa: ANN401 - FAISS has no types
-        lists: Lists,
-    ) -> NDArray[np.int64]:
-        """The numbers (n, count) of what lies nearest in lists that are chosen already; -1 = no more."""
-        pointer = faiss_module().swig_ptr
-        scores = np.empty((len(queries), count), dtype=np.float32)
-        ids = np.empty((len(queries), count), dtype=np.int64)
-        self._index.search_preassigned_c(  # what search_preassigned wraps: that takes no parameters
-            len(queries),
-            pointer(queries),
-            count,
-            pointer(lists.numbers),
-            pointer(lists.products),
-            pointer(scores),
-            pointer(ids),
-            False,
-            parameters,
-            None,
-        )
-        return ids
-
-    def _nearest_lists(self, query: NDArray[np.float32], probes: int) -> Lists | None:
-        """The nearest lists of one query, or some more; None: the index has to say."""
-        wide = probes + _MORE
-        if wide > self._lists or query.shape != (1, self._dimension):
-            return None
-        faiss, centres = faiss_module(), self._centres
-        products, numbers = np.empty(wide, dtype=np.float32), np.empty(wide, dtype=np.int64)
-        centres.index.search_c(
-            1, faiss.swig_ptr(query), wide, faiss.swig_ptr(products), faiss.swig_ptr(numbers)
-        )
-        last = products.item(probes - 1)
-        if last - products.item(probes) > centres.margin:
-            return Lists(numbers, products)
-        if last - products.item(wide - 1) <= centres.margin:
-            return None
-        again = centres.exact[numbers] @ query[0]
-        order = (-again).argsort(kind="stable")
-        return Lists(numbers[order], again[order])
-
-    @cached_property
-    def _centres(self) -> _Centres:
-        """Made when it is first asked, in some milliseconds, of 2 bytes a number."""
-        faiss = faiss_module()
-        lists, dimension = self._lists, self._dimension
-        flat = faiss.downcast_index(self._index.quantizer)
-        exact = faiss.rev_swig_ptr(flat.get_xb(), lists * dimension).reshape(lists, dimension)
-        half = faiss.IndexScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16, self._index.metric_type)
-        half.train(exact)
-        half.add(exact)
-        # Cauchy-Schwarz, and what summing in float32 may add (Higham 2002, section 3.1).
-        off = np.linalg.norm(exact - half.reconstruct_n(0, lists), axis=1).max()
-        longest = np.linalg.norm(exact, axis=1).max()
-        return _Centres(half, exact, float(2.0 * off + 4.04 * 2.0**-24 * dimension * longest))
-
+__all__ = ["CandidateIndex", "UnitedIndex", "united"]
 
 _WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
@@ -190,15 +64,15 @@ class CandidateIndex:
         parameters: Mapping[str, int] | None = None,
         mapped: NDArray[np.uint8] | None = None,
         *,
-        alone: LoneQuery | None = None,
+        centroids: Centroids | None = None,
         members: _Members | None = None,
     ) -> None:
         """`index`: FAISS's, its ids are passage numbers; `sha256`: of its segment, once written.
 
         parameters: how far a search looks (`probes`, `ef`) and how many candidates it scores again
         (`factor`, as a multiple of k); what is left out is the engine's default. mapped: the serialisation
-        that the index reads its codes from, kept for as long as it. alone, members: what asks the same FAISS
-        index for one query, and knows what is in it; None = made here.
+        that the index reads its codes from, kept for as long as it. centroids, members: of the same FAISS
+        index; None = made here.
         """
         self.engine = engine
         self.through = through
@@ -206,9 +80,9 @@ class CandidateIndex:
         self.parameters = {**engine.defaults, **(parameters or {})}
         self._index = index
         self._mapped = mapped
-        if alone is None and engine.has_centres and index is not None:
-            alone = LoneQuery(index)
-        self._alone = alone
+        if centroids is None and engine.has_centres and index is not None:
+            centroids = Centroids(index.quantizer, (index, mapped))
+        self._centroids = centroids
         self._members = members or _Members(engine, index)
         self._living: _Living | None = None
         self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
@@ -233,7 +107,7 @@ class CandidateIndex:
             self.sha256,
             parameters,
             self._mapped,
-            alone=self._alone,
+            centroids=self._centroids,
             members=self._members,
         )
 
@@ -249,7 +123,7 @@ class CandidateIndex:
         """
         reach = dict(self.parameters)
         if "probes" in reach:
-            reach["probes"] = max(reach["probes"], min(round(reach["probes"] * factor), self.lists))
+            reach["probes"] = probes_at(factor, reach["probes"], self.lists)
         elif "ef" in reach:
             reach["ef"] = max(reach["ef"], min(round(reach["ef"] * factor), len(self)))
         else:
@@ -290,21 +164,23 @@ class CandidateIndex:
             path.unlink(missing_ok=True)
 
     def chosen_lists(self, queries: NDArray[np.float32]) -> Lists | None:
-        """The lists that `proposed` looks into for each query (n, d); None for a kind without lists."""
-        if self._alone is None:
-            return None
-        with one_thread() if len(queries) == 1 else nullcontext():
-            return self._alone.lists(queries, min(self.parameters["probes"], self.lists))
+        """The lists that it looks into for each query (n, d), contiguous; None for a kind without lists."""
+        return None if self._centroids is None else self._centroids.nearest(queries, self._probes)
 
-    def looks_where(self, other: "CandidateIndex") -> bool:
-        """Whether it has the centres of another one and looks into as many lists: into the same ones."""
-        alike = self.centres_hash is not None and self.centres_hash == other.centres_hash
-        return alike and self.parameters == other.parameters
+    @cached_property
+    def where(self) -> Where | None:
+        """Indexes for which this is the same look into the same lists; None for a kind without."""
+        hashed = self.centres_hash
+        return None if hashed is None else Where(hashed, self._probes)
 
     @property
     def centres_hash(self) -> bytes | None:
-        """What indexes with the same centres have in common; None for a kind without."""
-        return None if self._alone is None else self._alone.centres_hash
+        """What indexes with the same centroids have in common; None for a kind without."""
+        return None if self._centroids is None else self._centroids.hash
+
+    @property
+    def _probes(self) -> int:
+        return min(self.parameters["probes"], self.lists)
 
     def candidates(
         self,
@@ -329,13 +205,38 @@ class CandidateIndex:
             selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
             parameters = self.engine.search_parameters(self._looking_for(count), selector)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
+        if lists is None and len(queries) == 1:
+            lists = self.chosen_lists(queries)
         # More threads only wait for each other over a single query: .10 ms instead of .14 at a million.
         with one_thread() if len(queries) == 1 else nullcontext():
-            if lists is not None and self._alone is not None:
-                return self._alone.within(queries, count, parameters, lists)
-            if len(queries) == 1 and self._alone is not None:
-                return self._alone.candidates(queries, count, parameters)
+            if lists is not None:
+                return self._within(queries, count, parameters, lists)
             ids: NDArray[np.int64] = self._index.search(queries, count, params=parameters)[1]
+        return ids
+
+    def _within(
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        parameters: Any,  # noqa: ANN401 - FAISS has no types
+        lists: Lists,
+    ) -> NDArray[np.int64]:
+        """The numbers (n, count) of what lies nearest in lists that are chosen already; -1 = no more."""
+        pointer = faiss_module().swig_ptr
+        scores = np.empty((len(queries), count), dtype=np.float32)
+        ids = np.empty((len(queries), count), dtype=np.int64)
+        self._index.search_preassigned_c(  # what search_preassigned wraps: that takes no parameters
+            len(queries),
+            pointer(queries),
+            count,
+            pointer(lists.numbers),
+            pointer(lists.products),
+            pointer(scores),
+            pointer(ids),
+            False,
+            parameters,
+            None,
+        )
         return ids
 
     def proposed(
@@ -354,10 +255,15 @@ class CandidateIndex:
         queries: NDArray[np.float32],
         k: int,
         alive: NDArray[np.bool_] | None = None,
+        chosen: Chosen | None = None,
     ) -> list[Candidates]:
-        """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
+        """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n.
+
+        chosen: the queries' lists, used if they are those that the index would choose
+        """
         queries = np.ascontiguousarray(queries)
-        return self.scored(vectors, queries, k, self.proposed(queries, k, alive))
+        lists = None if chosen is None or chosen.where != self.where else chosen.lists
+        return self.scored(vectors, queries, k, self.proposed(queries, k, alive, lists))
 
     @staticmethod
     def scored(
@@ -372,6 +278,8 @@ class CandidateIndex:
         # A graph's walk cannot return more than its ef.
         if "ef" in self.parameters:
             return {**self.parameters, "ef": max(self.parameters["ef"], count)}
+        if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
+            return {**self.parameters, "probes": self._probes}
         return self.parameters
 
     def _bits(self, alive: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
@@ -432,11 +340,6 @@ class UnitedIndex(CandidateIndex):
         self.parts = tuple(parts)
         self._vectors = vectors
 
-    @cached_property
-    def _alike(self) -> list[bool]:
-        """Which of them look where the first one does: the lists of a query are chosen once for all these."""
-        return [part.looks_where(self.parts[0]) for part in self.parts]
-
     @property
     def lists(self) -> int:
         """The most lists that a search can look into in one of them."""
@@ -488,14 +391,21 @@ class UnitedIndex(CandidateIndex):
         queries: NDArray[np.float32],
         k: int,
         alive: NDArray[np.bool_] | None = None,
+        chosen: Chosen | None = None,
     ) -> list[Candidates]:
-        """The k nearest as far as the indexes show them, scored by the stored vectors; (n, d) gives n."""
+        """The k nearest as far as the indexes show them, scored by the stored vectors; (n, d) gives n.
+
+        The lists of a query are chosen once for all indexes that look into the same ones. chosen: the lists
+        for some of them
+        """
         queries = np.ascontiguousarray(queries)
-        lists = self.parts[0].chosen_lists(queries) if any(self._alike[1:]) else None
-        found = [
-            self.scored(vectors, queries, k, part.proposed(queries, k, alive, lists if alike else None))
-            for part, alike in zip(self.parts, self._alike, strict=True)
-        ]
+        known: dict[Where | None, Lists | None] = {} if chosen is None else {chosen.where: chosen.lists}
+        every, found = [part.where for part in self.parts], []
+        for part, where in zip(self.parts, every, strict=True):
+            if where not in known and every.count(where) > 1:
+                known[where] = part.chosen_lists(queries)
+            ids = part.proposed(queries, k, alive, known.get(where))
+            found.append(self.scored(vectors, queries, k, ids))
         return [merge(of_query, k) for of_query in zip(*found, strict=True)]
 
 

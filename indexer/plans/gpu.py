@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import first_line
-from nearsay.indexer.plans.candidate_index import CandidateIndex, Lists
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.centroids import Chosen, Lists
 from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
@@ -335,6 +336,7 @@ class GpuIndex(CandidateIndex):
         queries: NDArray[np.float32],
         k: int,
         alive: NDArray[np.bool_] | None = None,
+        chosen: Chosen | None = None,  # noqa: ARG002 - GPUs choose their own
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         return vectors.nearest_among_many(queries, self.proposed(queries, k, alive), k)

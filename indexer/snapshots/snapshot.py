@@ -20,6 +20,7 @@ from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex, united
+from nearsay.indexer.plans.centroids import Chosen
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
@@ -36,7 +37,7 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
 
-__all__ = ["Part", "Passages", "Snapshot", "parted", "take"]
+__all__ = ["Part", "Passages", "Snapshot", "parted", "take", "usual_probes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,15 +294,17 @@ class Snapshot:
         alive: NDArray[np.bool_],
         reach: float = 1.0,
         newer: Sequence[Candidates] | None = None,
+        chosen: Chosen | None = None,
     ) -> list[Candidates]:
         """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry.
 
         reach: how many times as far as usual the index looks; newer: what `newer` gave for these queries
+        chosen: their lists, used where the index would choose the same
         """
         newer = self.newer(queries, k, alive) if newer is None else newer
         if self.index is None:
             return list(newer)
-        found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive)
+        found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive, chosen)
         best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
         dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
         if dry:
@@ -490,10 +493,16 @@ def _opened_index(
     index = open_index(
         plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
     )
-    more = index.lists / plan.shape.get("lists", index.lists or 1)
-    if more > 1.0:  # the share of the lists that was measured, if not the number
-        index = index.looking(index.parameters | {"probes": int(np.ceil(index.parameters["probes"] * more))})
-    return index
+    if not index.lists:
+        return index
+    return index.looking(index.parameters | {"probes": usual_probes(plan, index.lists)})
+
+
+def usual_probes(plan: Plan, lists: int) -> int:
+    """Into how many of its lists an index looks: the share that was measured, if not the number."""
+    probes = {**engine_of(plan.kind).defaults, **plan.parameters}["probes"]
+    more = lists / plan.shape.get("lists", lists)
+    return int(np.ceil(probes * more)) if more > 1.0 else probes
 
 
 def _alive(

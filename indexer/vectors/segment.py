@@ -227,10 +227,10 @@ def open_vectors(
 
 
 def open_index_bytes(
-    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False
+    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False, unread: bool = False
 ) -> NDArray[np.uint8]:
     """The serialised index in an index segment, mapped, after the same checks."""
-    return _open(path, sha256, expected, seen=seen)["index"]
+    return _open(path, sha256, expected, seen=seen, unread=unread)["index"]
 
 
 def _open(

@@ -116,7 +116,8 @@ def of_largest(measured: dict[str, Any]) -> dict[str, Any]:
     query = 1000 * cores / run["shards: queries a second, all at once"]
     parts = len(run["held"])
     code_bytes = run["plan"]["shape"].get("subvectors", 2 * CODE_BYTES[0]) // 2
-    index = index_milliseconds(measured, lists, parts, passages * probes / lists, code_bytes)
+    choosers = run.get("lists_chosen_by", parts)  # every shard did, before the searching process did for all
+    index = index_milliseconds(measured, lists, parts, passages * probes / lists, code_bytes, choosers)
     return {
         "passages": passages,
         "probes": probes,
@@ -132,14 +133,16 @@ def of_largest(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def index_milliseconds(
-    measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int
+    measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int, choosers: int = 1
 ) -> float:
-    """Core-milliseconds of a query within the indexes: every shard chooses the lists for itself."""
+    """Core-milliseconds of a query within the indexes; choosers: how many processes choose its lists."""
     choosing = measured["microseconds_to_choose_lists"]
-    beside = measured["microseconds_a_query_beside_codes"] - choosing[str(LISTS[0])]  # of which it was a part
-    a_shard = piecewise(choosing, lists) + beside
+    a_shard = (
+        measured["microseconds_a_query_beside_codes"] - choosing[str(LISTS[0])]
+    )  # which was a part of it
     a_code = measured["nanoseconds_a_code"] * code_bytes / measured["code_bytes"]
-    return float((shards * a_shard + codes * a_code / 1000) / 1000)
+    all_of_it = choosers * piecewise(choosing, lists) + shards * a_shard + codes * a_code / 1000
+    return float(all_of_it / 1000)
 
 
 def modelled(passages: int, measured: dict[str, Any], dimension: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ if find_spec("ray") is None or find_spec("faiss") is None:
     pytest.skip("Ray or FAISS is not installed", allow_module_level=True)
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
+import faiss
 import postgresql_server
 import ray
 from ray_processes import kill_one, processes
@@ -29,14 +30,17 @@ from ray_processes import kill_one, processes
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly, collection_writing
 from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentRow
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.cluster import indexing, serving
 from nearsay.indexer.cluster.indexing import Builder, _Recipe
 from nearsay.indexer.cluster.joining import joined, nodes_of
-from nearsay.indexer.cluster.serving import _prefix, _running
+from nearsay.indexer.cluster.serving import Shard, ShardedSnapshot, Shards, _prefix, _running
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.filters import selection
-from nearsay.indexer.plans.candidate_index import CandidateIndex, Lists, LoneQuery, UnitedIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex
+from nearsay.indexer.plans.centroids import Centroids, Lists
 from nearsay.indexer.plans.engine import fill
 from nearsay.indexer.plans.engines import InvertedLists, engine_of, open_index
 from nearsay.indexer.plans.plan import Plan, PlanKind
@@ -45,7 +49,7 @@ from nearsay.indexer.snapshots.snapshot import Part, part_of, parted
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
-from nearsay.indexer.vectors.vector_store import VectorStore, merge
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 from nearsay.indexer.writing import compaction
 from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index, refresh_index
 
@@ -268,6 +272,15 @@ def test_groups_of_quantised_vectors_find_all_that_one_index_finds_or_what_score
     assert better, "else `ivf-pq` belongs to the test above"
 
 
+_candidates = CandidateIndex.candidates
+
+
+def _with_lists(self: CandidateIndex, *given: Any) -> NDArray[np.int64]:
+    """What an index proposes that is not left to choose lists for itself."""
+    assert given[-1] is not None
+    return _candidates(self, *given)
+
+
 @pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF])
 @pytest.mark.parametrize("queries", [1, 50])
 def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
@@ -286,9 +299,9 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
     vectors = VectorStore([VectorSegment("made", np.arange(_COUNT), _VECTORS)], _WIDTH)
     asked, together = _near(queries, seed=21), UnitedIndex(parts, vectors)
     alive = np.arange(_COUNT) % 3 != 0
-    chosen, choose = list[int](), LoneQuery.lists
+    chosen, choose = list[int](), Centroids.nearest
 
-    def counted(self: LoneQuery, rows: NDArray[np.float32], probes: int) -> Lists:
+    def counted(self: Centroids, rows: NDArray[np.float32], probes: int) -> Lists:
         chosen.append(len(rows))
         return choose(self, rows, probes)
 
@@ -297,8 +310,8 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
         wanted = [merge(list(of_query), 10) for of_query in zip(*each, strict=True)]
         chosen.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(LoneQuery, "lists", counted)
-            patch.setattr(LoneQuery, "candidates", None)  # a part would choose for itself
+            patch.setattr(Centroids, "nearest", counted)
+            patch.setattr(CandidateIndex, "candidates", _with_lists)
             found = together.nearest_many(vectors, asked, 10, some)
         assert chosen == [queries]
         for one, other in zip(found, wanted, strict=True):
@@ -760,6 +773,138 @@ def test_shards_find_what_one_process_finds(
         assert hits.notes == alone.notes
 
 
+class _Here(Shards):
+    """Shards in this process."""
+
+    def __init__(self, store: Store, collection: CollectionRow, parts: list[Part]) -> None:
+        super().__init__(Cluster("nowhere"), store)
+        where = str(store.folder), f"sqlite:///{store.folder / 'catalogue.sqlite'}"
+        self._here = [Shard(*where, (collection.id, collection.name), part) for part in parts]
+
+    def ask(self, collection: CollectionRow, method: str, *given: Any) -> list[Any]:
+        return [getattr(shard, method)(*given) for shard in self._here]
+
+
+def _in_shards(library: Library) -> ShardedSnapshot:
+    """The collection as three shards search it that stand in this process."""
+    with library.store.database.reading() as connection:
+        row = collections.find(connection, "made")
+        assert row is not None
+        live = generations.live(connection, row.id)
+        assert live is not None
+        here = _Here(library.store, row, parted(_segments(library), 3))
+        found = here.opened(connection, library.store, row, None, live)
+    assert isinstance(found, ShardedSnapshot)
+    return found
+
+
+def _same(found: Sequence[Candidates], wanted: Sequence[Candidates]) -> None:
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one.ids, other.ids)
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@pytest.fixture
+def choices(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """For how many queries lists were chosen, and how many, each time that this process chose any."""
+    made, choose = list[tuple[int, int]](), Centroids.nearest
+
+    def counted(self: Centroids, queries: NDArray[np.float32], probes: int) -> Lists:
+        made.append((len(queries), probes))
+        return choose(self, queries, probes)
+
+    monkeypatch.setattr(Centroids, "nearest", counted)
+    return made
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_the_lists_of_a_query_are_chosen_once_for_all_shards(
+    folder: Path, choices: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    queries = _near(count, seed=45)
+    with Library.open(folder) as library:
+        whole, sharded = library.collection("made").snapshot(), _in_shards(library)
+        probes = whole.plan.parameters["probes"]
+        for reach in (1.0, 2.0):
+            wanted = whole.looked_up(queries, 10, whole.alive, reach)
+            choices.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(CandidateIndex, "candidates", _with_lists)
+                found = sharded.looked_up(queries, 10, sharded.alive, reach)
+            _same(found, wanted)
+            assert choices == [(count, int(reach * probes))]
+        choices.clear()
+        _same(sharded.nearest_many(queries, 10), whole.nearest_many(queries, 10))
+        assert len(choices) == 2, "once by shards, once by one process"
+        choices.clear()
+        few = np.arange(5, 500, 5)  # that are compared one by one
+        _same(sharded.nearest_many(queries, 10, few), whole.nearest_many(queries, 10, few))
+        assert choices == []
+
+
+def test_shards_choose_for_themselves_where_they_have_other_centroids_or_none_can_be_opened(
+    folder: Path, choices: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    query = _near(1, seed=47)
+    with Library.open(folder) as library:
+        whole = library.collection("made").snapshot()
+        wanted = whole.nearest_many(query, 10)
+        for chooser in ("other", "none"):
+            sharded = _in_shards(library)
+            assert sharded.chooser is not None
+            if chooser == "other":
+                other = faiss.IndexFlatIP(_WIDTH)
+                other.add(_VECTORS[: whole.plan.shape["lists"]])
+                monkeypatch.setattr(sharded.chooser, "_open", lambda flat=other: Centroids(flat))
+            else:
+                monkeypatch.setattr(sharded.chooser, "_path", folder / "segments" / "1" / "away")
+            choices.clear()
+            _same(sharded.nearest_many(query, 10), wanted)
+            assert len(choices) == 3 + (chooser == "other")
+            _same(sharded.nearest_many(query, 10), wanted)
+    (said,) = (one.message for one in caplog.records if "shards choose the lists" in one.message)
+    assert "segment away is missing" in said
+
+
+def test_centroids_are_opened_once_for_all_snapshots_of_the_same_index(folder: Path) -> None:
+    with Library.open(folder) as library:
+        first = _in_shards(library)
+        first.nearest_many(_near(1, seed=49), 10)
+        assert first.shards is not None
+        with library.store.database.reading() as connection:
+            again = first.shards.opened(connection, library.store, first.collection, first, first.generation)
+        assert isinstance(again, ShardedSnapshot)
+        assert again.chooser is first.chooser is first.for_one_search().chooser
+
+
+@pytest.mark.long
+def test_shards_are_sent_the_lists_of_each_query(served: Any, choices: list[tuple[int, int]]) -> None:
+    def watch(_: Any) -> None:  # here, so that it is sent as it is: a worker does not import the tests
+        from nearsay.indexer.plans.centroids import Centroids
+
+        choose, Centroids.watched = Centroids.nearest, []  # type: ignore[attr-defined]
+
+        def noted(self: Any, queries: Any, probes: int) -> Any:
+            Centroids.watched.append(probes)  # type: ignore[attr-defined]
+            return choose(self, queries, probes)
+
+        Centroids.nearest = noted  # type: ignore[method-assign]
+
+    def watched(_: Any) -> int:
+        from nearsay.indexer.plans.centroids import Centroids
+
+        return len(Centroids.watched)  # type: ignore[attr-defined]
+
+    made, by_shards = served
+    sharded, queries = by_shards(), _near(20, seed=51)
+    actors = [actor for (actor,) in _running(made.library.store, 1)]
+    ray.get([actor.__ray_call__.remote(watch) for actor in actors])
+    found = [_ids(sharded, query[None])[0] for query in queries]
+    assert len(choices) == len(queries)
+    assert ray.get([actor.__ray_call__.remote(watched) for actor in actors]) == [0, 0, 0]
+    assert found == [_ids(made, query[None])[0] for query in queries]
+
+
 @pytest.mark.long
 def test_shards_see_what_was_added_and_removed(served: Any) -> None:
     made, by_shards = served
@@ -1007,7 +1152,7 @@ def test_parts_are_cut_where_no_file_reaches_across() -> None:
 @pytest.mark.long
 def test_the_collection_that_a_shard_serves_is_found_by_number_and_name(folder: Path) -> None:
     from nearsay.indexer import UnknownCollectionError
-    from nearsay.indexer.cluster.serving import Shard, _Moment
+    from nearsay.indexer.cluster.serving import _Moment
 
     with Library.open(folder) as library, library.store.database.reading() as connection:
         row = collections.find(connection, "made")

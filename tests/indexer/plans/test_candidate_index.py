@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.data.errors import MissingExtraError
+from nearsay.data.errors import MissingExtraError, StorageError
 from nearsay.indexer.plans import candidate_index
-from nearsay.indexer.plans.candidate_index import CandidateIndex, LoneQuery
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.centroids import open_centroids
 from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
 from nearsay.indexer.plans.plan import PlanKind
@@ -425,13 +426,40 @@ def test_centres_that_half_precision_cannot_tell_apart_are_compared_in_float32(a
     lists = faiss.IndexIVFFlat(flat, 2, len(centres), faiss.METRIC_INNER_PRODUCT)
     lists.is_trained = True
     lists.add_with_ids(centres, np.arange(len(centres)))
-    asked = LoneQuery(lists)
+    index = CandidateIndex(engine_of(PlanKind.IVF), lists, len(centres))
     for probes in (1, 2, 3, 5):
-        wanted = faiss.SearchParametersIVF(nprobe=probes)
+        asked, wanted = index.looking({"probes": probes}), faiss.SearchParametersIVF(nprobe=probes)
         for angle in np.linspace(0.0, 6.2, 60):
             query = np.array([[np.cos(angle), np.sin(angle)]], dtype=np.float32)
             expected = lists.search(query, 20, params=wanted)[1]
-            assert sorted(asked.candidates(query, 20, wanted)[0]) == sorted(expected[0])
+            assert sorted(asked.candidates(query, 20)[0]) == sorted(expected[0])
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_centroids_are_opened_alone_and_stay_in_the_file(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, kind: PlanKind
+) -> None:
+    serialised = built[kind].serialise()
+    alone = open_centroids(serialised, DIMENSION)
+    assert (alone.count, alone.hash) == (built[kind].lists, built[kind].centres_hash)
+    assert np.shares_memory(alone._exact, serialised)
+    for queries in (vectors.rows(np.arange(1)), vectors.rows(np.arange(40))):
+        wanted = built[kind].looking({"probes": 5}).chosen_lists(queries)
+        assert wanted is not None
+        for one, other in zip(alone.nearest(queries, 5), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_where_no_centroids_stand_none_are_opened(built: Mapping[PlanKind, CandidateIndex]) -> None:
+    whole = built[PlanKind.IVF].serialise()
+    for serialised, dimension in (
+        (built[PlanKind.HNSW].serialise(), DIMENSION),
+        (whole[:200], DIMENSION),
+        (whole[:30], DIMENSION),
+        (whole, DIMENSION + 1),
+    ):
+        with pytest.raises(StorageError):
+            open_centroids(serialised, dimension)
 
 
 @pytest.mark.parametrize("kind", LISTS)
