@@ -80,9 +80,15 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nearsay needs Python 3.11 or newer; make PYTHON=python3.12 …")'
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing; on Debian: apt install python3-venv"; exit 1; }
 
-INSTALL = index=$$(uname -s | grep -qx Linux && ! nvidia-smi -L >/dev/null 2>&1 && test ! -e /dev/nvidiactl \
-	&& $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1] + "/torch/", timeout=5)' \
-	$(TORCH_CPU_INDEX) 2>/dev/null && echo --extra-index-url $(TORCH_CPU_INDEX)); \
+# pip is quiet, so this says what is fetched.
+INSTALL = @index=; \
+	if uname -s | grep -qx Linux && ! nvidia-smi -L >/dev/null 2>&1 && test ! -e /dev/nvidiactl; then \
+	if $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1] + "/torch/", timeout=5)' \
+	$(TORCH_CPU_INDEX) 2>/dev/null; then index="--extra-index-url $(TORCH_CPU_INDEX)"; \
+	elif test -n "$(TORCH_CPU_INDEX)"; then echo "No NVIDIA GPU was seen, but PyTorch's index of CPU builds," \
+	"$(TORCH_CPU_INDEX), cannot be reached. Unless pip has a CPU build from elsewhere, it fetches CUDA libraries" \
+	"too: about 3 GB, 6 GB on disk."; fi; fi; \
+	echo "Installing into $(VENV), which takes some minutes."; \
 	$(BIN)/python -m pip install --quiet $$index $(addprefix --constraint ,$(CONSTRAINTS)) --editable
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python

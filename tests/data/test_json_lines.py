@@ -73,7 +73,7 @@ def test_rows_become_documents_with_id_title_metadata_source_and_line(
         ('{"text": "a", "title": ["x"]}', "the title field 'title' is a list, not text"),
         ('{"text": "a", "m": ' + "[" * 40 + "]" * 40 + "}", "the field 'm' is nested deeper than 32 levels"),
         (
-            '{"text": "a", "m": ' + "[" * 5000 + "]" * 5000 + "}",
+            '{"text": "a", "m": ' + "[" * 100_000 + "]" * 100_000 + "}",
             "not JSON that can be read: nested too deeply",
         ),
         ('{"text": "a", "m": ' + "1" * 5000 + "}", "not JSON: Exceeds the limit (4300 digits)"),

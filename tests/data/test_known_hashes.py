@@ -1,5 +1,6 @@
 """Large files are hashed once, and again after every change."""
 
+import contextlib
 import hashlib
 import os
 import sqlite3
@@ -76,7 +77,8 @@ def test_a_memory_that_cannot_be_read_costs_the_time_alone(
     cache_file.write_bytes(content)
     assert [known_sha256(file) for _ in range(4)] == [sha256(file)] * 4
     assert 1 <= len(hashed) <= 2
-    assert sqlite3.connect(cache_file).execute("SELECT count(*) FROM files").fetchone() == (1,)
+    with contextlib.closing(sqlite3.connect(cache_file)) as connection:
+        assert connection.execute("SELECT count(*) FROM files").fetchone() == (1,)
 
 
 def test_a_home_that_cannot_be_written_costs_the_time_alone(
