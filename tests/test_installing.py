@@ -22,8 +22,7 @@ PINS = {
     if not line.startswith("#")
 }
 
-# What PyTorch's CUDA build needs besides. It names the versions itself; the CPU build, with which the pins are made,
-# has none of them.
+# What PyTorch's CUDA build needs besides: it names the versions itself, and pins are made with the CPU build.
 CUDA = re.compile(r"(cuda|nvidia)-[a-z0-9-]+|triton")
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="apt install make")

@@ -1,6 +1,6 @@
 """What a document is called, and what happens when one run meets a name twice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading, Source
-from nearsay.indexer.catalogue.passages import content_hash, prepare
+from nearsay.indexer.catalogue.passages import PreparedDocument, content_hash, prepare
 from nearsay.indexer.writing.identity import Names, with_ids
 
 _TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d"]))
@@ -51,7 +51,7 @@ def test_an_id_that_comes_twice_is_a_fault_and_the_first_is_kept() -> None:
     second = Document("two", id="x", source="/papers.jsonl", line=7)
     third = Document("three", id="x", line=3)
     files = [Source("papers.jsonl", Path("/papers.jsonl"), None, 1), Source("<stdin>", None, None, None)]
-    assert list(with_ids(_reading([first, second, third], files), Names())) == [
+    assert list(_named([first, second, third], files)) == [
         prepare(first, "x"),
         Fault("papers.jsonl", 7, "id 'x' was used before in this input; the first is kept"),
         Fault("<stdin>", 3, "id 'x' was used before in this input; the first is kept"),
@@ -60,13 +60,13 @@ def test_an_id_that_comes_twice_is_a_fault_and_the_first_is_kept() -> None:
 
 def test_a_python_row_that_repeats_an_id_is_named_by_its_number() -> None:
     rows = [Document("one", id="x", line=1), Document("two", id="x", line=2)]
-    *_, fault = with_ids(_reading(rows), Names())
+    *_, fault = _named(rows)
     assert str(fault) == "<rows>:2: id 'x' was used before in this input; the first is kept"
 
 
 def test_faults_pass_through_in_their_place() -> None:
     fault = Fault("papers.jsonl", 2, "not JSON")
-    items = list(with_ids(_reading([Document("a", id="x"), fault, Document("b", id="y")]), Names()))
+    items = list(_named([Document("a", id="x"), fault, Document("b", id="y")]))
     assert items[1] is fault
     assert len(items) == 3
 
@@ -99,11 +99,11 @@ def test_another_line_anywhere_adds_one_name_and_changes_none(
 
 @pytest.mark.parametrize("id_", ["", "x", "Ж", "\U0001f408", "a" * 512])
 def test_names_that_were_met_are_known(id_: str) -> None:
-    names = Names()
-    assert id_ not in names
-    assert names.meet(id_)
-    assert id_ in names
-    assert not names.meet(id_)
+    with Names() as names:
+        assert id_ not in names
+        assert names.meet(id_)
+        assert id_ in names
+        assert not names.meet(id_)
 
 
 def test_names_count_the_copies_of_one_content() -> None:
@@ -129,12 +129,12 @@ def test_a_copy_never_takes_an_id_that_a_document_has() -> None:
     name = f"/f.txt#{content_hash(Document('a'))[:16]}"
     line = Document("a", source="/f.txt")
     named = Document("b", id=f"{name}-2", source="/f.txt")
-    first, copy, fault = with_ids(_reading([line, line, named]), Names())
+    first, copy, fault = _named([line, line, named])
     assert isinstance(fault, Fault)
     assert not isinstance(first, Fault)
     assert not isinstance(copy, Fault)
     assert (first.id, copy.id) == (name, f"{name}-2")
-    first, kept, fault = with_ids(_reading([line, named, line]), Names())
+    first, kept, fault = _named([line, named, line])
     assert isinstance(fault, Fault)
     assert kept == prepare(named)
 
@@ -142,7 +142,7 @@ def test_a_copy_never_takes_an_id_that_a_document_has() -> None:
 @pytest.mark.parametrize("between", [1, 999, 1000, 2500])
 def test_an_id_is_known_however_many_documents_lie_between(between: int) -> None:
     documents = [Document("text", id=str(number)) for number in range(between)]
-    *rest, last = with_ids(_reading([Document("one", id="x"), *documents, Document("two", id="x")]), Names())
+    *rest, last = _named([Document("one", id="x"), *documents, Document("two", id="x")])
     assert isinstance(last, Fault)
     assert [item.id for item in rest if not isinstance(item, Fault)] == ["x", *map(str, range(between))]
 
@@ -152,19 +152,23 @@ def test_what_was_read_before_an_error_comes_out_before_it() -> None:
         yield Document("a", id="x")
         raise ZeroDivisionError
 
-    items = with_ids(_reading(broken()), Names())
+    items = _named(broken())
     assert next(items) == prepare(Document("a", id="x"))
     with pytest.raises(ZeroDivisionError):
         next(items)
 
 
-def _reading(items: Iterable[Document | Fault], sources: Sequence[Source] = ()) -> Reading:
-    return Reading(lambda _: iter(items), sources=list(sources), notes=[], bytes_total=None)
+def _named(
+    items: Iterable[Document | Fault], sources: Sequence[Source] = ()
+) -> Iterator[PreparedDocument | Fault]:
+    reading = Reading(lambda _: iter(items), sources=list(sources), notes=[], bytes_total=None)
+    with Names() as names:
+        yield from with_ids(reading, names)
 
 
 def _ids(documents: Iterable[Document]) -> list[str]:
     given_ids = []
-    for item in with_ids(_reading(documents), Names()):
+    for item in _named(documents):
         assert not isinstance(item, Fault)
         given_ids.append(item.id)
     return given_ids

@@ -1,5 +1,6 @@
 """What people searched for: kept only where that is switched on, and forgotten when it is switched off."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,11 @@ from nearsay.indexer import Collection, Library
 
 
 @pytest.fixture
-def pets(tmp_path: Path, words: WordsEncoder) -> Collection:
-    library = Library.open(tmp_path / "library", load_encoder=lambda _: words)
-    pets = library.collection("pets")
-    pets.add_rows([{"id": "cat", "text": "a cat sat"}, {"id": "dog", "text": "the dog dug"}])
-    return pets
+def pets(tmp_path: Path, words: WordsEncoder) -> Iterator[Collection]:
+    with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
+        pets = library.collection("pets")
+        pets.add_rows([{"id": "cat", "text": "a cat sat"}, {"id": "dog", "text": "the dog dug"}])
+        yield pets
 
 
 def test_nothing_is_kept_unless_it_is_switched_on(pets: Collection, tmp_path: Path) -> None:
