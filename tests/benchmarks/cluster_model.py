@@ -116,8 +116,7 @@ def of_largest(measured: dict[str, Any]) -> dict[str, Any]:
     query = 1000 * cores / run["shards: queries a second, all at once"]
     parts = len(run["held"])
     code_bytes = run["plan"]["shape"].get("subvectors", 2 * CODE_BYTES[0]) // 2
-    choosers = run.get("lists_chosen_by", parts)  # every shard did, before the searching process did for all
-    index = index_milliseconds(measured, lists, parts, passages * probes / lists, code_bytes, choosers)
+    index = index_milliseconds(measured, lists, parts, passages * probes / lists, code_bytes)
     return {
         "passages": passages,
         "probes": probes,
@@ -133,15 +132,15 @@ def of_largest(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def index_milliseconds(
-    measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int, choosers: int = 1
+    measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int
 ) -> float:
-    """Core-milliseconds of a query within the indexes; choosers: how many processes choose its lists."""
+    """Core-milliseconds of a query within the indexes; its lists are chosen once."""
     choosing = measured["microseconds_to_choose_lists"]
     a_shard = (
         measured["microseconds_a_query_beside_codes"] - choosing[str(LISTS[0])]
     )  # which was a part of it
     a_code = measured["nanoseconds_a_code"] * code_bytes / measured["code_bytes"]
-    all_of_it = choosers * piecewise(choosing, lists) + shards * a_shard + codes * a_code / 1000
+    all_of_it = piecewise(choosing, lists) + shards * a_shard + codes * a_code / 1000
     return float(all_of_it / 1000)
 
 

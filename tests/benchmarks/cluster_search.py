@@ -162,7 +162,6 @@ def main() -> None:
         "dtype": chosen.dtype,
         "memory": chosen.memory,
         "shards": chosen.shards,
-        "lists_chosen_by": 1,  # of the processes, for each query: the one that asks
         "queries": chosen.queries,
         "seed": SEED,
         "how_made": HOW_MADE,
