@@ -1,0 +1,76 @@
+"""A Ray cluster, and libraries whose collection its workers index."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grouped_collection import MEMORY, filled, indexes, without_index
+
+from nearsay.indexer import Cluster, Library
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.writing import compaction
+from nearsay.indexer.writing.index_upkeep import refresh_index
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of a head and a node with a core each, which this process has joined."""
+    os.environ["RAY_AUTH_TOKEN"] = "0" * 64
+    from ray.cluster_utils import Cluster as Nodes
+
+    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
+    cluster = Nodes(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+    try:
+        with joined(Cluster(cluster.address)):
+            yield cluster
+    finally:
+        cluster.shutdown()
+        del os.environ["RAY_AUTH_TOKEN"]
+
+
+@pytest.fixture(autouse=True)
+def _index_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(compaction, "_SMALL", 1)  # files that are divided among shards are not merged
+
+
+@pytest.fixture(scope="module")
+def folder(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose collection was indexed by three workers."""
+    folder: Path = tmp_path_factory.mktemp("library") / "library"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+        patch.setattr(compaction, "_SMALL", 1)
+        with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
+            filled(library)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose collection has no index."""
+    folder: Path = tmp_path_factory.mktemp("template") / "library"
+    with Library.open(folder) as library:
+        without_index(library)
+    return folder
+
+
+@pytest.fixture
+def unindexed(template: Path, tmp_path: Path) -> Path:
+    """A copy of it, of this test alone."""
+    shutil.copytree(template, tmp_path / "library")
+    return tmp_path / "library"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(template: Path, tmp_path_factory: pytest.TempPathFactory, nodes: Any) -> list[str]:
+    """The hashes of the index that two workers build of it when nothing happens to them."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "library"
+    shutil.copytree(template, folder)
+    with Library.open(folder, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        library.collection("made").tune()
+        return indexes(library)
