@@ -15,8 +15,8 @@ _address_option = click.option(
     show_default=True,
     metavar="ADDRESS",
     help=(
-        "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
-        "RAY_ADDRESS names or that `nearsay cluster up` started."
+        "Address of the Ray cluster: HOST:PORT of its head node, ray://HOST:PORT of its client server, or "
+        "auto for the one that RAY_ADDRESS names or that `nearsay cluster up` started."
     ),
 )
 

@@ -332,8 +332,8 @@ _DEVICE = option(
     shown="the fastest available",
 )
 ADDRESS = option(
-    "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that RAY_ADDRESS names or "
-    "that `nearsay cluster up` started.",
+    "Address of the Ray cluster: HOST:PORT of its head node, ray://HOST:PORT of its client server, or auto "
+    "for the one that RAY_ADDRESS names or that `nearsay cluster up` started.",
     metavar="ADDRESS",
 )
 WORKERS = option("Maximum number of workers.", metavar="N", shown="as many as fit")

@@ -28,7 +28,7 @@ class Cluster:
     Library.open("library", database=URL, cluster=Cluster("head.example:6379", gpus=1))
     """
 
-    address: str = "auto"  # HOST:PORT of its head; auto: RAY_ADDRESS, else the local one
+    address: str = "auto"  # HOST:PORT of its head, or ray://HOST:PORT; auto: RAY_ADDRESS, else the local one
     workers: int | None = None  # the most at a time; None: as many as there is room for
     cpus: float = 1.0  # cores of each worker
     gpus: float = 0.0  # GPUs of each worker; a part of one is shared

@@ -6,13 +6,13 @@ which the driver enters under the collection's writer lock. Ray does a lost work
 twice: the second record of a range is refused by its key, and the file of both is the same.
 """
 
+import contextlib
 import json
 import logging
 import socket
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +30,15 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.passages import PassageWindow, document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import free_room, joined, nodes_of, refuse_far
+from nearsay.indexer.cluster.joining import (
+    answers_of,
+    free_room,
+    is_client,
+    joined,
+    nodes_of,
+    ray_module,
+    refuse_far,
+)
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import ClusterError, EncoderMismatchError, LostLockError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -196,7 +204,9 @@ def embed_on_cluster(
         while wanted:
             whole = size == segment_writer.ROWS
             # Closed before Ray is left: a thread of it that asked Ray for more would end the whole process.
-            with closing(_records(store, cluster, generation, wanted, lost, whole=whole)) as records:
+            with contextlib.closing(
+                _records(store, cluster, generation, wanted, lost, whole=whole)
+            ) as records:
                 for record in records:
                     entered, cut = _enter(store, generation, record)
                     done += entered
@@ -266,9 +276,29 @@ def _records(
     lost:  is told why a worker has no record of a range
     whole: False for parts of ranges that were lost: a worker has one at a time, so that none dies for another
     """
+    refuse_far(store)
+    url = store.database.engine.url.render_as_string(hide_password=False)
+    given = (str(store.folder), url, generation, store.load_encoder)
+    with contextlib.closing((_fetched if is_client() else _mapped)(cluster, given, wanted, whole)) as batches:
+        for batch in batches:
+            for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
+                if refusal:
+                    raise EncoderMismatchError(refusal)
+                if fault:
+                    lost.append(fault)
+                else:
+                    yield _Record.from_json(record)
+
+
+def _mapped(
+    cluster: Cluster,
+    given: tuple[Any, ...],
+    wanted: list[Range],
+    whole: bool,
+) -> Generator[Any, None, None]:
+    """What the workers give of the ranges, a batch of rows at a time; given: what a `Worker` starts with."""
     import ray.data
 
-    refuse_far(store)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -276,7 +306,6 @@ def _records(
     for name in ("ray.data", "ray"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     workers = min(cluster.workers or len(wanted), len(wanted))  # Ray starts as many as there is room for
-    url = store.database.engine.url.render_as_string(hide_password=False)
     rows = [{"first": each.first, "last": each.last} for each in wanted]
     again = _TRIES if whole else 1
     tries = {"max_restarts": again * len(rows), "max_task_retries": again}  # for ever otherwise
@@ -284,7 +313,7 @@ def _records(
         warnings.filterwarnings("ignore", ".*ray_remote_args_fn")
         embedded = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             Worker,
-            fn_constructor_args=(str(store.folder), url, generation, store.load_encoder),
+            fn_constructor_args=given,
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(
                 min_size=1, max_size=workers, max_tasks_in_flight_per_actor=2 if whole else 1
@@ -295,15 +324,34 @@ def _records(
         )
     # Rows would come one late: each is held until the next block is there.
     batches: Any = iter(embedded.iter_batches(batch_size=None, prefetch_batches=0))
-    with closing(batches):
-        for batch in batches:
-            for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
-                if refusal:
-                    raise EncoderMismatchError(refusal)
-                if fault:
-                    lost.append(fault)
-                else:
-                    yield _Record.from_json(record)
+    with contextlib.closing(batches):
+        yield from batches
+
+
+class _Mapping:
+    """`_mapped` in a process of the cluster."""
+
+    def __init__(self, *given: Any) -> None:  # noqa: ANN401 - as `_mapped` has them
+        self._batches = _mapped(*given)
+
+    def next(self) -> Any:  # noqa: ANN401
+        """The next batch; None after the last."""
+        return next(self._batches, None)
+
+
+def _fetched(*given: Any) -> Generator[Any, None, None]:  # noqa: ANN401 - as `_mapped` has them
+    """The same for a client, which Ray Data does not run in: it needs streaming generators.
+
+    https://github.com/ray-project/ray/issues/43357
+    """
+    ray = ray_module()
+    mapping: Any = ray.remote(num_cpus=0)(_Mapping).remote(*given)
+    try:
+        while (batch := answers_of([mapping.next.remote()])[0]) is not None:
+            yield batch
+    finally:
+        with contextlib.suppress(ConnectionError):  # Ray ends it then, too
+            ray.kill(mapping)  # and Ray ends its workers
 
 
 def _refuse_lost(

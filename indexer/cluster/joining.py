@@ -17,6 +17,8 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +33,9 @@ __all__ = [
     "ClusterState",
     "LocalCluster",
     "answers_of",
+    "connection_lost",
     "free_room",
+    "is_client",
     "joined",
     "nodes_of",
     "ray_module",
@@ -53,6 +57,7 @@ _joining = threading.Lock()  # of what a process has of its cluster, environment
 _users = 0  # blocks within `joined`
 _leaving = contextlib.ExitStack()  # what the last of them does
 _LOOPBACK = "127.0.0.1"
+_CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
 # Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
 _ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -130,11 +135,13 @@ def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
     doing: what they are wanted for, as a noun. ClusterError where other processes, shards perhaps, hold all.
     """
     ray = ray_module()
+    # A client has no state of the cluster at hand: a process there looks.
+    there = ray.remote(num_cpus=0)(_free) if is_client() else None
     until = time.monotonic() + _FREES
     while True:
-        free = ray.state.available_resources_per_node()
-        room = sum(_fitting(cluster, each) for each in free.values())
-        if room >= wanted or time.monotonic() > until or not _may_free(ray.state.actors().values()):
+        free, more = _free() if there is None else answers_of([there.remote()])[0]
+        room = sum(_fitting(cluster, each) for each in free)
+        if room >= wanted or time.monotonic() > until or not more:
             break
         time.sleep(0.1)
     if room:
@@ -147,6 +154,12 @@ def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
         f"cores and {state.free_gpus:g} of {state.gpus:g} GPUs free. Give it less (--worker-cpus .5), end "
         "what holds them (nearsay cluster release COLLECTION ends shards), or add a machine"
     )
+
+
+def _free() -> tuple[list[dict[str, float]], bool]:
+    """What each machine has free, and whether more may be soon."""
+    state = ray_module().state
+    return list(state.available_resources_per_node().values()), _may_free(state.actors().values())
 
 
 def _may_free(actors: Iterable[Mapping[str, Any]]) -> bool:
@@ -168,6 +181,13 @@ def _fitting(cluster: Cluster, resources: Mapping[str, float]) -> int:
     return room
 
 
+def is_client() -> bool:
+    """Whether the cluster was joined through its client server, which knows less. Within `joined`."""
+    ray_module()
+    client: Any = import_module("ray.util.client")
+    return bool(client.ray.is_connected())
+
+
 def nodes_of() -> set[str]:
     """The ids of the nodes that are alive. Within `joined`."""
     return {node["NodeID"] for node in ray_module().nodes() if node["Alive"]}
@@ -186,7 +206,7 @@ def refuse_far(store: Store) -> None:
 def answers_of(calls: Sequence[Any]) -> list[Any]:
     """What calls of workers gave; what one of them raised is raised as it was.
 
-    ClusterError where a worker died again and again.
+    ClusterError where a worker died again and again, or a client lost its connection.
     """
     ray = ray_module()
     try:
@@ -200,7 +220,17 @@ def answers_of(calls: Sequence[Any]) -> list[Any]:
             f"a worker ended before it was done ({first_line(error)}). What is done is kept: run the same "
             "command again, with fewer workers on a machine"
         ) from error
+    except ConnectionError as error:
+        raise connection_lost(error) from error
     return found
+
+
+def connection_lost(error: ConnectionError) -> ClusterError:
+    """The error of a client whose connection was away for longer than Ray waits."""
+    return ClusterError(
+        f"the connection to the cluster was lost ({first_line(error)}). What is done is kept: ask again, or "
+        "run the same command again"
+    )
 
 
 def state_of(cluster: Cluster) -> ClusterState:
@@ -252,6 +282,8 @@ def start_local(workers: int | None = None) -> LocalCluster:
     ]
     command += [f"--node-ip-address={_LOOPBACK}", f"--port={port}", f"--num-cpus={workers}"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
+    if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
+        command.append(f"--ray-client-server-port={_free_port()}")
     log = folder / "cluster.log"
     with log.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own words
@@ -299,11 +331,8 @@ def ray_module() -> ModuleType:
 
 def _address(cluster: Cluster) -> str:
     named = cluster.address if cluster.address != "auto" else os.environ.get("RAY_ADDRESS")
-    if named and named.startswith("ray://"):
-        raise ClusterError(
-            f"{named} is an address of Ray's client server, and nearsay joins a cluster from one of its "
-            "machines. Run the command there and name the head's own port: --cluster HEAD:6379"
-        )
+    if named and named.startswith(_CLIENT) and find_spec("grpc") is None:
+        raise MissingExtraError(f"the cluster {named}", "cluster")
     if named:
         return named
     running = _running()
@@ -374,7 +403,10 @@ def _refuse_open(address: str) -> None:
 
     def ask() -> None:
         Config.initialize("")  # Ray has read its variables, and does again
-        GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
+        if address.startswith(_CLIENT):
+            _ask_client_server(address)
+        else:
+            GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
 
     is_open = False
     try:
@@ -392,6 +424,23 @@ def _refuse_open(address: str) -> None:
         f"the Ray cluster at {address} answers without a token, so that whoever reaches it can run programs "
         "there, and is not joined. Start it with RAY_AUTH_MODE=token and the same token on every machine"
     )
+
+
+def _ask_client_server(address: str) -> None:
+    """Have a client server answer; AuthenticationError where it refuses what is shown."""
+    import grpc
+    from ray._private.grpc_utils import init_grpc_channel
+    from ray.exceptions import AuthenticationError
+
+    messages: Any = import_module("ray.core.generated.ray_client_pb2")
+    services: Any = import_module("ray.core.generated.ray_client_pb2_grpc")
+    ping = messages.ClusterInfoRequest(type=messages.ClusterInfoType.PING)
+    with init_grpc_channel(address.removeprefix(_CLIENT)) as channel:
+        try:
+            services.RayletDriverStub(channel).ClusterInfo(ping, timeout=_PROBES)
+        except grpc.RpcError as error:
+            refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
+            raise (AuthenticationError if refused else ConnectionError)(error.details()) from error
 
 
 def _unanswered(address: str, error: Exception) -> ClusterError:

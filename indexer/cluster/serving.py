@@ -30,7 +30,15 @@ from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.catalogue.writer_lock import serving_lock
-from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
+from nearsay.indexer.cluster.joining import (
+    answers_of,
+    connection_lost,
+    free_room,
+    joined,
+    ray_module,
+    refuse_far,
+    room_of,
+)
 from nearsay.indexer.plans.centroids import Centroids, Chosen, Where, open_centroids, probes_at
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of
@@ -141,10 +149,17 @@ class Shards:
     def ask(self, collection: CollectionRow, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
         """What each shard gave; None for one that does not answer.
 
-        ClusterError where none serve the collection. What a shard raises is raised.
+        ClusterError where none serve the collection, or a client lost its connection: the next call joins
+        the cluster anew. What a shard raises is raised.
         """
-        ray = ray_module()
+        try:
+            return self._answers(collection, method, given)
+        except ConnectionError as error:
+            self.close()
+            raise connection_lost(error) from error
 
+    def _answers(self, collection: CollectionRow, method: str, given: Sequence[Any]) -> list[Any]:
+        ray = ray_module()
         shared: list[Any] = []
         for known in (True, False):
             shards = self._shards(collection, known=known)

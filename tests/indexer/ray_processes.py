@@ -2,12 +2,26 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
 _SOON = 60.0  # seconds
 
-__all__ = ["kill_one", "processes"]
+__all__ = ["await_listening", "kill_one", "processes"]
+
+
+def await_listening(host: str, port: int) -> None:
+    """Wait until something listens: the client server of a head does some time after the head says so."""
+    until = time.monotonic() + _SOON
+    while True:
+        try:
+            socket.create_connection((host, port)).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < until, f"nothing listens on {host}:{port}"
+            time.sleep(0.1)
+        else:
+            return
 
 
 def processes(address: str, *names: str) -> list[int]:

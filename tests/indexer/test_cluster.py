@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,12 +25,15 @@ if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
+import ray
 from ray import cloudpickle
+from ray_processes import await_listening
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
 from nearsay.indexer.cluster import embedding, joining
 from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.serving import Shards
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import EncoderMismatchError
@@ -58,15 +62,22 @@ def test_a_cluster_without_a_token_is_not_joined(monkeypatch: pytest.MonkeyPatch
         pass
 
 
-def test_an_address_of_the_client_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with (
-        pytest.raises(ClusterError, match=r"ray://head:10001.*HEAD:6379"),
-        joined(Cluster("ray://head:10001")),
-    ):
-        pass
-    monkeypatch.setenv("RAY_ADDRESS", "ray://other:10001")
-    with pytest.raises(ClusterError, match="ray://other:10001"), joined(Cluster()):
-        pass
+def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def lost(*_: Any, **__: Any) -> None:
+        raise ConnectionError("away for too long")
+
+    with Library.open(tmp_path, cluster=Cluster("ray://head:10001", searches=True)) as library:
+        shards, row = Shards(Cluster("ray://head:10001"), library.store), library.collection("notes")
+        monkeypatch.setattr(shards, "_shards", lost)
+        monkeypatch.setattr(shards, "_joined", True)
+        with pytest.raises(ClusterError, match="away for too long"):
+            shards.ask(cast("Any", row), "nearest_many")
+        assert not shards._joined
+    monkeypatch.setattr(ray, "get", lost)
+    with pytest.raises(ClusterError, match="away for too long"):
+        joining.answers_of([])
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +115,7 @@ _JOINS = """
 import sys
 from nearsay.indexer import Cluster, ClusterError
 from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.serving import Shards
 try:
     with joined(Cluster()):
         print("joined")
@@ -126,9 +138,11 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
-    port = joining._free_port()
+    port, through = joining._free_port(), joining._free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
     start += ["--include-dashboard=false", f"--object-store-memory={_MEMORY}"]
+    start += [f"--ray-client-server-port={through}"]
+    addresses = [f"127.0.0.2:{port}", f"ray://127.0.0.2:{through}"][: 2 if find_spec("grpc") else 1]
     head = subprocess.Popen(
         [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
         stdout=subprocess.PIPE,
@@ -140,10 +154,12 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
     try:
         with head.stdout:
             assert any("runtime started" in line for line in head.stdout)
-            for shown, said in answers.items():
+            if len(addresses) > 1:
+                await_listening("127.0.0.2", through)
+            for address, (shown, said) in product(addresses, answers.items()):
                 joins = subprocess.run(
                     [sys.executable, "-c", _JOINS],
-                    env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": f"127.0.0.2:{port}"},
+                    env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": address},
                     capture_output=True,
                     text=True,
                     check=True,

@@ -1,0 +1,173 @@
+"""A cluster that is joined from outside, through its client server (`ray://`)."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
+    pytest.skip("Ray, gRPC or FAISS is not installed", allow_module_level=True)
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
+
+from ray import cloudpickle
+from ray_processes import await_listening
+
+from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.cluster import joining
+from nearsay.indexer.cluster.joining import free_room, is_client, joined
+from nearsay.indexer.plans.candidate_index import UnitedIndex
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.vectors.errors import EncoderMismatchError
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.writing import compaction
+from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index
+from nearsay.training.sentence.light_encoder import open_encoder
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(600),  # each client that joins gets a process of its own at the head
+    # Ray's own
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+    ),
+]
+
+_TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[tuple[str, str]]:
+    """The addresses of a cluster of two cores: of its client server, and its own."""
+    port, own = joining._free_port(), joining._free_port()
+    start = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={own}", "--num-cpus=2"]
+    start += [f"--ray-client-server-port={port}", "--include-dashboard=false"]
+    start += [f"--object-store-memory={80 * 2**20}"]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):
+            patch.delenv(name, raising=False)
+        patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+        one_machine = {
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "120",
+        }
+        head = subprocess.Popen(
+            [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=os.environ | one_machine,
+            text=True,
+        )
+        try:
+            assert head.stdout is not None
+            with head.stdout:
+                assert any("runtime started" in line for line in head.stdout)
+                await_listening("127.0.0.1", port)
+                yield f"ray://127.0.0.1:{port}", f"127.0.0.1:{own}"
+        finally:
+            head.terminate()
+            head.wait()
+
+
+@pytest.fixture(scope="module")
+def client(addresses: tuple[str, str]) -> Iterator[str]:
+    """The address of its client server, through which this process has joined it."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with joined(Cluster(addresses[0])):
+        yield addresses[0]
+
+
+def test_a_client_embeds_as_one_process_does(
+    client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_writer, "ROWS", 16)
+    assert is_client()
+    with Library.open(
+        tmp_path / "ours", cluster=Cluster(client), precision="float32", device="cpu"
+    ) as library:
+        notes = library.collection("notes")
+        report = notes.add_rows(_TEXTS, progress=lambda _: None)
+        assert (report.added, report.embedded) == (100, 100)
+        with library.store.database.reading() as connection:
+            assert len(generations.segments_of(connection, 1, 1)) == 7
+        vectors = notes.snapshot().vectors.rows(np.arange(100))
+    with Library.open(tmp_path / "alone", precision="float32", device="cpu") as alone:
+        notes = alone.collection("notes")
+        notes.add_rows(_TEXTS)
+        np.testing.assert_allclose(notes.snapshot().vectors.rows(np.arange(100)), vectors, atol=1e-6)
+
+
+def test_a_client_that_is_interrupted_goes_on_where_it_was(
+    client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(segment_writer, "ROWS", 16)
+    with Library.open(tmp_path, cluster=Cluster(client), precision="float32", device="cpu") as library:
+        notes = library.collection("notes")
+        with pytest.raises(KeyboardInterrupt):
+            notes.add_rows(_TEXTS, progress=stop)
+        assert (notes.snapshot().searchable, notes.snapshot().waiting) == (16, 84)
+        assert free_room(Cluster(client), 2, "a test") == 2  # its workers have ended
+        assert notes.rebuild().embedded == 84
+
+
+def _another_than(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that is another one in all processes but one."""
+
+    def load(source: str) -> TextEncoder:
+        found: Any = open_encoder(source, device="cpu", precision="float32")
+        if os.getpid() != process:
+            found.fingerprint = "0" * 64
+        return cast("TextEncoder", found)
+
+    return load
+
+
+def test_workers_of_a_client_that_have_another_encoder_are_refused(client: str, tmp_path: Path) -> None:
+    load = _another_than(os.getpid())
+    with (
+        Library.open(tmp_path, cluster=Cluster(client), load_encoder=load) as library,
+        pytest.raises(EncoderMismatchError, match="0" * 12),
+    ):
+        library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+
+
+def test_a_client_indexes_serves_and_searches(
+    client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for function in (left_for_later, prepare_index):
+        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(compaction, "_SMALL", 1)
+    generator = np.random.default_rng(3)
+    centres = generator.normal(size=(60, 32))
+    rows = centres[generator.integers(60, size=2030)] + 0.5 * generator.normal(size=(2030, 32))
+    vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    with Library.open(tmp_path, cluster=Cluster(client, workers=2, cpus=0.25)) as library:
+        made = library.collection("made", encoder=VectorsOnly("made", 32))
+        for begin in range(0, 2000, 500):
+            texts = [{"id": str(at), "text": f"row {at}"} for at in range(begin, begin + 500)]
+            made.add_rows(texts, vectors=vectors[begin : begin + 500])
+        assert made.optimize().kind is PlanKind.IVF_PQ
+        assert isinstance(made.snapshot().index, UnitedIndex)
+        assert [state.shard for state in library.serve("made", 2)] == [0, 1]
+        with Library.open(tmp_path, cluster=Cluster(client, searches=True)) as searching:
+            sharded = searching.collection("made")
+            for query in vectors[2000:]:
+                hits, alone = sharded.search(query, mode="dense"), made.search(query, mode="dense")
+                assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in alone]
+        assert library.release("made") == 2
+        with (
+            Library.open(tmp_path, cluster=Cluster(client, searches=True)) as searching,
+            pytest.raises(ClusterError, match="nearsay cluster serve made"),
+        ):
+            searching.collection("made").search(vectors[0], mode="dense")
