@@ -57,6 +57,7 @@ _joining = threading.Lock()  # of what a process has of its cluster, environment
 _users = 0  # blocks within `joined`
 _leaving = contextlib.ExitStack()  # what the last of them does
 _LOOPBACK = "127.0.0.1"
+_TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
 # Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
 _ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -114,12 +115,25 @@ def _join(cluster: Cluster) -> str:
         try:
             with _no_native_words():
                 _refuse_open(address)
-                ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+                _init(address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
         leaving.callback(ray.shutdown)
         _leaving.push(leaving.pop_all())
     return address
+
+
+def _init(address: str) -> None:
+    """Connect; again where a client server fails to start what a client needs, as it does now and then."""
+    ray = ray_module()
+    for left in reversed(range(_TRIES if address.startswith(_CLIENT) else 1)):
+        try:
+            ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+        except ConnectionAbortedError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def room_of(cluster: Cluster) -> int:

@@ -55,10 +55,7 @@ def addresses() -> Iterator[tuple[str, str]]:
         for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):
             patch.delenv(name, raising=False)
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-        one_machine = {
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-            "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "120",
-        }
+        one_machine = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         head = subprocess.Popen(
             [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
             stdout=subprocess.PIPE,
@@ -171,3 +168,21 @@ def test_a_client_indexes_serves_and_searches(
             pytest.raises(ClusterError, match="nearsay cluster serve made"),
         ):
             searching.collection("made").search(vectors[0], mode="dense")
+
+
+def test_a_client_server_that_fails_to_start_what_a_client_needs_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def fails_once(address: str, **_: object) -> None:
+        asked.append(address)
+        if len(asked) == 1:
+            raise ConnectionAbortedError("Initialization failure from server")
+
+    monkeypatch.setattr("ray.init", fails_once)
+    joining._init("ray://head:10001")
+    assert len(asked) == 2
+    asked.clear()
+    with pytest.raises(ConnectionAbortedError):
+        joining._init("head:6379")
