@@ -76,7 +76,7 @@ def status(cluster: str = ADDRESS("auto"), as_json: bool = JSON) -> None:
         print_json(state)
         return
     click.echo(
-        f"{state.address}: {state.nodes} nodes, {state.free_cpus:g} of {state.cpus:g} cores free, "
+        f"{state.address}: {counted(state.nodes, 'node')}, {state.free_cpus:g} of {state.cpus:g} cores free, "
         f"{state.free_gpus:g} of {state.gpus:g} GPUs"
     )
 
