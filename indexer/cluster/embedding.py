@@ -32,6 +32,7 @@ from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import (
     answers_of,
+    end_processes,
     free_room,
     is_client,
     joined,
@@ -344,14 +345,13 @@ def _fetched(*given: Any) -> Generator[Any, None, None]:  # noqa: ANN401 - as `_
 
     https://github.com/ray-project/ray/issues/43357
     """
-    ray = ray_module()
-    mapping: Any = ray.remote(num_cpus=0)(_Mapping).remote(*given)
+    head = {"node:__internal_head__": 0.001}  # where what a client needs runs anyway
+    mapping: Any = ray_module().remote(num_cpus=0, resources=head)(_Mapping).remote(*given)
     try:
         while (batch := answers_of([mapping.next.remote()])[0]) is not None:
             yield batch
     finally:
-        with contextlib.suppress(ConnectionError):  # Ray ends it then, too
-            ray.kill(mapping)  # and Ray ends its workers
+        end_processes([mapping])  # and Ray ends its workers
 
 
 def _refuse_lost(

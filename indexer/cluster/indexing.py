@@ -22,7 +22,15 @@ from nearsay.indexer.catalogue import generations, passages
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
+from nearsay.indexer.cluster.joining import (
+    answers_of,
+    end_processes,
+    free_room,
+    joined,
+    ray_module,
+    refuse_far,
+    room_of,
+)
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, fill
 from nearsay.indexer.plans.engines import ENGINES, InvertedLists, engine_of, open_index
@@ -171,9 +179,12 @@ def index_on_cluster(
         try:
             if measured:
                 return indexing.measured(queries)
-            path = store.segment(generation.collection_id, indexes[0].sha256) if indexes else None
-            kept = None if path is None else emptied(path, indexes[0], generation.encoder, plan)
-            return indexing.as_it_was(kept)
+            made_by = generation.encoder
+            empty = (
+                emptied(store.segment(generation.collection_id, each.sha256), each, made_by, plan)
+                for each in indexes
+            )
+            return indexing.as_it_was(next((one for one in empty if one is not None), None))
         finally:
             indexing.end()
 
@@ -224,8 +235,7 @@ class _Indexing:
 
     def end(self) -> None:
         """End the workers."""
-        for builder in self._builders:
-            ray_module().kill(builder)
+        end_processes(self._builders)
 
     def measured(self, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
         """The plan that keeps the contract, and the written segments."""

@@ -34,6 +34,7 @@ __all__ = [
     "LocalCluster",
     "answers_of",
     "connection_lost",
+    "end_processes",
     "free_room",
     "is_client",
     "joined",
@@ -88,15 +89,21 @@ class ClusterState:
 def joined(cluster: Cluster) -> Iterator[str]:
     """Join the cluster as a driver, and leave it at the end; the address.
 
-    ClusterError where none is named, none answers, no token is at hand, or none is asked for. Within another
-    `joined`, or where the program has joined one itself, that one is used; of threads the last one leaves.
+    ClusterError where none is named, none answers, no token is at hand, or none is asked for, and where a
+    client loses its connection within. Within another `joined`, or where the program has joined one itself,
+    that one is used; of threads the last one leaves.
     """
     global _users  # noqa: PLW0603 - Ray joins one cluster for a whole process
     with _joining:
         address = cluster.address if ray_module().is_initialized() else _join(cluster)
         _users += 1
+    client = is_client()
     try:
         yield address
+    except ConnectionError as error:
+        if client:
+            raise connection_lost(error) from error
+        raise
     finally:
         with _joining:
             _users -= 1
@@ -124,16 +131,18 @@ def _join(cluster: Cluster) -> str:
 
 
 def _init(address: str) -> None:
-    """Connect; again where a client server fails to start what a client needs, as it does now and then."""
-    ray = ray_module()
-    for left in reversed(range(_TRIES if address.startswith(_CLIENT) else 1)):
+    """Connect; again where the process that a client server starts for each client ended at once.
+
+    It did so twice in some twenty times with Ray 2.60 ("SpecificServer startup failed" in its log).
+    """
+    tries = _TRIES if address.startswith(_CLIENT) else 1
+    for tried in range(1, tries + 1):
         try:
-            ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+            ray_module().init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+            break
         except ConnectionAbortedError:
-            if not left:
+            if tried == tries:
                 raise
-        else:
-            return
 
 
 def room_of(cluster: Cluster) -> int:
@@ -220,7 +229,7 @@ def refuse_far(store: Store) -> None:
 def answers_of(calls: Sequence[Any]) -> list[Any]:
     """What calls of workers gave; what one of them raised is raised as it was.
 
-    ClusterError where a worker died again and again, or a client lost its connection.
+    ClusterError where a worker died again and again.
     """
     ray = ray_module()
     try:
@@ -234,9 +243,15 @@ def answers_of(calls: Sequence[Any]) -> list[Any]:
             f"a worker ended before it was done ({first_line(error)}). What is done is kept: run the same "
             "command again, with fewer workers on a machine"
         ) from error
-    except ConnectionError as error:
-        raise connection_lost(error) from error
     return found
+
+
+def end_processes(actors: Iterable[Any]) -> None:
+    """End processes that were started here; those of a client that lost its connection Ray ends itself."""
+    for actor in actors:
+        if ray_module().is_initialized():  # else Ray would join some cluster, or start one
+            with contextlib.suppress(ConnectionError):
+                ray_module().kill(actor)
 
 
 def connection_lost(error: ConnectionError) -> ClusterError:
@@ -458,9 +473,10 @@ def _ask_client_server(address: str) -> None:
 
 
 def _unanswered(address: str, error: Exception) -> ClusterError:
+    said = " ".join(str(error).split())  # what versions differ stands in lines of its own
     return ClusterError(
-        f"no Ray cluster answers at {address}, or it has another token ({first_line(error)}). "
-        "See what there is: nearsay cluster status"
+        f"no Ray cluster answers at {address}, or it has another token, or another version of Ray or Python "
+        f"({said}). See what there is: nearsay cluster status"
     )
 
 

@@ -340,10 +340,10 @@ class ListChooser:
     of the rest of the file nothing is read.
     """
 
-    def __init__(self, path: Path, sha256: str, header: SegmentHeader) -> None:
+    def __init__(self, path: Path, segment: SegmentRow, header: SegmentHeader) -> None:
         """Of one index of a generation, the file and what it should be."""
-        self.sha256 = sha256
-        self._path, self._header = path, header
+        self.segment = segment.id  # not its content: a mended file has it again, what is mapped has not
+        self._path, self._sha256, self._header = path, segment.sha256, header
         self._opening = threading.Lock()
         self._opened = False
         self._centroids: Centroids | None = None
@@ -363,12 +363,13 @@ class ListChooser:
     def _open(self) -> Centroids | None:
         with self._opening:
             if not self._opened:
-                self._opened = True
                 try:
                     # Not read through: shards check their files, and their hash of the centroids this one's.
-                    held = open_index_bytes(self._path, self.sha256, self._header, unread=True)
+                    held = open_index_bytes(self._path, self._sha256, self._header, unread=True)
                     self._centroids = open_centroids(held, self._header.dimension)
+                    self._opened = True
                 except (DamagedSegmentError, StorageError) as error:
+                    self._opened = isinstance(error, DamagedSegmentError)  # else it is tried again
                     logger.warning("shards choose the lists of a query for themselves: %s", first_line(error))
             return self._centroids
 
@@ -384,10 +385,10 @@ def _chooser(
     row = next(usable, None)  # further ones have its centroids, as a rule
     if row is None:
         return None
-    if before is not None and before.sha256 == row.sha256:
+    if before is not None and before.segment == row.id:
         return before
     path = store.segment(found.collection.id, row.sha256)
-    return ListChooser(path, row.sha256, row.header(found.generation.encoder))
+    return ListChooser(path, row, row.header(found.generation.encoder))
 
 
 def _bytes(given: object) -> int:

@@ -75,9 +75,16 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
         with pytest.raises(ClusterError, match="away for too long"):
             shards.ask(cast("Any", row), "nearest_many")
         assert not shards._joined
-    monkeypatch.setattr(ray, "get", lost)
-    with pytest.raises(ClusterError, match="away for too long"):
-        joining.answers_of([])
+
+    killed: list[object] = []
+    monkeypatch.setattr(joining, "_join", lambda cluster: cluster.address)
+    monkeypatch.setattr(joining, "is_client", lambda: True)
+    monkeypatch.setattr(ray, "kill", killed.append)
+    leaving = contextlib.ExitStack()
+    leaving.callback(joining.end_processes, ["an actor"])
+    with pytest.raises(ClusterError, match=r"long.*again"), joined(Cluster("ray://a:1")), leaving:
+        lost()
+    assert killed == [], "Ray would join another cluster, or start one"
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

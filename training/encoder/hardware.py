@@ -195,10 +195,10 @@ def choose_device(requested: str | None = None) -> str:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Have glibc keep up to 64 MB of freed memory, instead of asking the system for it batch by batch.
+    """Have glibc keep up to 64 MB of freed memory a heap, instead of asking the system for it batch by batch.
 
     A forward pass in float32 spent a twelfth of its time on new pages. The limits are those that glibc goes
-    to by itself once a block of 32 MB has been freed (mallopt(3)): none holds no more than it might anyway.
+    to by itself once a block of 32 MB has been freed (mallopt(3)): a process may hold as much anyway.
     """
     adjust = getattr(ctypes.CDLL(None), "mallopt", None) if platform.libc_ver()[0] == "glibc" else None
     if adjust is None or any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):

@@ -598,5 +598,5 @@ def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
         dev_file.write_text(dev_file.read_text("utf-8") + "3\tdog\tcat\n", "utf-8")
     else:
         make_folder("teacher", seed=2)
-    with pytest.raises(BadInputError, match="unfinished run with other settings"):
+    with pytest.raises(BadInputError, match=r"unfinished run, and .* changed since it began"):
         trained(Watch())
