@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -52,6 +53,7 @@ __all__ = ["Worker", "embed_on_cluster"]
 _WINDOW = 512  # passages read from the catalogue and encoded at a time
 _TRIES = 3  # for a range whose worker died, after the first
 _GONE = 30.0  # seconds within which Ray knows that a machine is gone
+_ENDS = 60.0  # seconds for the thread of Ray Data that hands out work to end
 _PARTS = 8  # that a range is cut into whose workers died with all its tries, and so on down to one passage
 _DEADLY = "the process of each worker that it was given to ended; out of memory?"
 _NAMED = 3  # documents that an error names
@@ -325,8 +327,21 @@ def _mapped(
         )
     # Rows would come one late: each is held until the next block is there.
     batches: Any = iter(embedded.iter_batches(batch_size=None, prefetch_batches=0))
-    with contextlib.closing(batches):
-        yield from batches
+    try:
+        with contextlib.closing(batches):
+            yield from batches
+    finally:
+        _await_executor()
+
+
+def _await_executor() -> None:
+    """Have the thread that hands out Ray Data's work end, for which Ray itself waits two seconds.
+
+    On a busy machine it takes longer, and if it then asks what was left, Ray ends the process without a word.
+    """
+    for thread in threading.enumerate():
+        if thread.name.startswith("StreamingExecutor"):
+            thread.join(_ENDS)
 
 
 class _Mapping:

@@ -87,6 +87,18 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
     assert killed == [], "Ray would join another cluster, or start one"
 
 
+def test_the_thread_that_hands_out_work_is_waited_for() -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        time.sleep(0.3)
+        ended.append(True)
+
+    threading.Thread(target=work, name="StreamingExecutor-dataset_1", daemon=True).start()
+    embedding._await_executor()
+    assert ended == [True], "Ray would end the process as soon as it is left"
+
+
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
