@@ -32,7 +32,7 @@ class Lists(NamedTuple):
 class Where(NamedTuple):
     """What indexes have in common that look into the same lists of a query."""
 
-    centres: bytes  # the hash of the centroids
+    centroids: bytes  # their hash
     probes: int
 
 
