@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import sqlalchemy as sa
@@ -325,22 +326,24 @@ def _mapped(
             num_gpus=cluster.gpus,
             ray_remote_args_fn=lambda: tries,
         )
+    name = f"ranges-{uuid4().hex}"
+    embedded.set_name(name)
     # Rows would come one late: each is held until the next block is there.
     batches: Any = iter(embedded.iter_batches(batch_size=None, prefetch_batches=0))
     try:
         with contextlib.closing(batches):
             yield from batches
     finally:
-        _await_executor()
+        _await_executor(name)
 
 
-def _await_executor() -> None:
-    """Have the thread that hands out Ray Data's work end, for which Ray itself waits two seconds.
+def _await_executor(name: str) -> None:
+    """Have the thread that hands out the work of a dataset end, for which Ray itself waits two seconds.
 
     On a busy machine it takes longer, and if it then asks what was left, Ray ends the process without a word.
     """
     for thread in threading.enumerate():
-        if thread.name.startswith("StreamingExecutor"):
+        if thread.name.startswith(f"StreamingExecutor-{name}"):
             thread.join(_ENDS)
 
 

@@ -62,6 +62,8 @@ _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
 # Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
 _ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# Else a head that is to end waits half a minute for processes of Ray Data, which never end by themselves.
+_AT_ONCE = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,11 @@ def start_local(workers: int | None = None) -> LocalCluster:
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            env=os.environ | _TOKEN_MODE | _ONE_MACHINE | {"RAY_AUTH_TOKEN_PATH": str(_token_file())},
+            env=os.environ
+            | _TOKEN_MODE
+            | _ONE_MACHINE
+            | _AT_ONCE
+            | {"RAY_AUTH_TOKEN_PATH": str(_token_file())},
             start_new_session=True,
         )
     local = LocalCluster(f"{_LOOPBACK}:{port}", process.pid, workers)

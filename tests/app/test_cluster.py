@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.data import samples
+from nearsay.indexer.cluster import joining
 
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
@@ -151,6 +152,9 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
         assert set().union(*found.values()) <= _LOOPBACK
     finally:
         assert _run(home, "cluster", "down").returncode == 0
+    assert not joining._alive(root)
+    said = (home / "cache" / "nearsay" / "cluster.log").read_text()
+    assert "drain" not in said.lower(), "it would wait for processes of Ray Data"
 
 
 @pytest.mark.long

@@ -19,7 +19,6 @@ from nearsay.indexer.vectors.segment import SegmentKind
 __all__ = [
     "BATCH",
     "COUNT",
-    "MEMORY",
     "ROWS",
     "SOON",
     "VECTORS",
@@ -38,7 +37,6 @@ __all__ = [
 
 COUNT, WIDTH = 4000, 32
 BATCH = 500  # passages in a segment
-MEMORY = 80 * 2**20
 SOON = 180.0  # seconds after which something that should have happened has not
 
 

@@ -1,14 +1,42 @@
-"""The processes of one Ray cluster: others may run on the same machine."""
+"""A Ray cluster of this machine's processes: others may run beside it."""
 
 import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
+import pytest
+
+from nearsay.indexer import Cluster
+from nearsay.indexer.cluster.joining import joined
+
+MEMORY: Final = 80 * 2**20  # bytes of each node's object store
 _SOON = 60.0  # seconds
 
-__all__ = ["await_listening", "kill_one", "processes"]
+__all__ = ["MEMORY", "await_listening", "joined_nodes", "kill_one", "processes"]
+
+
+@contextmanager
+def joined_nodes(others: int) -> Iterator[Any]:
+    """A cluster of a head and so many other nodes, of a core each, which this process has joined."""
+    from ray.cluster_utils import Cluster as Nodes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+        head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
+        head["_system_config"] = {"health_check_period_ms": 500}  # a lost machine is given up after five
+        cluster = Nodes(initialize_head=True, head_node_args=head)
+        try:
+            for _ in range(others):
+                cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+            with joined(Cluster(cluster.address)):
+                yield cluster
+        finally:
+            cluster.shutdown()
 
 
 def await_listening(host: str, port: int) -> None:

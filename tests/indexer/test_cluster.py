@@ -27,7 +27,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 from ray import cloudpickle
-from ray_processes import await_listening
+from ray_processes import MEMORY, await_listening, joined_nodes
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
@@ -45,7 +45,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
-_MEMORY = 80 * 2**20  # bytes of each node's object store: records are small
 _ROWS = 16  # passages in a range
 _SOON = 180.0  # seconds after which something that should have happened has not
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
@@ -87,16 +86,21 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
     assert killed == [], "Ray would join another cluster, or start one"
 
 
-def test_the_thread_that_hands_out_work_is_waited_for() -> None:
+def test_the_thread_that_hands_out_work_is_waited_for_and_no_other() -> None:
+    done = threading.Event()
     ended: list[bool] = []
 
     def work() -> None:
         time.sleep(0.3)
         ended.append(True)
 
-    threading.Thread(target=work, name="StreamingExecutor-dataset_1", daemon=True).start()
-    embedding._await_executor()
+    others = threading.Thread(target=done.wait, name="StreamingExecutor-ranges-2_1", daemon=True)
+    for thread in (others, threading.Thread(target=work, name="StreamingExecutor-ranges-1_1", daemon=True)):
+        thread.start()
+    embedding._await_executor("ranges-1")
     assert ended == [True], "Ray would end the process as soon as it is left"
+    assert others.is_alive()
+    done.set()
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +163,7 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
     port, through = joining._free_port(), joining._free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
-    start += ["--include-dashboard=false", f"--object-store-memory={_MEMORY}"]
+    start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
     start += [f"--ray-client-server-port={through}"]
     addresses = [f"127.0.0.2:{port}", f"ray://127.0.0.2:{through}"][: 2 if find_spec("grpc") else 1]
     head = subprocess.Popen(
@@ -191,22 +195,9 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster with a core at the head and two nodes of a core, which this process has joined."""
-    os.environ["RAY_AUTH_TOKEN"] = "0" * 64
-    from ray.cluster_utils import Cluster as Nodes
-
-    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": _MEMORY}
-    head["_system_config"] = {"health_check_period_ms": 500}  # a lost machine is given up after five
-    cluster = Nodes(initialize_head=True, head_node_args=head)
-    for _ in range(2):
-        cluster.add_node(num_cpus=1, object_store_memory=_MEMORY)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        with joined(Cluster(cluster.address)):
-            yield cluster
-    finally:
-        cluster.shutdown()
-        del os.environ["RAY_AUTH_TOKEN"]
+    with joined_nodes(2) as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)
@@ -325,12 +316,25 @@ def _on_new_machines(known: set[str], folder: Path) -> Callable[[str], TextEncod
 
 
 @pytest.mark.long
+def test_no_thread_of_an_addition_is_left(tmp_path: Path, nodes: Any) -> None:
+    seen: set[str] = set()
+
+    def look(_: Progress) -> None:
+        seen.update(thread.name for thread in threading.enumerate())
+
+    with _library(tmp_path, nodes, workers=1) as library:
+        assert library.collection("notes").add_rows(_TEXTS, progress=look).embedded == 100
+    assert [name for name in seen if name.startswith("StreamingExecutor-ranges-")]
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("StreamingExecutor")] == []
+
+
+@pytest.mark.long
 def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) -> None:
     added: list[Any] = []
 
     def grow(_: Progress) -> None:
         if not added:
-            added.append(nodes.add_node(num_cpus=1, object_store_memory=_MEMORY))
+            added.append(nodes.add_node(num_cpus=1, object_store_memory=MEMORY))
 
     took_part = tmp_path / "took part"
     took_part.mkdir()
@@ -455,7 +459,7 @@ def test_a_machine_that_goes_away_within_a_range_costs_nothing_but_time(
     tmp_path: Path, nodes: Any, undisturbed: list[list[str]]
 ) -> None:
     load = _held(BUNDLED_NAME, tmp_path, joining.nodes_of())
-    there = [nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)]
+    there = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY)]
 
     def remove(_: Progress) -> None:
         if there:
@@ -613,7 +617,7 @@ def test_workers_that_want_a_gpu_run_where_there_is_one(tmp_path: Path, nodes: A
         library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
     known, took_part = joining.nodes_of(), tmp_path / "took part"
     took_part.mkdir()
-    node = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=_MEMORY)
+    node = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=MEMORY)
     try:
         for gpus in (1.0, 0.5):
             cluster = Cluster(nodes.address, gpus=gpus)

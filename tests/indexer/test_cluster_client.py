@@ -1,9 +1,11 @@
 """A cluster that is joined from outside, through its client server (`ray://`)."""
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +24,7 @@ from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.cluster import joining
 from nearsay.indexer.cluster.joining import free_room, is_client, joined
+from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.candidate_index import UnitedIndex
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots import segment_writer
@@ -44,9 +47,9 @@ pytestmark = [
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
 
 
-@pytest.fixture(scope="module")
-def addresses() -> Iterator[tuple[str, str]]:
-    """The addresses of a cluster of two cores: of its client server, and its own."""
+@contextmanager
+def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """A head of two cores, the address of its client server, and its own."""
     port, own = joining._free_port(), joining._free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={own}", "--num-cpus=2"]
     start += [f"--ray-client-server-port={port}", "--include-dashboard=false"]
@@ -55,12 +58,11 @@ def addresses() -> Iterator[tuple[str, str]]:
         for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):
             patch.delenv(name, raising=False)
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-        one_machine = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
         head = subprocess.Popen(
             [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=os.environ | one_machine,
+            env=os.environ | joining._ONE_MACHINE | joining._AT_ONCE,
             text=True,
         )
         try:
@@ -68,10 +70,40 @@ def addresses() -> Iterator[tuple[str, str]]:
             with head.stdout:
                 assert any("runtime started" in line for line in head.stdout)
                 await_listening("127.0.0.1", port)
-                yield f"ray://127.0.0.1:{port}", f"127.0.0.1:{own}"
+                yield head, f"ray://127.0.0.1:{port}", f"127.0.0.1:{own}"
         finally:
             head.terminate()
             head.wait()
+
+
+def _descendants(process: int) -> list[int]:
+    """The processes that a process started, and those that these did."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):  # it ended with another
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    with _started() as head:
+        yield head
+
+
+@pytest.fixture(scope="module")
+def addresses(head: tuple[subprocess.Popen[str], str, str]) -> tuple[str, str]:
+    """The addresses of a cluster of two cores: of its client server, and its own."""
+    return head[1:]
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +148,65 @@ def test_a_client_that_is_interrupted_goes_on_where_it_was(
         assert (notes.snapshot().searchable, notes.snapshot().waiting) == (16, 84)
         assert free_room(Cluster(client), 2, "a test") == 2  # its workers have ended
         assert notes.rebuild().embedded == 84
+
+
+_EMBEDS = """
+import sys
+from nearsay.data.errors import NearsayError
+from nearsay.indexer import Cluster, Library
+from nearsay.indexer.snapshots import segment_writer
+
+segment_writer.ROWS = 16
+folder, address = sys.argv[1:]
+texts = [f"Sentence {number} speaks of {number % 7} birds." for number in range(600)]
+with Library.open(folder, cluster=Cluster(address), precision="float32", device="cpu") as library:
+    try:
+        library.collection("notes").add_rows(texts, progress=lambda now: print(now.done, flush=True))
+    except NearsayError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
+def _processes_of_clients(head: int) -> set[int]:
+    """The processes that a head runs for its clients, one each."""
+    mode = "--mode=specific-server"
+    found = set()
+    for process in _descendants(head):
+        with suppress(OSError):
+            if mode in (Path("/proc") / str(process) / "cmdline").read_text():
+                found.add(process)
+    return found
+
+
+@pytest.mark.parametrize("lost", ["its process at the head", "the head"])
+def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on(
+    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str
+) -> None:
+    with ExitStack() as stack:
+        process, address, _ = head if lost != "the head" else stack.enter_context(_started())
+        others = _processes_of_clients(process.pid)
+        driver = subprocess.Popen(
+            [sys.executable, "-c", _EMBEDS, str(tmp_path), address],
+            env=os.environ
+            | {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"},  # seconds that Ray waits; else thirty
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "16\n"
+        ends = _processes_of_clients(process.pid) - others
+        assert len(ends) == 1
+        _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
+        _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 1
+    assert said.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
+    with Library.open(tmp_path, cluster=Cluster(client), precision="float32", device="cpu") as library:
+        notes = library.collection("notes")
+        snapshot = notes.snapshot()
+        assert 16 <= snapshot.searchable < 600
+        assert notes.rebuild().embedded == 600 - snapshot.searchable
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
 def _another_than(process: int) -> Callable[[str], TextEncoder]:

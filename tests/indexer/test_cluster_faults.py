@@ -22,12 +22,12 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import postgresql_server
 from ray import cloudpickle
+from ray_processes import joined_nodes
 
 from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
 from nearsay.indexer.cluster import embedding
-from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import BusyError
@@ -39,7 +39,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
-_MEMORY = 80 * 2**20  # bytes of each node's object store: records are small
 _ROWS = 16  # passages in a range
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
 _SOON = 180.0  # seconds after which something that should have happened has not
@@ -47,20 +46,9 @@ _SOON = 180.0  # seconds after which something that should have happened has not
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster with a core at the head and a node of a core, which this process has joined."""
-    os.environ["RAY_AUTH_TOKEN"] = "0" * 64
-    from ray.cluster_utils import Cluster as Nodes
-
-    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": _MEMORY}
-    cluster = Nodes(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1, object_store_memory=_MEMORY)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        with joined(Cluster(cluster.address)):
-            yield cluster
-    finally:
-        cluster.shutdown()
-        del os.environ["RAY_AUTH_TOKEN"]
+    with joined_nodes(1) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -1,35 +1,23 @@
 """A Ray cluster, and libraries whose collection its workers index."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grouped_collection import MEMORY, filled, indexes, without_index
+from grouped_collection import filled, indexes, without_index
+from ray_processes import joined_nodes
 
 from nearsay.indexer import Cluster, Library
-from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.writing import compaction
 from nearsay.indexer.writing.index_upkeep import refresh_index
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster of a head and a node with a core each, which this process has joined."""
-    os.environ["RAY_AUTH_TOKEN"] = "0" * 64
-    from ray.cluster_utils import Cluster as Nodes
-
-    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
-    cluster = Nodes(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
-    try:
-        with joined(Cluster(cluster.address)):
-            yield cluster
-    finally:
-        cluster.shutdown()
-        del os.environ["RAY_AUTH_TOKEN"]
+    with joined_nodes(1) as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +57,17 @@ def unindexed(template: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def undisturbed(template: Path, tmp_path_factory: pytest.TempPathFactory, nodes: Any) -> list[str]:
     """The hashes of the index that two workers build of it when nothing happens to them."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "library"
+    return _indexed_by(2, template, tmp_path_factory.mktemp("undisturbed") / "library", nodes)
+
+
+@pytest.fixture(scope="module")
+def undisturbed_four(template: Path, tmp_path_factory: pytest.TempPathFactory, nodes: Any) -> list[str]:
+    """Of the index that four workers build of it."""
+    return _indexed_by(4, template, tmp_path_factory.mktemp("undisturbed") / "library", nodes)
+
+
+def _indexed_by(workers: int, template: Path, folder: Path, nodes: Any) -> list[str]:
     shutil.copytree(template, folder)
-    with Library.open(folder, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+    with Library.open(folder, cluster=Cluster(nodes.address, workers=workers, cpus=0.25)) as library:
         library.collection("made").tune()
         return indexes(library)

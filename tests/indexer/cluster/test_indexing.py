@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ import ray
 from grouped_collection import (
     BATCH,
     COUNT,
-    MEMORY,
     ROWS,
     SOON,
     VECTORS,
@@ -37,11 +37,11 @@ from grouped_collection import (
     with_lists,
     without_index,
 )
-from ray_processes import kill_one, processes
+from ray_processes import MEMORY, kill_one, processes
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Cluster, Library, VectorsOnly, collection_writing
-from nearsay.indexer.cluster import indexing
+from nearsay.indexer.cluster import indexing, joining
 from nearsay.indexer.cluster.indexing import Builder, _Recipe
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex
@@ -276,24 +276,45 @@ def test_a_worker_that_is_killed_at_any_step_does_it_again(
         has_only_its_files(library)
 
 
+def _takes_its_machine_down_after(step: str, flag: Path, stay: set[str]) -> type[Builder]:
+    """A worker whose machine goes away when it has done a step, before it says so; once.
+
+    stay: the machines that do not
+    """
+    done = getattr(Builder, step)
+
+    def last(self: Builder, *given: Any) -> Any:
+        found = done(self, *given)
+        if ray.get_runtime_context().get_node_id() not in stay:
+            with suppress(FileExistsError):
+                flag.touch(exist_ok=False)
+                os.kill(os.getppid(), signal.SIGKILL)  # Ray's own process there; all others end with it
+                time.sleep(SOON)
+        return found
+
+    return type("TakesDown", (Builder,), {step: last})
+
+
 @pytest.mark.long
-def test_a_machine_that_goes_away_while_it_builds_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
-    machines = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY)]
-    built: list[int] = []
-
-    def replace(progress: Progress) -> None:
-        if progress.doing == "building the index" and not built:
-            built.append(progress.done)
-            nodes.remove_node(machines.pop(), allow_graceful=False)
-            machines.append(nodes.add_node(num_cpus=2, object_store_memory=MEMORY))
-
-    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=4)) as library:
-        made = without_index(library)
-        made.tune(progress=replace)  # four workers of four cores, two of which are the machine's
-        assert built
-        assert made.snapshot().plan.kind is not PlanKind.EXACT
-        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
-    nodes.remove_node(machines.pop())
+@pytest.mark.parametrize("step", ["drawn", "exact", "build", "found", "written"])
+def test_a_machine_that_goes_away_at_any_step_costs_nothing_but_time(
+    unindexed: Path, undisturbed_four: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    flag, stay = unindexed.parent / "gone", joining.nodes_of()
+    monkeypatch.setattr(indexing, "Builder", _takes_its_machine_down_after(step, flag, stay))
+    # Two of four workers are there at least; without one of the two machines, there are cores for four.
+    machines = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY) for _ in range(2)]
+    try:
+        with Library.open(unindexed, cluster=Cluster(nodes.address, workers=4)) as library:
+            library.collection("made").tune()
+            assert flag.exists()
+            assert len(joining.nodes_of() - stay) == 1
+            assert indexes(library) == undisturbed_four
+            assert unsound(library) == []
+            has_only_its_files(library)
+    finally:
+        for machine in machines:
+            nodes.remove_node(machine, allow_graceful=False)
 
 
 _INDEXES = """
@@ -333,7 +354,7 @@ def test_a_driver_that_is_killed_while_workers_build_leaves_what_was_there(
 _INDEXES_AND_DIES = """
 import os, signal, sys
 from nearsay.indexer import Cluster, Library
-from nearsay.indexer.cluster import indexing
+from nearsay.indexer.cluster import indexing, joining
 from nearsay.indexer.writing import index_upkeep
 folder, address, step = sys.argv[1:]
 driver = os.getpid()
@@ -393,7 +414,7 @@ _REBUILDS_LATE = """
 import os, pathlib, sys, time
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, Library
-from nearsay.indexer.cluster import indexing
+from nearsay.indexer.cluster import indexing, joining
 from nearsay.indexer.writing.index_upkeep import refresh_index
 folder, address = sys.argv[1:]
 refresh_index.__kwdefaults__["exact_up_to"] = 1000

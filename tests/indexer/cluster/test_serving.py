@@ -23,7 +23,6 @@ import ray
 from grouped_collection import (
     BATCH,
     COUNT,
-    MEMORY,
     ROWS,
     SOON,
     VECTORS,
@@ -37,7 +36,7 @@ from grouped_collection import (
     with_lists,
     without_index,
 )
-from ray_processes import kill_one
+from ray_processes import MEMORY, kill_one
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
