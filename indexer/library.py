@@ -119,8 +119,8 @@ class Library:
                 if database is None
                 else f"the catalogue of {home} is the SQLite file inside it. Leave --database away"
             )
-        # Not a URL as text: a folder's name may hold '?' or '%'.
-        inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
+        # Not a URL as text: a folder's name may hold '?' or '%'. Workers of a cluster began in other folders.
+        inside = sa.URL.create("sqlite", database=str(home.resolve() / "catalogue.sqlite"))
         catalogue = Database(database or inside)
         try:
             catalogue.migrate(create=not kept)

@@ -16,6 +16,7 @@ import contextlib
 import os
 import queue
 import random
+import re
 import resource
 import shutil
 import signal
@@ -79,6 +80,10 @@ print("done", flush=True)
 """
 
 
+# How a traceback ends whose error names what happened and what to do; the words go on over further lines.
+_EXPLAINED = re.compile(r"nearsay\.[\w.]+Error: ").match
+
+
 class Round:
     """One library, and what happens to it."""
 
@@ -138,8 +143,12 @@ class Round:
             raise SystemExit(f"the command said nothing for {QUIET:.0f} s after {self.log}") from None
         process.wait()
         listener.join()
-        last = errors[-1].strip() if errors and process.returncode else ""
+        said = [line.strip() for line in errors if line.strip()]
+        last = said[-1] if said and process.returncode else ""
         self.log.append(f"ended {process.returncode} {last[:200]}")
+        killed = process.returncode == -signal.SIGKILL and "kill the command" in self.log
+        if process.returncode and not killed and not any(map(_EXPLAINED, said)):
+            raise SystemExit(f"the command ended without a word of its own:\n{''.join(errors[-40:])}")
         return done
 
     def _disturb(self, fault: str, process: subprocess.Popen[str]) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 import socket
-import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -18,7 +17,6 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import sqlalchemy as sa
@@ -54,7 +52,6 @@ __all__ = ["Worker", "embed_on_cluster"]
 _WINDOW = 512  # passages read from the catalogue and encoded at a time
 _TRIES = 3  # for a range whose worker died, after the first
 _GONE = 30.0  # seconds within which Ray knows that a machine is gone
-_ENDS = 60.0  # seconds for the thread of Ray Data that hands out work to end
 _PARTS = 8  # that a range is cut into whose workers died with all its tries, and so on down to one passage
 _DEADLY = "the process of each worker that it was given to ended; out of memory?"
 _NAMED = 3  # documents that an error names
@@ -98,8 +95,16 @@ class Worker:
         self._store = Store(Path(folder), Database(database))
         self._generation = generation
         made_by = generation.encoder
-        self._encoder = load(made_by.source)
-        self._refusal = ""
+        self._refusal = self._missing = ""
+        try:
+            self._encoder = load(made_by.source)
+        except Exception as error:  # noqa: BLE001 - an actor that does not start could not say why
+            why = first_line(error).rstrip(".")
+            self._missing = (
+                f"'{made_by.source}' cannot be loaded on {socket.gethostname()} ({why}). "
+                "Bring the same folder to every machine, and give a worker the memory that it needs"
+            )
+            return
         if self._encoder.fingerprint != made_by.fingerprint:
             self._refusal = (
                 f"'{made_by.source}' on {socket.gethostname()} is another encoder "
@@ -109,9 +114,10 @@ class Worker:
 
     def __call__(self, batch: Mapping[str, NDArray[np.int64]]) -> dict[str, list[str]]:
         """The records of the ranges `first` to `last`, as JSON; or why there is none."""
-        if self._refusal:
+        if self._refusal or self._missing:
             none = [""] * len(batch["first"])
-            return {"record": none, "refusal": [self._refusal] * len(none), "fault": none}
+            refusals = {"refusal": [self._refusal] * len(none), "missing": [self._missing] * len(none)}
+            return {"record": none, "fault": none} | refusals
         records, faults = [], []
         for first, last in zip(batch["first"].tolist(), batch["last"].tolist(), strict=True):
             record = fault = ""
@@ -121,7 +127,8 @@ class Worker:
                 fault = f"{socket.gethostname()}: {first_line(error)}"
             records.append(record)
             faults.append(fault)
-        return {"record": records, "refusal": [""] * len(records), "fault": faults}
+        none = [""] * len(records)
+        return {"record": records, "fault": faults, "refusal": none, "missing": none}
 
     def embed(self, wanted: Range) -> _Record:
         """Embed a range and write its segment, or several where a passage between cannot be embedded."""
@@ -285,9 +292,12 @@ def _records(
     given = (str(store.folder), url, generation, store.load_encoder)
     with contextlib.closing((_fetched if is_client() else _mapped)(cluster, given, wanted, whole)) as batches:
         for batch in batches:
-            for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
+            columns = (batch[name] for name in ("record", "fault", "refusal", "missing"))
+            for record, fault, refusal, missing in zip(*columns, strict=True):
                 if refusal:
                     raise EncoderMismatchError(refusal)
+                if missing:
+                    raise ClusterError(missing)
                 if fault:
                     lost.append(fault)
                 else:
@@ -326,25 +336,10 @@ def _mapped(
             num_gpus=cluster.gpus,
             ray_remote_args_fn=lambda: tries,
         )
-    name = f"ranges-{uuid4().hex}"
-    embedded.set_name(name)
     # Rows would come one late: each is held until the next block is there.
     batches: Any = iter(embedded.iter_batches(batch_size=None, prefetch_batches=0))
-    try:
-        with contextlib.closing(batches):
-            yield from batches
-    finally:
-        _await_executor(name)
-
-
-def _await_executor(name: str) -> None:
-    """Have the thread that hands out the work of a dataset end, for which Ray itself waits two seconds.
-
-    On a busy machine it takes longer, and if it then asks what was left, Ray ends the process without a word.
-    """
-    for thread in threading.enumerate():
-        if thread.name.startswith(f"StreamingExecutor-{name}"):
-            thread.join(_ENDS)
+    with contextlib.closing(batches):
+        yield from batches
 
 
 class _Mapping:

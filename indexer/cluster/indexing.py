@@ -11,6 +11,7 @@ A worker holds what it has built. One that dies is started again and builds it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,14 +67,25 @@ class Builder:
     def __init__(
         self, folder: str, database: str, generation: tuple[int, int], groups: Sequence[Sequence[SegmentRow]]
     ) -> None:
-        """generation: the collection's id and its number; groups: files of vectors that follow each other."""
+        """Nothing is opened yet: an actor that does not start could not say why.
+
+        generation: the collection's id and its number; groups: files of vectors that follow each other
+        """
         self._store = Store(Path(folder), Database(database))
-        collection, number = generation
-        with self._store.database.reading() as connection:
-            every = generations.all_of(connection, collection)
-            self._generation = next(row for row in every if row.number == number)
-            self._groups = [self._opened(connection, rows) for rows in groups]
+        self._number, self._rows = generation, groups
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
+
+    @cached_property
+    def _generation(self) -> GenerationRow:
+        collection, number = self._number
+        with self._store.database.reading() as connection:
+            return next(row for row in generations.all_of(connection, collection) if row.number == number)
+
+    @cached_property
+    def _groups(self) -> list[tuple[VectorStore, NDArray[np.bool_], NDArray[np.int64]]]:
+        """Of each group its vectors, which passages are alive, and the numbers of these."""
+        with self._store.database.reading() as connection:
+            return [self._opened(connection, rows) for rows in self._rows]
 
     def sizes(self) -> list[int]:
         """How many living passages each group has."""
@@ -223,7 +235,11 @@ class _Indexing:
             actor.remote(str(store.folder), url, key, groups[at::workers]) for at in range(workers)
         ]
         self._order = [at for begin in range(workers) for at in range(begin, len(groups), workers)]
-        self._sizes = [size for sizes in self._each("sizes") for size in sizes]
+        try:
+            self._sizes = [size for sizes in self._each("sizes") for size in sizes]
+        except BaseException:
+            self.end()
+            raise
         self._total = sum(self._sizes)
 
     def as_it_was(self, kept: CandidateIndex | None) -> tuple[Plan, tuple[IndexPart, ...]]:

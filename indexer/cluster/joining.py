@@ -23,9 +23,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from filelock import FileLock
+
 from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import ClusterError
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "is_client",
     "joined",
     "nodes_of",
+    "raised_by",
     "ray_module",
     "refuse_far",
     "room_of",
@@ -48,7 +52,8 @@ __all__ = [
 ]
 
 _STARTS = 60.0  # seconds that a local cluster may take to answer
-_ENDS = 30.0
+_ENDS = 30.0  # for a local cluster to stop, and for threads of Ray Data to end
+_THREADS = ("StreamingExecutor", "iter_threaded")
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _PROBES = 10.0  # seconds for an answer to who shows no token
 _TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -56,6 +61,7 @@ _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it g
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
 _users = 0  # blocks within `joined`
+_ours = ""  # the address of the cluster that the first of them joined
 _leaving = contextlib.ExitStack()  # what the last of them does
 _LOOPBACK = "127.0.0.1"
 _TRIES = 3  # of joining through a client server
@@ -97,7 +103,7 @@ def joined(cluster: Cluster) -> Iterator[str]:
     """
     global _users  # noqa: PLW0603 - Ray joins one cluster for a whole process
     with _joining:
-        address = cluster.address if ray_module().is_initialized() else _join(cluster)
+        address = _joined(cluster) if ray_module().is_initialized() else _join(cluster)
         _users += 1
     client = is_client()
     try:
@@ -113,8 +119,20 @@ def joined(cluster: Cluster) -> Iterator[str]:
                 _leaving.close()
 
 
+def _joined(cluster: Cluster) -> str:
+    """The address of the cluster that was joined already; ClusterError if another one is meant."""
+    wanted = _address(cluster)
+    if _users and wanted != _ours:  # else the program joined it before, and knows which
+        raise ClusterError(
+            f"this process has joined the cluster at {_ours}, and a process is in one at a time. Do this "
+            f"afterwards, or in another process, for {wanted}"
+        )
+    return wanted
+
+
 def _join(cluster: Cluster) -> str:
     """Join the cluster until `_leaving` is closed; the address. The caller holds `_joining`."""
+    global _ours  # noqa: PLW0603 - as above
     ray, address = ray_module(), _address(cluster)
     with contextlib.ExitStack() as leaving:
         leaving.enter_context(_environment(address))
@@ -127,9 +145,23 @@ def _join(cluster: Cluster) -> str:
                 _init(address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
-        leaving.callback(ray.shutdown)
+        leaving.callback(_leave)
         _leaving.push(leaving.pop_all())
+    _ours = address
     return address
+
+
+def _leave() -> None:
+    """Leave the cluster once the threads of Ray Data have ended that hand out work or fetch what came of it.
+
+    One that asks for more afterwards ends the whole process, without a word. Ray itself waits two seconds for
+    the former, which is too short on a busy machine, and not at all for the latter.
+    """
+    until = time.monotonic() + _ENDS
+    of_ray_data = [each for each in threading.enumerate() if each.name.startswith(_THREADS)]
+    for thread in of_ray_data:
+        thread.join(max(0.0, until - time.monotonic()))
+    ray_module().shutdown()
 
 
 def _init(address: str) -> None:
@@ -237,15 +269,20 @@ def answers_of(calls: Sequence[Any]) -> list[Any]:
     try:
         found: list[Any] = ray.get(list(calls))
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, NearsayError):
-            raise error.cause from None
-        raise ClusterError(f"a worker failed: {first_line(error.cause)}") from error
+        raise raised_by(error) from error
     except ray.exceptions.RayError as error:
         raise ClusterError(
             f"a worker ended before it was done ({first_line(error)}). What is done is kept: run the same "
             "command again, with fewer workers on a machine"
         ) from error
     return found
+
+
+def raised_by(error: Any) -> Exception:  # noqa: ANN401 - Ray's RayTaskError
+    """What a call of a worker raised, as it was if it is one of ours; else a ClusterError that says it."""
+    if isinstance(error.cause, NearsayError | StaleSnapshotError):
+        return error.cause
+    return ClusterError(f"a worker failed: {first_line(error.cause)}")
 
 
 def end_processes(actors: Iterable[Any]) -> None:
@@ -293,65 +330,74 @@ def start_local(workers: int | None = None) -> LocalCluster:
     interface than the loopback.
     """
     ray_module()
-    running = _running()
-    if running is not None:
-        raise ClusterError(
-            f"a local cluster runs already, at {running.address}. Use it, or stop it: nearsay cluster down"
-        )
-    workers = workers or os.cpu_count() or 1
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "cluster.lock"):
+        running = _running()
+        if running is not None:
+            raise ClusterError(
+                f"a local cluster runs already, at {running.address}. "
+                "Use it, or stop it: nearsay cluster down"
+            )
+        return _started(workers or os.cpu_count() or 1, folder)
+
+
+def _started(workers: int, folder: Path) -> LocalCluster:
+    """Start the head of a local cluster; one that does not come up, or is interrupted, is ended."""
     _make_token()
     port = _free_port()
-    command = [
-        sys.executable,
-        "-c",
-        "from ray.scripts.scripts import main; main()",
-        "start",
-        "--head",
-        "--block",
-    ]
+    command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()"]
+    command += ["start", "--head", "--block"]
     command += [f"--node-ip-address={_LOOPBACK}", f"--port={port}", f"--num-cpus={workers}"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
     if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
         command.append(f"--ray-client-server-port={_free_port()}")
     log = folder / "cluster.log"
+    ours = _TOKEN_MODE | _ONE_MACHINE | _AT_ONCE | {"RAY_AUTH_TOKEN_PATH": str(_token_file())}
     with log.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own words
             command,
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            env=os.environ
-            | _TOKEN_MODE
-            | _ONE_MACHINE
-            | _AT_ONCE
-            | {"RAY_AUTH_TOKEN_PATH": str(_token_file())},
+            env=os.environ | ours,
             start_new_session=True,
         )
     local = LocalCluster(f"{_LOOPBACK}:{port}", process.pid, workers)
-    until = time.monotonic() + _STARTS
-    while not _ready(log, process):
-        if time.monotonic() > until:
-            process.terminate()
-            raise ClusterError(f"Ray did not start within {_STARTS:.0f} seconds. What it says: {log}")
-        time.sleep(0.1)
-    _state_file().write_text(json.dumps(asdict(local)))
+    try:
+        until = time.monotonic() + _STARTS
+        while not _ready(log, process, until):
+            time.sleep(0.1)
+        _state_file().write_text(json.dumps(asdict(local)))
+    except BaseException:
+        _end_head(process.pid)
+        raise
     return local
 
 
 def stop_local() -> LocalCluster:
     """Stop the cluster that `start_local` started; ClusterError if none runs."""
-    running = _running()
-    if running is None:
+    if _running() is None:
         raise ClusterError("no local cluster runs. Start one: nearsay cluster up")
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(running.process, signal.SIGTERM)
-    until = time.monotonic() + _ENDS
-    while _alive(running.process) and time.monotonic() < until:
-        time.sleep(0.1)
-    _state_file().unlink(missing_ok=True)
+    with FileLock(_folder() / "cluster.lock"):
+        running = _running()
+        if running is None:
+            raise ClusterError("no local cluster runs: another command has just stopped it")
+        _end_head(running.process)
+        _state_file().unlink(missing_ok=True)
     return running
+
+
+def _end_head(process: int) -> None:
+    """End the process that started a head, which ends all others; the whole group where it does not."""
+    until = time.monotonic() + _ENDS
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        os.kill(process, signal.SIGTERM)
+        while _alive(process):
+            if time.monotonic() > until:
+                os.killpg(process, signal.SIGKILL)
+                break
+            time.sleep(0.1)
 
 
 def ray_module() -> ModuleType:
@@ -540,8 +586,11 @@ def _alive(process: int) -> bool:
     return state != "Z"  # ended, and its parent never asked how
 
 
-def _ready(log: Path, process: "subprocess.Popen[bytes]") -> bool:
+def _ready(log: Path, process: "subprocess.Popen[bytes]", until: float) -> bool:
+    """Whether the head is up; ClusterError if it ended, or is late."""
     said = log.read_text("utf-8", "replace")
+    if time.monotonic() > until:
+        raise ClusterError(f"Ray did not start within {_STARTS:.0f} seconds. What it says: {log}")
     if process.poll() is not None:
         raise ClusterError(f"Ray ended at once. What it says: {log}\n{said[-500:]}")
     return "Ray runtime started" in said

@@ -7,7 +7,6 @@ Shards outlive who started them. Every answer says which commit it is of: answer
 """
 
 import contextlib
-import hashlib
 import logging
 import threading
 import uuid
@@ -22,19 +21,21 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import NearsayError, StorageError, first_line
+from nearsay.data.errors import StorageError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.catalogue.tables import libraries
 from nearsay.indexer.catalogue.writer_lock import serving_lock
 from nearsay.indexer.cluster.joining import (
     answers_of,
     connection_lost,
     free_room,
     joined,
+    raised_by,
     ray_module,
     refuse_far,
     room_of,
@@ -200,9 +201,7 @@ class Shards:
             try:
                 return ray.get(call, timeout=_PATIENCE)
             except ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, NearsayError | StaleSnapshotError):
-                    raise error.cause from None
-                raise
+                raise raised_by(error) from error
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
                 logger.warning("a shard does not answer: %s", first_line(error))
             if other < len(replicas):
@@ -491,9 +490,10 @@ def _end(store: Store, collection: int) -> int:
 
 
 def _prefix(store: Store, collection: int) -> str:
-    """How the names of a collection's shards begin."""
-    library = store.database.engine.url.render_as_string(hide_password=True)
-    return f"shard-{hashlib.sha256(library.encode()).hexdigest()[:16]}-{collection}-"
+    """How the names of a collection's shards begin; however folder and catalogue are spelled."""
+    with store.database.reading() as connection:
+        library: str = connection.execute(sa.select(libraries.c.id)).scalar_one()
+    return f"shard-{library}-{collection}-"
 
 
 def _running(store: Store, collection: int) -> list[list[Any]]:

@@ -37,7 +37,7 @@ from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.duplicates.gate import GateReport
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import StrictError
-from nearsay.indexer.vectors.progress import ProgressListener
+from nearsay.indexer.vectors.progress import Progress, ProgressListener
 from nearsay.indexer.vectors.read_ahead import read_ahead
 from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.writing.identity import Names, with_ids
@@ -236,8 +236,10 @@ def add(
             with store.database.reading() as connection:
                 tally.counts["resumed"] = ranges.unembedded(connection, generation)
             with joined(store.cluster):  # nothing is entered where there is no cluster
-                for _ in source.windows():
-                    pass  # entered; their texts are read again by the workers
+                entered = 0
+                for window in source.windows():  # entered; their texts are read again by the workers
+                    entered += len(window.numbers)
+                    listener(Progress(entered, source.expected, "entering rows", "passages"))
                 embedded, truncated = embed_on_cluster(store, generation, listener)
         removed = source.remove_vanished()
         counts = tally.counts

@@ -141,10 +141,17 @@ def _asks_for_a_token_and_shows_and_reports_nothing(root: int) -> None:
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="read from /proc")
 def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alone(home: Path) -> None:
     library = ["--library", "library", "--cluster", "auto"]
+    elsewhere = home / "elsewhere"  # than where the cluster, and so its workers, were started
+    elsewhere.mkdir()
+    (elsewhere / "cache").symlink_to(home / "cache")
     try:
         assert _run(home, "cluster", "up", "--workers", "2").returncode == 0
-        assert _run(home, "documents", "add", "papers", "papers.jsonl", *library).returncode == 0
-        assert _run(home, "cluster", "serve", "papers", "--shards", "1", *library).returncode == 0
+        assert _run(elsewhere, "documents", "add", "papers", "../papers.jsonl", *library).returncode == 0
+        assert _run(elsewhere, "cluster", "serve", "papers", "--shards", "1", *library).returncode == 0
+        asked = ["search", "papers", "a hungry cat", "--json"]
+        found = _run(home, *asked, "--library", "elsewhere/library", "--cluster", "auto")
+        assert found.returncode == 0, "the shards of a library are found however its folder is spelled"
+        assert found.stdout == _run(elsewhere, *asked, "--library", "library").stdout
         root = json.loads((home / "cache" / "nearsay" / "cluster.json").read_text())["process"]
         _asks_for_a_token_and_shows_and_reports_nothing(root)
         found = _listening(root)

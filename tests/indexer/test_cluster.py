@@ -86,21 +86,19 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
     assert killed == [], "Ray would join another cluster, or start one"
 
 
-def test_the_thread_that_hands_out_work_is_waited_for_and_no_other() -> None:
-    done = threading.Event()
-    ended: list[bool] = []
+def test_a_cluster_is_left_when_the_threads_of_ray_data_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
 
-    def work() -> None:
+    def work(name: str) -> None:
         time.sleep(0.3)
-        ended.append(True)
+        done.append(name)
 
-    others = threading.Thread(target=done.wait, name="StreamingExecutor-ranges-2_1", daemon=True)
-    for thread in (others, threading.Thread(target=work, name="StreamingExecutor-ranges-1_1", daemon=True)):
-        thread.start()
-    embedding._await_executor("ranges-1")
-    assert ended == [True], "Ray would end the process as soon as it is left"
-    assert others.is_alive()
-    done.set()
+    monkeypatch.setattr("ray.shutdown", lambda: done.append("left"))
+    for name in ("StreamingExecutor-dataset_1", "iter_threaded"):
+        threading.Thread(target=work, args=[name], name=name, daemon=True).start()
+    joining._leave()
+    assert len(done) == 3
+    assert done[-1] == "left", "a thread that asks Ray for more ends the process"
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +111,15 @@ def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: py
         return cluster.address
 
     monkeypatch.setattr(joining, "_users", 0)
+    monkeypatch.setattr(joining, "_ours", "a:1")
     monkeypatch.setattr(joining, "_leaving", contextlib.ExitStack())
     monkeypatch.setattr(joining, "ray_module", lambda: SimpleNamespace(is_initialized=lambda: bool(calls)))
     monkeypatch.setattr(joining, "_join", join)
     entered = [contextlib.ExitStack() for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda stack: stack.enter_context(joined(Cluster("a:1"))), entered))
+    with pytest.raises(ClusterError, match=r"a:1.*b:1"), joined(Cluster("b:1")):
+        pass
     for stack in entered:
         assert calls == ["joined"]
         stack.close()
@@ -316,16 +317,17 @@ def _on_new_machines(known: set[str], folder: Path) -> Callable[[str], TextEncod
 
 
 @pytest.mark.long
-def test_no_thread_of_an_addition_is_left(tmp_path: Path, nodes: Any) -> None:
+def test_threads_of_ray_data_have_the_names_that_are_waited_for(tmp_path: Path, nodes: Any) -> None:
+    before = threading.enumerate()
     seen: set[str] = set()
 
     def look(_: Progress) -> None:
-        seen.update(thread.name for thread in threading.enumerate())
+        seen.update(thread.name for thread in threading.enumerate() if thread not in before)
 
     with _library(tmp_path, nodes, workers=1) as library:
         assert library.collection("notes").add_rows(_TEXTS, progress=look).embedded == 100
-    assert [name for name in seen if name.startswith("StreamingExecutor-ranges-")]
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("StreamingExecutor")] == []
+    for name in joining._THREADS:
+        assert any(each.startswith(name) for each in seen), name
 
 
 @pytest.mark.long
@@ -733,6 +735,28 @@ def _another_than(process: int) -> Callable[[str], TextEncoder]:
         return cast("TextEncoder", found)
 
     return load
+
+
+def _only_here(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that no other process can load."""
+
+    def load(source: str) -> TextEncoder:
+        if os.getpid() != process:
+            raise MemoryError("no room on the device")
+        return cast("TextEncoder", open_encoder(source, device="cpu", precision="float32"))
+
+    return load
+
+
+@pytest.mark.long
+def test_workers_that_cannot_load_the_encoder_say_why(tmp_path: Path, nodes: Any) -> None:
+    cluster = Cluster(nodes.address, workers=2)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_only_here(os.getpid())) as library:
+        notes = library.collection("notes")
+        with pytest.raises(ClusterError, match=r"no room on the device.*every machine"):
+            notes.add_rows(_TEXTS, progress=lambda _: None)
+    with _library(tmp_path, nodes) as library:
+        assert library.collection("notes").rebuild().embedded == 100
 
 
 @pytest.mark.long

@@ -540,6 +540,20 @@ def test_workers_whose_disk_is_full_leave_the_index_that_was_there(
 
 
 @pytest.mark.long
+def test_a_worker_that_cannot_open_its_files_says_which(unindexed: Path, nodes: Any) -> None:
+    with Library.open(unindexed, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        made = library.collection("made")
+        assert made.snapshot().searchable == 2000  # opened here, and gone for the workers
+        path = library.store.segment(1, segments(library)[-1].sha256)
+        path.rename(path.with_suffix(".away"))
+        with pytest.raises(NearsayError, match=path.stem[:12]):
+            made.tune()
+        path.with_suffix(".away").rename(path)
+        assert made.tune().kind is not PlanKind.EXACT
+        assert unsound(library) == []
+
+
+@pytest.mark.long
 def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> None:
     queries = near(400, seed=23)
     with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
