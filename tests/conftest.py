@@ -29,12 +29,12 @@ os.environ["XDG_CONFIG_HOME"] = _OF_USER.name
 
 Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
 
-_PATH = Path(__file__).parent / "words_encoder.py"
-_SPEC = importlib.util.spec_from_file_location("words_encoder", _PATH)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-sys.modules["words_encoder"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(sys.modules["words_encoder"])
+for _name in ("naming", "words_encoder"):  # what tests import by its name alone
+    _SPEC = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
+    assert _SPEC is not None
+    assert _SPEC.loader is not None
+    sys.modules[_name] = importlib.util.module_from_spec(_SPEC)
+    _SPEC.loader.exec_module(sys.modules[_name])
 
 from words_encoder import WordsEncoder  # noqa: E402 - importable only after the lines above
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.delimited import cell_value
 from nearsay.data.document import Document, JsonValue
@@ -81,7 +82,7 @@ def test_a_quote_that_is_never_closed_costs_its_line_alone(
         ("three", 4),
         ("four", 5),
     ]
-    assert faults == ["a.csv:3: a quote is opened and not closed"]
+    assert faults == [Naming("a.csv:3", "quote", "not closed")]
 
 
 def test_the_lines_that_an_unclosed_quote_spoils_are_counted_in_its_fault(
@@ -90,7 +91,7 @@ def test_the_lines_that_an_unclosed_quote_spoils_are_counted_in_its_fault(
     documents, faults = read_file("a.csv", 'id,text\n1,"never closed\n' + "x\n" * 100)
     assert documents == []
     (fault,) = faults
-    assert fault.startswith("a.csv:2: a quote is opened and not closed, and the 100 lines after it have")
+    assert fault == Naming("a.csv:2", "quote", "not closed", "100 lines")
 
 
 def test_rows_after_the_lines_that_an_unclosed_quote_spoils_are_read(
@@ -99,7 +100,7 @@ def test_rows_after_the_lines_that_an_unclosed_quote_spoils_are_read(
     documents, faults = read_file("a.csv", 'id,text\n1,"open\nx\n2,good\ny\n3,fine\n')
     assert [document.text for document in documents] == ["good", "fine"]
     assert [fault.partition(": ")[0] for fault in faults] == ["a.csv:2", "a.csv:5"]
-    assert "the line after it has another number of fields" in faults[0]
+    assert "another number" in faults[0]
 
 
 def test_a_quote_that_another_quote_runs_into_costs_its_line_alone(
@@ -108,7 +109,7 @@ def test_a_quote_that_another_quote_runs_into_costs_its_line_alone(
     documents, faults = read_file("a.csv", 'text,n\n"open,1\ntwo,2\n"three, 3",3\n')
     assert [(document.text, document.line) for document in documents] == [("two", 3), ("three, 3", 4)]
     assert len(faults) == 1
-    assert faults[0].startswith("a.csv:2: the quotes of the row do not match")
+    assert faults[0] == Naming("a.csv:2", "quotes", "match")
 
 
 def test_a_line_that_cannot_be_decoded_inside_an_open_quote_is_told_once(
@@ -124,7 +125,7 @@ def test_an_open_quote_is_followed_no_further_than_the_limit(
 ) -> None:
     documents, faults = read_file("a.csv", 'text\n"open\n' + "word\n" * 100, max_text_bytes=50)
     assert [document.line for document in documents] == list(range(3, 103))
-    assert faults == ["a.csv:2: a quote is opened and not closed within 50 bytes (--max-text-bytes)"]
+    assert faults == [Naming("a.csv:2", "quote", "not closed", 50, "--max-text-bytes")]
 
 
 def test_a_quoted_row_over_the_limit_is_a_fault(
@@ -132,7 +133,7 @@ def test_a_quoted_row_over_the_limit_is_a_fault(
 ) -> None:
     documents, faults = read_file("a.csv", 'text\n"' + "word\n" * 20 + '"\nlast\n', max_text_bytes=50)
     assert documents[-1].text == "last"
-    assert faults[0] == "a.csv:2: a quote is opened and not closed within 50 bytes (--max-text-bytes)"
+    assert faults[0] == Naming("a.csv:2", "quote", "not closed", 50, "--max-text-bytes")
 
 
 def test_texts_longer_than_the_csv_modules_limit_are_read(
@@ -151,15 +152,15 @@ def test_a_row_of_another_width_is_a_fault(
 ) -> None:
     documents, faults = read_file("a.csv", f"text,n\n\n{row}\ngood,1\n")
     assert [document.text for document in documents] == ["good"]
-    assert faults == [f"a.csv:3: {count}, and the header has 2"]
+    assert faults == [Naming("a.csv:3", count, 2)]
 
 
 def test_nul_and_empty_texts_are_faults(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
     _, faults = read_file("a.csv", 'text,n\na\0,1\n"b\0",2\n,3\n')
     assert faults == [
-        "a.csv:2: the row holds a NUL character",
-        "a.csv:3: the row holds a NUL character",
-        "a.csv:4: the text field 'text' is empty",
+        Naming("a.csv:2", "NUL"),
+        Naming("a.csv:3", "NUL"),
+        Naming("a.csv:4", "'text'", "empty"),
     ]
 
 
@@ -187,33 +188,39 @@ def test_the_longest_column_is_the_text_when_no_name_is_known(
     )
     assert [document.text for document in reading] == ["a long answer to it", "another long one"]
     (note,) = reading.notes
-    assert note.startswith("a.csv: text = 'words' (guessed), id = none (name one: --id FIELD), ")
-    assert note.endswith("title = none, metadata = code, place")
+    assert note == Naming(
+        "a.csv",
+        "text = 'words' (guessed)",
+        "id = none",
+        "--id FIELD",
+        "title = none",
+        "metadata = code, place",
+    )
 
 
 def test_names_said_are_decided_by_the_header(write: Callable[[str, str | bytes], str]) -> None:
     name = write("a.csv", "text,n\n")
     assert list(read([name])) == []
-    with pytest.raises(BadInputError, match=r"a\.csv has no field 'body'; its fields are text, n"):
+    with pytest.raises(BadInputError, match=r"a\.csv.*'body'.*text, n"):
         list(read([name], ReadOptions(text="body")))
 
 
 def test_a_header_that_names_a_field_twice_is_refused(write: Callable[[str, str | bytes], str]) -> None:
-    with pytest.raises(BadInputError, match=r"a\.csv:2: the header names 'n' more than once"):
+    with pytest.raises(BadInputError, match=r"a\.csv:2: .*'n'.*more than once"):
         list(read([write("a.csv", "\ntext,n, n\n")]))
 
 
 def test_an_empty_file_and_an_unreadable_header_are_refused(write: Callable[[str, str | bytes], str]) -> None:
     with pytest.raises(BadInputError, match=r"a\.csv is empty"):
         list(read([write("a.csv", "")]))
-    with pytest.raises(BadInputError, match=r"b\.csv:1: a quote is opened and not closed"):
+    with pytest.raises(BadInputError, match=r"b\.csv:1: .*quote.*not closed"):
         list(read([write("b.csv", '"text,n\na,1\n')]))
 
 
 def test_columns_without_a_name_are_left_out_and_noted(write: Callable[[str, str | bytes], str]) -> None:
     reading = read([write("a.csv", ",text,\n0,hello,x\n")], ReadOptions(text="text"))
     assert [document.metadata for document in reading] == [{}]
-    assert reading.notes == ["a.csv: columns without a name are left out"]
+    assert reading.notes == [Naming("a.csv", "columns", "name")]
 
 
 def test_quotes_in_tsv_are_characters(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
@@ -227,7 +234,7 @@ def test_a_tsv_row_of_empty_cells_is_a_fault_and_a_blank_line_is_not(
 ) -> None:
     documents, faults = read_file("a.tsv", "text\tn\n\n\t\nlast\t1\n")
     assert [document.line for document in documents] == [4]
-    assert faults == ["a.tsv:3: the text field 'text' is empty"]
+    assert faults == [Naming("a.tsv:3", "'text'", "empty")]
 
 
 cells = st.text(st.sampled_from("ab ,;\"\n'é😀|"), min_size=1, max_size=6).filter(str.strip)

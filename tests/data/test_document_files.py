@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naming import Naming
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
@@ -115,7 +116,7 @@ def test_chosen_metadata_alone_is_kept_from_front_matter(
 
 
 def test_an_empty_note_is_a_fault(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
-    assert read_file("a.md", "---\ntitle: x\n---\n") == ([], ["a.md: the file has no text"])
+    assert read_file("a.md", "---\ntitle: x\n---\n") == ([], [Naming("a.md", "no text")])
 
 
 @given(st.text(max_size=200))
@@ -207,15 +208,15 @@ def test_html_files_that_cannot_be_used_are_faults(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
     assert read_file("a.html", "<p>été\nà la\n".encode() + b"plage \xe9t\xe9")[1] == [
-        "a.html:3: byte 7 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
+        Naming("a.html:3", "byte 7", "utf-8", "--encoding cp1252")
     ]
-    assert read_file("b.html", "<p>\n\0")[1] == ["b.html:2: the line holds a NUL character"]
-    assert read_file("c.html", "<p>")[1] == ["c.html: the file has no text"]
+    assert read_file("b.html", "<p>\n\0")[1] == [Naming("b.html:2", "NUL")]
+    assert read_file("c.html", "<p>")[1] == [Naming("c.html", "no text")]
     assert read_file("d.html", "<p>" + "x" * 90, max_text_bytes=10)[1] == [
-        "d.html: the file is longer than 80 bytes; raise --max-text-bytes to take it"
+        Naming("d.html", "file", "80 bytes", "--max-text-bytes")
     ]
     assert read_file("e.html", "<p>" + "x" * 11, max_text_bytes=10)[1] == [
-        "e.html: the text is longer than 10 bytes; raise --max-text-bytes to take it"
+        Naming("e.html", "text", "10 bytes", "--max-text-bytes")
     ]
 
 
@@ -257,7 +258,7 @@ def test_that_a_page_was_shortened_is_said_and_an_option_takes_it_whole(
     reading = read(["a.html", "b.html"])
     assert [item.text for item in reading] == ["The text.", "The text."]
     (note,) = reading.notes
-    assert note.startswith("a.html: the main part of the page is taken")
+    assert note == Naming("a.html", "main part")
     assert "--whole-page" in note
     reading = read(["a.html"], ReadOptions(whole_page=True))
     assert [item.text for item in reading] == ["Home Products\nThe text."]
@@ -313,15 +314,13 @@ def test_pdfs_that_cannot_be_read_are_faults(
 ) -> None:
     whole = make_pdf("some words")
     assert read_file("a.pdf", make_pdf("words", reader="secret"))[1] == [
-        "a.pdf: the PDF is encrypted; save it without its password"
+        Naming("a.pdf", "encrypted", "password")
     ]
-    assert read_file("b.pdf", make_pdf("", ""))[1] == [
-        "b.pdf: the PDF has no text in its pages (2); a scan needs text recognition first"
-    ]
+    assert read_file("b.pdf", make_pdf("", ""))[1] == [Naming("b.pdf", "no text", "(2)")]
     assert read_file("c.pdf", b"")[1][0].startswith("c.pdf: the PDF cannot be read: ")
     assert read_file("d.pdf", b"no pdf at all")[1][0].startswith("d.pdf: the PDF cannot be read: ")
     assert read_file("e.pdf", make_pdf("0123456789"), max_text_bytes=5)[1] == [
-        "e.pdf: the PDF's text is longer than 5 bytes; raise --max-text-bytes to take it"
+        Naming("e.pdf", "5 bytes", "--max-text-bytes")
     ]
     for cut in range(0, len(whole), 37):
         documents, faults = read_file("f.pdf", whole[:cut])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelColumns, LabelledText, read_labelled_texts
@@ -44,7 +45,7 @@ def test_pairs_are_read_by_their_header(write: Write, name: str, content: str) -
 def test_a_guess_is_told_and_a_choice_is_not(write: Write) -> None:
     name = write("a.tsv", "label\tpremise\thypothesis\nyes\ta\tb\n")
     assert read_labelled_texts(name).notes == [
-        "a.tsv: label = 'label', text = 'premise', second text = 'hypothesis' (guessed)"
+        Naming("a.tsv", "label = 'label'", "text = 'premise'", "second text = 'hypothesis'", "(guessed)")
     ]
     chosen = read_labelled_texts(name, LabelColumns("label", "hypothesis"))
     assert chosen.notes == []
@@ -64,7 +65,7 @@ def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: 
     content = "gold_label\tsentence1\tsentence2\n-\ta\tb\nneutral\tc\td\n"
     found = read_labelled_texts(write("a.tsv", content))
     assert [row.label for row in found.rows] == ["neutral"]
-    assert found.notes[1] == "a.tsv: 1 rows have the label '-' (no agreement) and are left out"
+    assert found.notes[1] == Naming("a.tsv", "1 rows", "'-'")
     other = read_labelled_texts(write("b.tsv", "label\ttext\n-\tminus\n"))
     assert [row.label for row in other.rows] == ["-"]
 
@@ -95,7 +96,7 @@ def test_a_bad_row_is_an_error_with_its_line(write: Write, name: str, content: s
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are(write: Write) -> None:
     name = write("a.tsv", "label\ttext\nyes\ta\n")
-    with pytest.raises(BadInputError, match=r"no column 'mood'; its columns are 'label', 'text'"):
+    with pytest.raises(BadInputError, match=r"'mood'.*'label', 'text'"):
         read_labelled_texts(name, LabelColumns(label="mood"))
 
 

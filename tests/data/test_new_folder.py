@@ -64,9 +64,7 @@ def test_a_full_disk_is_told_with_its_remedy_and_leaves_nothing(
 ) -> None:
     target: Any = os if operation == "fsync" else Path
     monkeypatch.setattr(target, operation, failing(number))
-    with pytest.raises(
-        DiskFullError, match=r"no room left to write .*model .*Free some space and run the same"
-    ):
+    with pytest.raises(DiskFullError, match=r"no room .*model .*Free"):
         fill(tmp_path / "model")
     monkeypatch.undo()
     assert names(tmp_path) == []
@@ -99,16 +97,14 @@ def test_files_and_folders_are_flushed_before_the_folder_gets_its_name(
 def test_a_folder_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine").write_bytes(b"old")
-    with pytest.raises(NearsayError, match=r"model cannot be written .*Name another place"):
+    with pytest.raises(NearsayError, match=r"model .*written .*another place"):
         fill(tmp_path / "model")
     assert names(tmp_path) == ["model", "model/mine"]
 
 
 def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path: Path) -> None:
     with (
-        pytest.raises(
-            NearsayError, match=r"a\.bin cannot be written \(cannot draw this\)\. Name another place"
-        ),
+        pytest.raises(NearsayError, match=r"a\.bin .*written \(cannot draw this\)"),
         replacing(tmp_path / "a.bin"),
     ):
         raise OSError("cannot draw this")

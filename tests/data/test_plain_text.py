@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
@@ -43,7 +44,7 @@ def test_hard_wrapped_prose_is_read_by_paragraphs_and_that_is_said(
     found, notes = texts("a.txt")
     assert found == list(PROSE)
     (note,) = notes
-    assert note.startswith("a.txt: read as paragraphs: lines are hard-wrapped")
+    assert note == Naming("a.txt", "paragraphs")
 
 
 @pytest.mark.parametrize("count", [2, 3, 99])
@@ -52,7 +53,7 @@ def test_a_block_of_wrapped_lines_is_taken_line_by_line_and_that_is_said(write: 
     write("a.txt", "\n".join(lines))
     found, (note,) = texts("a.txt")
     assert found == lines
-    assert note.startswith("a.txt: each line is taken by itself")
+    assert note == Naming("a.txt", "each line")
     assert "--split paragraphs" in note
     assert texts("a.txt", split="lines") == (lines, [])
     assert texts("a.txt", split="paragraphs") == ([" ".join(lines)], [])

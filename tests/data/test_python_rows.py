@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
@@ -21,7 +22,7 @@ def test_python_values_are_read_like_rows() -> None:
         Document("two", "2", "", {"n": 1}, line=3),
     ]
     assert reading.notes == [
-        "<rows>: text = 'body' (guessed), id = 'id', title = none, metadata = title, year, n"
+        Naming("<rows>", "text = 'body' (guessed)", "id = 'id'", "title = none", "metadata = title, year, n")
     ]
 
 

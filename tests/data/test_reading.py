@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
@@ -50,18 +51,18 @@ def test_a_whole_text_file_is_one_document_with_its_path_as_id(
 def test_whole_text_files_that_cannot_be_used_are_faults(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    assert read_file("a.txt", " \n", split="file")[1] == ["a.txt: the file has no text"]
-    assert read_file("b.txt", "a\nb\0", split="file")[1] == ["b.txt:2: the line holds a NUL character"]
+    assert read_file("a.txt", " \n", split="file")[1] == [Naming("a.txt", "no text")]
+    assert read_file("b.txt", "a\nb\0", split="file")[1] == [Naming("b.txt:2", "NUL")]
     assert read_file("c.txt", b"ab\n\xff", split="file")[1] == [
-        "c.txt:2: byte 1 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
+        Naming("c.txt:2", "byte 1", "utf-8", "--encoding cp1252")
     ]
     assert read_file("d.txt", "abcdef", split="file", max_text_bytes=5)[1] == [
-        "d.txt: the file is longer than 5 bytes; raise --max-text-bytes to take it"
+        Naming("d.txt", "file", "5 bytes", "--max-text-bytes")
     ]
 
 
 def test_nul_in_a_line_is_a_fault(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
-    assert read_file("a.txt", "a\0b\nc\n")[1] == ["a.txt:1: the line holds a NUL character"]
+    assert read_file("a.txt", "a\0b\nc\n")[1] == [Naming("a.txt:1", "NUL")]
 
 
 # Limits
@@ -74,7 +75,7 @@ def test_a_line_over_the_limit_is_skipped_whole_and_the_next_has_its_number(
 ) -> None:
     documents, faults = read_file(name, "0123456789\n" + "x" * size + "\r\nlast", max_text_bytes=10)
     assert [(document.text, document.line) for document in documents] == [("0123456789", 1), ("last", 3)]
-    assert faults == [f"{name}:2: the line is longer than 10 bytes; raise --max-text-bytes to take it"]
+    assert faults == [Naming(f"{name}:2", "line", "10 bytes", "--max-text-bytes")]
 
 
 def test_a_line_of_just_the_limit_is_taken(
@@ -157,9 +158,7 @@ def test_damaged_bytes_in_utf_8_are_a_fault_that_names_a_likely_encoding(
     content = "plain\nà la plage\n".encode() + "Un été où l’eau était claire\nlast\n".encode("cp1252")
     documents, faults = read_file("a.txt", content)
     assert [document.text for document in documents] == ["plain", "à la plage", "last"]
-    assert faults == [
-        "a.txt:3: byte 4 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
-    ]
+    assert faults == [Naming("a.txt:3", "byte 4", "utf-8", "--encoding cp1252")]
 
 
 def test_half_a_utf_16_character_is_a_fault_in_its_line(
@@ -226,9 +225,9 @@ def test_a_damaged_gz_file_gives_a_fault(write: Callable[[str, str | bytes], str
     write("a.txt.x", bytes(data))
     *good, fault = texts("a.txt.x", format=Format.TXT)
     assert good == ["one", "two"]
-    assert fault.startswith("! a.txt.x:3: damaged gzip data: CRC check failed")
+    assert fault == Naming("! a.txt.x:3", "gzip", "CRC check failed")
 
 
 def test_a_gz_name_on_other_data_is_a_fault(write: Callable[[str, str | bytes], str]) -> None:
     Path(write("a.txt", "hello\n")).rename("a.txt.gz")
-    assert texts("a.txt.gz") == ["! a.txt.gz: the name ends in .gz, but this is not gzip data"]
+    assert texts("a.txt.gz") == [Naming("! a.txt.gz", ".gz", "not gzip")]

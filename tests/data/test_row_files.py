@@ -32,10 +32,10 @@ def test_scored_pairs_may_be_parquet(tmp_path: Path) -> None:
 
 
 def test_what_is_no_parquet_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"nowhere\.parquet does not exist, or is no file"):
+    with pytest.raises(BadInputError, match=r"nowhere\.parquet .*exist"):
         list(file_rows(tmp_path / "nowhere.parquet"))
     (tmp_path / "a.parquet").write_bytes(b"no parquet")
-    with pytest.raises(BadInputError, match=r"a\.parquet: damaged Parquet file: .*\. Get the file again"):
+    with pytest.raises(BadInputError, match=r"a\.parquet: damaged.*Get the file again"):
         list(file_rows(tmp_path / "a.parquet"))
 
 
@@ -67,7 +67,7 @@ def test_a_file_that_ends_in_damage_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     rows = rows_and_faults(tmp_path / "a.jsonl.gz")
     assert next(rows) == (1, {"n": "0"})
-    with pytest.raises(BadInputError, match=r"the rest of the file is not read\. Get the file again"):
+    with pytest.raises(BadInputError, match=r"rest .*not read\. Get the file again"):
         list(rows)
     pq.write_table(
         pa.table({"text": [f"some text {n}" for n in range(5000)]}),
@@ -77,5 +77,5 @@ def test_a_file_that_ends_in_damage_is_an_error(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "b.parquet").read_bytes())
     data[200:2000] = bytes(1800)
     (tmp_path / "b.parquet").write_bytes(data)
-    with pytest.raises(BadInputError, match=r"damaged Parquet file: .*not read\. Get the file again"):
+    with pytest.raises(BadInputError, match=r"damaged Parquet.*Get the file again"):
         list(rows_and_faults(tmp_path / "b.parquet"))

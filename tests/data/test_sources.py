@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
@@ -56,7 +57,7 @@ def test_folders_are_walked_in_order_and_what_is_passed_over_is_counted(
     reading = read(["n"])
     assert [source.name for source in reading.sources] == ["n/a.md", "n/b.txt", "n/sub/c.txt"]
     assert [item.text for item in reading] == ["n/a.md", "n/b.txt", "n/sub/c.txt"]
-    assert reading.notes == ["n: passed over 2 hidden, 2 .png, 1 no suffix"]
+    assert reading.notes == [Naming("n", "2 hidden", "2 .png", "1 no suffix")]
 
 
 def test_a_format_that_is_said_takes_its_files_alone_from_a_folder(
@@ -139,7 +140,7 @@ def test_a_file_that_vanishes_is_a_fault_and_the_rest_goes_on(
     reading = read([write("a.txt", "one"), write("b.txt", "two")])
     Path("a.txt").unlink()
     assert [str(item) if isinstance(item, Fault) else item.text for item in reading] == [
-        "a.txt: it cannot be read: No such file or directory",
+        Naming("a.txt", "No such file or directory"),
         "two",
     ]
 
@@ -151,7 +152,7 @@ def test_a_found_file_without_a_text_field_is_a_fault_and_a_named_one_an_error(
     write("n/b.jsonl", '{"x": 1}')
     assert texts("n") == [
         "one",
-        "! n/b.jsonl: cannot tell which field is the text; the fields are x. Name it: --text FIELD",
+        Naming("! n/b.jsonl", "x", "--text FIELD"),
     ]
     with pytest.raises(BadInputError, match=r"n/b\.jsonl: cannot tell"):
         texts("n/b.jsonl")
@@ -222,7 +223,7 @@ def test_a_bad_first_line_of_standard_input_decides_nothing() -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "pdf", "docx"])
 def test_formats_that_need_a_file_are_refused_on_standard_input(kind: str) -> None:
-    with pytest.raises(BadInputError, match="cannot be read from standard input"):
+    with pytest.raises(BadInputError, match="standard input"):
         read(["-"], ReadOptions(format=Format(kind)))
 
 

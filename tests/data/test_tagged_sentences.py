@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.tagged_sentences import TaggedSentence, read_tagged_sentences
@@ -32,9 +33,7 @@ def test_blanks_inside_a_word_stay_when_tabs_separate(write: Write) -> None:
 
 def test_an_i_that_continues_nothing_is_taken_and_counted(write: Write) -> None:
     name = write("a.conll", "a\tI-x\nb\tI-x\nc\tI-y\nd\tO\ne\tI-x\n\nf\tI-x\n")
-    assert read_tagged_sentences(name).notes == [
-        "a.conll: 4 I- tags continue no entity of their type; each begins one, as in conlleval"
-    ]
+    assert read_tagged_sentences(name).notes == [Naming("a.conll", "4 I- tags", "begins one")]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.json_values import UnusableRowError
@@ -99,7 +100,7 @@ def test_without_a_title_among_the_properties_the_paragraph_of_that_style_is_it(
 
 def test_a_word_document_without_text_is_a_fault(write: Write) -> None:
     assert [str(item) for item in read([write("a.docx", word(paragraph("")))])] == [
-        "a.docx: the file has no text"
+        Naming("a.docx", "no text")
     ]
 
 

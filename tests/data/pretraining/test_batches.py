@@ -216,9 +216,7 @@ def test_one_document_is_refused_for_pairs_with_the_ways_out(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
     text = prepare("gull boat\nrope\nnet\n")
-    with pytest.raises(
-        BadInputError, match=r"holds one document.*blank lines.*--no-nsp \(packing full-sentences"
-    ):
+    with pytest.raises(BadInputError, match=r"one document.*blank lines.*--no-nsp .*full-sentences"):
         PretrainingBatches(text, special, ExampleConfig(), batch=4, seed=0)
     only_next = PretrainingBatches(text, special, ExampleConfig(random_share=0), batch=4, seed=0)
     assert not next(only_next.batches()).random_next.any()
@@ -228,7 +226,7 @@ def test_documents_of_one_sentence_are_refused_for_pairs(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
     text = prepare("gull boat\n\nrope\n\nnet\n")
-    with pytest.raises(BadInputError, match=r"each of the 3 documents .* is one sentence.*--no-nsp"):
+    with pytest.raises(BadInputError, match=r"3 documents .*one sentence.*--no-nsp"):
         PretrainingBatches(text, special, ExampleConfig(), batch=4, seed=0)
 
 
@@ -236,7 +234,7 @@ def test_shards_that_give_no_pairs_are_an_error_and_no_endless_loop(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
     text = prepare("gull\nrope\nnet\n", shard_tokens=1)
-    with pytest.raises(BadInputError, match="gives no rows with the packing sentence-pairs"):
+    with pytest.raises(BadInputError, match=r"no rows.*sentence-pairs"):
         next(PretrainingBatches(text, special, ExampleConfig(random_share=0), batch=4, seed=0).batches())
 
 
@@ -258,7 +256,7 @@ def test_a_batch_a_seed_and_special_tokens_that_cannot_be_are_refused(text: Prep
     with pytest.raises(BadInputError, match="the seed is -1"):
         PretrainingBatches(text, special, ExampleConfig(), batch=1, seed=-1)
     far = SpecialTokens(0, 1, 2, 3, 99_999)
-    with pytest.raises(BadInputError, match=r"go up to 99999.*vocabulary of 7\d\d"):
+    with pytest.raises(BadInputError, match=r"99999.*vocabulary of 7\d\d"):
         PretrainingBatches(text, far, ExampleConfig(), batch=1, seed=0)
 
 
@@ -271,5 +269,5 @@ def test_whole_words_are_refused_where_pieces_do_not_tell(
     level = Tokenizer(models.WordLevel(dict(zip(names, range(6), strict=True)), unk_token="[UNK]"))
     text = prepare_text([write("a.txt", "gull")], level, tmp_path / "prepared")
     config = ExampleConfig(packing=Packing.FULL_SENTENCES, masking=Masking.WHOLE_WORDS)
-    with pytest.raises(BadInputError, match="need a WordPiece tokenizer; this one is WordLevel"):
+    with pytest.raises(BadInputError, match=r"WordPiece.*WordLevel"):
         PretrainingBatches(text, special, config, batch=1, seed=0)

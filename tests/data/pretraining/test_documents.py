@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.documents import TextSources
@@ -135,7 +136,7 @@ def test_damaged_gzip_gives_what_is_before_the_damage(write: Callable[..., Path]
     assert len(faults) == 1
     assert "damaged gzip data" in faults[0]
     no_gzip = write("none.txt", "One.").rename(path.with_name("none.txt.gz"))
-    assert read([no_gzip])[2] == [f"{no_gzip}: the name ends in .gz, but this is not gzip data"]
+    assert read([no_gzip])[2] == [Naming(f"{no_gzip}", ".gz", "not gzip")]
 
 
 def test_fields_that_do_not_fit_stop_a_named_file_and_not_a_found_one(write: Callable[..., Path]) -> None:
@@ -155,13 +156,13 @@ def test_standard_input_is_read_when_its_format_is_said() -> None:
     assert read(["-"], b"One.\n\nTwo.\n", reading=ReadOptions(format="txt"))[0] == [["One."], ["Two."]]
     rows = b'{"text": "One. Two."}\n'
     assert read(["-"], rows, reading=ReadOptions(format="jsonl"))[0] == [["One.", "Two."]]
-    with pytest.raises(BadInputError, match=r"what does <stdin> hold\? .*text\.txt.*ReadOptions\(format="):
+    with pytest.raises(BadInputError, match=r"<stdin>.*text\.txt.*ReadOptions\(format="):
         read(["-"], b"One.\n")
 
 
 def test_what_a_pipe_holds_is_asked_without_an_option_that_the_commands_lack(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInputError, match=r"what does .*pipe hold\? Save it in a file") as raised:
+    with pytest.raises(BadInputError, match=r"pipe .*file") as raised:
         read([tmp_path / "pipe"])
     assert "--" not in str(raised.value)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from tokenizers import Tokenizer
 
 from nearsay.data.pretraining.prepare import prepare_text
@@ -35,11 +36,11 @@ def said(
 
 def test_the_text_is_counted(said: Callable[..., list[str]]) -> None:
     text = "Gull. Boat.\nGull rope.\n\n" + "Boat boat. Gull. Boat.\n"  # 7 words, 6 full stops, 1 unknown
-    assert said(text) == ["2 documents, 6 sentences, 14 tokens (7.14 % unknown)"]
+    assert said(text) == [Naming("2 documents", "6 sentences", "14 tokens", "7.14 %")]
 
 
 def test_one_of_each_is_said_as_one(said: Callable[..., list[str]]) -> None:
-    assert said("gull") == ["1 document, 1 sentence, 1 token (0.00 % unknown)"]
+    assert said("gull") == [Naming("1 document", "1 sentence", "1 token", "0.00 %")]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,10 @@ def test_one_of_each_is_said_as_one(said: Callable[..., list[str]]) -> None:
     ],
 )
 def test_what_could_not_be_used_is_counted(said: Callable[..., list[str]], wrong: int, told: str) -> None:
-    assert said(b"gull\n" + b"\xff\n" * wrong) == [told, "1 document, 1 sentence, 1 token (0.00 % unknown)"]
+    assert said(b"gull\n" + b"\xff\n" * wrong) == [
+        told,
+        Naming("1 document", "1 sentence", "1 token", "0.00 %"),
+    ]
 
 
 def test_documents_of_few_sentences_are_wondered_at(said: Callable[..., list[str]]) -> None:

@@ -15,11 +15,11 @@ def test_they_are_found_by_their_names(tokenizer: Tokenizer) -> None:
 
 def test_a_tokenizer_without_them_is_refused_by_their_names() -> None:
     bare = Tokenizer(models.WordPiece({"[UNK]": 0, "[CLS]": 1, "[PAD]": 2}, unk_token="[UNK]"))
-    with pytest.raises(BadInputError, match=r"has no \[SEP\], \[MASK\].*nearsay train vocabulary"):
+    with pytest.raises(BadInputError, match=r"\[SEP\], \[MASK\].*nearsay train vocabulary"):
         SpecialTokens.from_tokenizer(bare)
 
 
 @pytest.mark.parametrize("ids", [(0, 1, 2, 2, 4), (0, 1, 2, 3, -1)])
 def test_each_has_a_number_of_its_own(ids: tuple[int, ...]) -> None:
-    with pytest.raises(BadInputError, match=r"each needs one of its own"):
+    with pytest.raises(BadInputError, match=r"each .*its own"):
         SpecialTokens(*ids)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
@@ -48,21 +49,21 @@ def test_nli_gives_triplets_of_premises_with_both_and_uses_every_hypothesis() ->
     assert found.kind is ExampleKind.TUPLES
     assert found.columns == ("premise", "entailed", "contradicted")
     assert found.texts == (("p", "e1", "c1"), ("p", "e2", "c2"), ("p", "e1", "c3"), ("q", "e1", "c"))
-    assert found.notes == ("nli: 4 triplets; 2 premises miss a positive or a negative",)
+    assert found.notes == (Naming("nli", "4 triplets", "2 premises"),)
     assert (found.labels, found.label_names) == (None, ())
 
 
 def test_a_hypothesis_both_entailed_and_contradicted_makes_no_triplet() -> None:
     found = as_tuples(nli(("p", "It rains.", "E"), ("p", "it rains", "C"), ("q", "e", "E"), ("q", "c", "C")))
     assert found.texts == (("q", "e", "c"),)
-    assert found.notes[1] == "nli: 1 triplets with one text in both places are left out"
+    assert found.notes[1] == Naming("nli", "1 triplets", "left out")
 
 
 def test_pairs_are_what_belongs_together() -> None:
     assert as_pairs(nli(("p", "e", "E"), ("p", "n", "N"), ("p", "c", "C"))).texts == (("p", "e"),)
     labelled = pairs_with(ExampleKind.LABELLED, 1, 0, 1)
     assert as_pairs(labelled).texts == (("a0", "b0"), ("a2", "b2"))
-    assert as_pairs(labelled).notes == ("read", "set: 2 pairs labelled 1 of 3 rows")
+    assert as_pairs(labelled).notes == ("read", Naming("set", "2 pairs", 1, "3 rows"))
     assert as_tuples(labelled) == as_pairs(labelled)
     scored = pairs_with(ExampleKind.SCORED, 3.9, 4, 5)
     assert as_pairs(scored, minimum_score=4).texts == (("a1", "b1"), ("a2", "b2"))
@@ -83,21 +84,19 @@ def test_every_text_comes_once_in_order() -> None:
     found = as_texts(TRIPLES)
     assert found.texts == (("x",), ("y",), ("z",), ("w",))
     assert (found.kind, found.columns) == (ExampleKind.TEXTS, ("text",))
-    assert found.notes == ("tri: 4 distinct texts of 3 rows",)
+    assert found.notes == (Naming("tri", 4, "3 rows"),)
 
 
 def test_what_makes_no_pairs_says_what_to_do() -> None:
-    with pytest.raises(BadInputError, match=r"no premise with both .* or an objective for nli"):
+    with pytest.raises(BadInputError, match=r"no premise.*both.*objective.*nli"):
         as_tuples(nli(("p", "e", "E"), ("q", "c", "C")))
-    with pytest.raises(BadInputError, match=r"name the minimum score .*\(its scores go from 1 to 4.5\)"):
+    with pytest.raises(BadInputError, match=r"minimum score.*1 to 4\.5"):
         as_tuples(pairs_with(ExampleKind.SCORED, 4.5, 1))
-    with pytest.raises(
-        BadInputError, match="holds no pairs with a score of at least 9; give a set that does"
-    ):
+    with pytest.raises(BadInputError, match=r"score.*\b9\b"):
         as_pairs(pairs_with(ExampleKind.SCORED, 4.5, 1), minimum_score=9)
     with pytest.raises(BadInputError, match="holds no pairs labelled 1"):
         as_pairs(pairs_with(ExampleKind.LABELLED, 0))
-    with pytest.raises(BadInputError, match="single texts, which make no pairs; take an objective for texts"):
+    with pytest.raises(BadInputError, match=r"single texts.*objective"):
         as_tuples(TEXTS)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
@@ -90,10 +91,17 @@ def test_kind_and_columns_are_told(
 def test_what_was_guessed_is_reported(write: Write) -> None:
     name = write("a.tsv", "score\tsentence1\tsentence2\n4\ta\tb\n")
     assert read_sentence_examples(name).notes == (
-        "a.tsv: kind = scored, texts = 'sentence1' + 'sentence2' (guessed), score = 'score' (guessed)",
+        Naming(
+            "a.tsv",
+            "kind = scored",
+            "texts = 'sentence1' + 'sentence2' (guessed)",
+            "score = 'score' (guessed)",
+        ),
     )
     named = read_sentence_examples(name, columns=("sentence2", "sentence1"), label="score")
-    assert named.notes == ("a.tsv: kind = scored, texts = 'sentence2' + 'sentence1', score = 'score'",)
+    assert named.notes == (
+        Naming("a.tsv", "kind = scored", "texts = 'sentence2' + 'sentence1',", "score = 'score'"),
+    )
     assert named.texts == (("b", "a"),)
 
 
@@ -122,8 +130,8 @@ def test_what_numbers_of_nli_were_taken_for_is_said_and_disagreement_counted(wri
     rows = "".join(f"p{row}\th{row}\t{label}\n" for row, label in enumerate([0, 1, 2, -1]))
     found = read_sentence_examples(write("a.tsv", "premise\thypothesis\tlabel\n" + rows))
     assert found.notes[1:] == (
-        "a.tsv: 0 = entailment, 1 = neutral, 2 = contradiction was assumed",
-        "a.tsv: 1 rows are marked '-' (no agreement) and are left out",
+        Naming("a.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed"),
+        Naming("a.tsv", "1 rows", "'-'", "left out"),
     )
 
 
@@ -157,7 +165,7 @@ def test_exact_duplicates_go_and_other_labels_stay(write: Write) -> None:
     found = read_sentence_examples(write("a.tsv", "score\tsentence1\tsentence2\n" + rows))
     assert found.texts == (("a", "b"), ("a", "b"), ("A", "b"))
     assert numbers_of(found) == (1.0, 2.0, 1.0)
-    assert found.notes[1:] == ("a.tsv: 2 rows were there before exactly and are left out",)
+    assert found.notes[1:] == (Naming("a.tsv", "2 rows", "before", "left out"),)
 
 
 BAD = r"""{"premise": "a", "hypothesis": "b", "label": "neutral"}
@@ -175,10 +183,27 @@ nothing
 def test_rows_that_cannot_be_used_are_counted_and_named(write: Write) -> None:
     found = read_sentence_examples(write("a.jsonl", BAD), kind=NLI)
     assert found.texts == (("a", "b"),)
-    assert found.notes[1] == (
-        "a.jsonl: rows are left out (8 cannot be used: a.jsonl:4: not JSON: Expecting value at column 1; "
-        "a.jsonl:2: premise is empty; a.jsonl:3: premise is missing; "
-        "a.jsonl:5: premise is no text but of type list; a.jsonl:6: premise holds a NUL character and 3 more)"
+    assert found.notes[1] == Naming(
+        *(
+            "a.jsonl",
+            "8 cannot be used",
+            "a.jsonl:4",
+            "not JSON",
+            "column 1",
+            "a.jsonl:2",
+            "premise is empty",
+        ),
+        *(
+            "a.jsonl:3",
+            "premise is missing",
+            "a.jsonl:5",
+            "premise",
+            "list",
+            "a.jsonl:6",
+            "premise",
+            "NUL",
+            3,
+        ),
     )
 
 
@@ -203,9 +228,9 @@ def test_scores_and_labels_that_are_none_are_left_out(write: Write) -> None:
     scored = write("a.tsv", "score\tsentence1\tsentence2\n4\ta\tb\nnan\tc\td\nhigh\te\tf\n3\tg\th\n5\ti\tj\n")
     found = read_sentence_examples(scored)
     assert numbers_of(found) == (4.0, 3.0, 5.0)
-    assert "a.tsv:3: the score is 'nan', not a number; a.tsv:4: the score is 'high'" in found.notes[1]
+    assert found.notes[1] == Naming("a.tsv:3", "'nan'", "a.tsv:4", "'high'")
     labelled = write("b.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n7\tc\td\n")
-    assert "the label is '7', neither 0 nor 1" in read_sentence_examples(labelled, kind=LABELLED).notes[1]
+    assert read_sentence_examples(labelled, kind=LABELLED).notes[1] == Naming("label", "'7'")
 
 
 def test_tuples_come_to_the_width_that_half_of_the_rows_have(write: Write) -> None:
@@ -215,11 +240,8 @@ def test_tuples_come_to_the_width_that_half_of_the_rows_have(write: Write) -> No
     assert found.columns == ("anchor", "positive", "negative_1", "negative_2")
     assert found.texts == (("a", "b", "c", "c"), ("d", "e", "f", "g"), ("h", "i", "j", "k"))
     assert found.notes[1:] == (
-        "a.tsv: rows are left out (1 cannot be used: a.tsv:5: there is no negative)",
-        (
-            "a.tsv: every row gets 2 negatives: "
-            "1 rows have fewer and repeat theirs, 1 have more and lose the last"
-        ),
+        Naming("a.tsv", "1 cannot be used", "a.tsv:5", "negative"),
+        Naming("a.tsv", "2 negatives", "1 rows", "fewer", "1 have more"),
     )
 
 
@@ -227,7 +249,7 @@ def test_a_list_of_positives_makes_a_row_of_each(write: Write) -> None:
     row = '{"query": "a", "positive": ["b", "c"], "negatives": ["d"]}\n{"query": "e", "positive": []}\n'
     found = read_sentence_examples(write("a.jsonl", row))
     assert found.texts == (("a", "b", "d"), ("a", "c", "d"))
-    assert "a.jsonl:2: positive is an empty list" in found.notes[1]
+    assert found.notes[1] == Naming("a.jsonl:2", "positive", "empty list")
 
 
 def test_only_rows_with_the_wanted_fields_are_taken(write: Write) -> None:
@@ -246,11 +268,9 @@ def test_only_rows_with_the_wanted_fields_are_taken(write: Write) -> None:
     )
     found = read_sentence_examples(name, where={"split": "train", "n": "1", "checked": "true"})
     assert found.texts == (("a",),)
-    with pytest.raises(
-        BadInputError, match=r"no row with split = dev \(split is train, test\); ask for what"
-    ):
+    with pytest.raises(BadInputError, match=r"split = dev.*train, test"):
         read_sentence_examples(name, where={"split": "dev"})
-    with pytest.raises(BadInputError, match=r"no row with part = 1 \(part is never there\)"):
+    with pytest.raises(BadInputError, match=r"part = 1.*never there"):
         read_sentence_examples(name, where={"part": "1"})
 
 
@@ -346,7 +366,7 @@ def test_what_cannot_be_read_says_why(
 def test_a_file_cut_short_is_an_error_even_when_rows_may_be_left_out(write: Write, tmp_path: Path) -> None:
     whole = gzip.compress(b"text\n" + b"".join(b"line %d of many\n" % n for n in range(5000)))
     (tmp_path / "a.tsv.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadInputError, match=r"the rest of the file is not read\. Get the file again"):
+    with pytest.raises(BadInputError, match=r"rest .*not read\. Get the file again"):
         read_sentence_examples(tmp_path / "a.tsv.gz")
 
 
@@ -364,13 +384,13 @@ def test_the_hash_is_of_the_content_alone(write: Write) -> None:
 
 
 def test_examples_that_do_not_fit_their_kind_are_refused() -> None:
-    with pytest.raises(BadInputError, match="rows of kind pairs cannot have 1 texts"):
+    with pytest.raises(BadInputError, match=r"pairs.*\b1 texts"):
         SentenceExamples("x", PAIRS, ("a",), (("t",),), None)
-    with pytest.raises(BadInputError, match="some rows do not have 2 texts"):
+    with pytest.raises(BadInputError, match=r"some rows.*\b2 texts"):
         SentenceExamples("x", PAIRS, ("a", "b"), (("t",),), None)
-    with pytest.raises(BadInputError, match="the kind scored needs a label for each row"):
+    with pytest.raises(BadInputError, match=r"scored.*label"):
         SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), None)
-    with pytest.raises(BadInputError, match="the kind pairs has no labels"):
+    with pytest.raises(BadInputError, match=r"pairs.*no labels"):
         SentenceExamples("x", PAIRS, ("a", "b"), (("t", "u"),), (1.0,))
     with pytest.raises(BadInputError, match="2 labels for 1 rows"):
         SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), (1.0, 2.0))
@@ -422,7 +442,7 @@ def test_rows_without_a_score_of_each_passage_are_left_out_and_named(
     assert scores_of(read) == ((1.0, 0.0),)
     assert any(why in note and ":2" in note for note in read.notes)
     several = '{"query": "d", "pos": ["e", "g"], "neg": ["f"], "scores": [1, 0]}'
-    with pytest.raises(BadInputError, match="2 positives, and scores are for rows with one"):
+    with pytest.raises(BadInputError, match=r"2 positives.*scores"):
         read_sentence_examples(write("b.jsonl", f"{several}\n"), strict=True)
 
 
@@ -431,7 +451,7 @@ def test_scores_that_do_not_fit_the_rows_are_refused() -> None:
     for scores in (((1.0, 2.0),), ((1.0, 2.0), (1.0,))):
         with pytest.raises(BadInputError, match="give each passage one"):
             SentenceExamples("rows", TUPLES, ("a", "b", "c"), texts, None, scores=scores)
-    with pytest.raises(BadInputError, match="the kind pairs has no scores"):
+    with pytest.raises(BadInputError, match=r"pairs.*no scores"):
         SentenceExamples("rows", PAIRS, ("a", "b"), (("a", "b"),), None, scores=((1.0,),))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from naming import Naming
 
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LeakReport, find_leaks, without_leaks
@@ -76,10 +77,8 @@ def test_labels_go_with_their_rows_and_the_notes_say_how_many() -> None:
     kept, count = without_leaks(train, [("b", "a")])
     assert kept.labels is not None
     assert (count, kept.labels.tolist()) == (1, [2.0, 3.0])
-    assert kept.notes == (
-        "mine: 2 of 3 rows share a text with the held-out ones, 1 give them away and are left out",
-    )
+    assert kept.notes == (Naming("mine", "2 of 3 rows", "1 give", "left out"),)
     same, none = without_leaks(train, ["x"])
     assert (none, same.texts, same.sha256) == (0, train.texts, train.sha256)
-    assert same.notes == ("mine: 0 of 3 rows share a text with the held-out ones, none gives them away",)
+    assert same.notes == (Naming("mine", "0 of 3 rows", "none"),)
     assert len(without_leaks(train, ["a", "b", "c", "d", "e"])[0]) == 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
@@ -101,9 +102,7 @@ def test_a_text_in_many_rows_makes_more_batches_and_says_so() -> None:
     mix = ExampleMix([examples(*hub, *numbered(20).texts)], batch=15, seed=0, distinct=[True])
     assert mix.batches == (10,)
     assert {len(mix.batch(step).rows) for step in range(10)} == {3}
-    assert mix.notes == (
-        "mine: one text is in 10 rows, so its 30 rows make 10 batches of about 3 instead of 15",
-    )
+    assert mix.notes == (Naming("mine", "10 rows", "30 rows", "10 batches", 3, 15),)
 
 
 def test_a_text_met_in_another_column_or_spelling_counts() -> None:
@@ -155,15 +154,15 @@ def test_a_batch_is_its_source_and_rows() -> None:
 
 
 def test_what_cannot_be_mixed_says_why() -> None:
-    with pytest.raises(BadInputError, match="there is no set to take examples from; name at least one"):
+    with pytest.raises(BadInputError, match="no set"):
         ExampleMix([], batch=2, seed=0)
-    with pytest.raises(BadInputError, match="mine holds no examples; leave it out"):
+    with pytest.raises(BadInputError, match=r"mine.*no examples"):
         ExampleMix([numbered(3).select([])], batch=2, seed=0)
-    with pytest.raises(BadInputError, match="1 sets, 2 batch sizes and 1 choices of distinct rows; give one"):
+    with pytest.raises(BadInputError, match="1 sets, 2 batch sizes and 1 choices"):
         ExampleMix([numbered(3)], batch=[1, 2], seed=0)
-    with pytest.raises(BadInputError, match="the batch is 0 rows; give 1 or more"):
+    with pytest.raises(BadInputError, match="batch is 0 "):
         ExampleMix([numbered(3)], batch=0, seed=0)
-    with pytest.raises(BadInputError, match="the seed is -1; give 0 or more"):
+    with pytest.raises(BadInputError, match="seed is -1"):
         ExampleMix([numbered(3)], batch=1, seed=-1)
-    with pytest.raises(BadInputError, match="the step is -1; steps are counted from 0"):
+    with pytest.raises(BadInputError, match="step is -1"):
         ExampleMix([numbered(3)], batch=1, seed=0).batch(-1)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
@@ -31,9 +32,12 @@ def test_queries_are_paired_with_what_answers_them(folder: str) -> None:
     found = pairs_of_retrieval(judged)
     assert (found.name, found.kind, found.columns) == ("seas", ExampleKind.PAIRS, ("query", "passage"))
     assert found.texts == (("first", "Tides one"), ("second", "two"), ("second", "Waves three"))
-    assert found.notes == ("seas: 3 pairs of 2 queries", "seas: 1 pairs were there before and are left out")
+    assert found.notes == (
+        Naming("seas", "3 pairs", "2 queries"),
+        Naming("seas", "1 pairs", "before", "left out"),
+    )
     assert pairs_of_retrieval(judged, minimum_relevance=2, name="best").texts == (("second", "two"),)
-    with pytest.raises(BadInputError, match="no judgement of 3 or more; lower the minimum relevance"):
+    with pytest.raises(BadInputError, match=r"\b3 or more.*minimum relevance"):
         pairs_of_retrieval(judged, minimum_relevance=3)
 
 
@@ -46,5 +50,5 @@ def test_titles_are_paired_with_their_texts(folder: str, write: Write) -> None:
     with pytest.raises(BadInputError, match=r"corpus\.jsonl\.gz:2: title is empty"):
         title_pairs(folder, strict=True)
     write("empty/queries.jsonl", "")
-    with pytest.raises(BadInputError, match=r"empty holds no corpus\.jsonl and no corpus\.jsonl\.gz"):
+    with pytest.raises(BadInputError, match=r"empty .*corpus\.jsonl .*corpus\.jsonl\.gz"):
         title_pairs("empty")
