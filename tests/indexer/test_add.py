@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
@@ -188,9 +189,7 @@ def test_copies_of_an_id_in_one_run_are_faults_named_by_file_and_line(
     file([*_PETS, {"id": "cat", "text": "another cat"}])
     report = pets.add("pets.jsonl")
     assert report.fault_count == 1
-    assert [str(fault) for fault in report.faults] == [
-        "pets.jsonl:4: id 'cat' was used before in this input; the first is kept"
-    ]
+    assert [str(fault) for fault in report.faults] == [Naming("pets.jsonl:4", "'cat'", "first is kept")]
     assert pets.document("cat").text == "a cat sat"
 
 
@@ -238,9 +237,7 @@ def test_an_input_without_one_usable_row_is_an_error_and_leaves_nothing(
     path = tmp_path / "pets.jsonl"
     path.write_text('{"id": 1, "text": ""}\n{"id": 2, "text": null}\n')
     pets = library.collection("pets")
-    with pytest.raises(
-        BadInputError, match=r"none of the 2 rows could be used: .*pets\.jsonl:1: .*Mend the input"
-    ):
+    with pytest.raises(BadInputError, match=r"none of the 2 rows .*pets\.jsonl:1: .*Mend the input"):
         pets.add(path)
     assert not pets.exists()
 
@@ -258,7 +255,7 @@ def test_a_collection_is_not_begun_by_files_that_hold_nothing(
         "folder": (folder, "c.txt and 2 more: the"),
         "standard input": ("-", "<stdin>: the"),
     }[kind]
-    with pytest.raises(BadInputError, match=f"there is no text in .*{named} collection 'pets' was not made"):
+    with pytest.raises(BadInputError, match=rf"no text in .*{named}.*'pets' was not made"):
         pets.add(source, stdin=io.BytesIO(b""))
     assert not pets.exists()
 
@@ -292,10 +289,10 @@ def test_a_failed_add_leaves_a_collection_that_was_there(
     pets: Collection, file: Callable[[Iterable[Row]], Path]
 ) -> None:
     pets.add(file(_PETS))
-    with pytest.raises(BadInputError, match=r"^the one row cannot be used: <rows>:1: "):
+    with pytest.raises(BadInputError, match=r"^the one row .*<rows>:1: "):
         pets.add_rows([{"id": "x", "text": ""}])
     pets.remove(["cat", "dog", "bird"])
-    with pytest.raises(BadInputError, match=r"^the one row cannot be used: <rows>:1: "):
+    with pytest.raises(BadInputError, match=r"^the one row .*<rows>:1: "):
         pets.add_rows([{"id": "x", "text": ""}])
     assert pets.exists()
 
@@ -303,9 +300,7 @@ def test_a_failed_add_leaves_a_collection_that_was_there(
 def test_standard_input_is_read(pets: Collection) -> None:
     report = pets.add("-", stdin=io.BytesIO(b'{"id": "x", "text": "a cat"}\n{"id": "x", "text": "again"}\n'))
     assert report.added == 1
-    assert [str(fault) for fault in report.faults] == [
-        "<stdin>:2: id 'x' was used before in this input; the first is kept"
-    ]
+    assert [str(fault) for fault in report.faults] == [Naming("<stdin>:2", "'x'", "first is kept")]
     assert pets.document("x").source is None
 
 
@@ -365,7 +360,7 @@ def test_passages_longer_than_the_encoder_takes_are_counted(library: Library) ->
 def test_what_was_guessed_is_noted(pets: Collection, file: Callable[[Iterable[Row]], Path]) -> None:
     report = pets.add(file(_PETS))
     assert len(report.notes) == 1
-    assert "text = 'text' (guessed), id = 'id'" in report.notes[0]
+    assert report.notes[0] == Naming("text = 'text' (guessed)", "id = 'id'")
 
 
 def test_progress_is_told_and_ends_at_all_passages(pets: Collection) -> None:
@@ -379,9 +374,8 @@ def test_another_encoder_is_refused_with_the_way_to_change_it(library: Library) 
     other = WordsEncoder("mine", dimension=4)
     with pytest.raises(EncoderMismatchError) as raised:
         library.collection("pets", encoder=other).add_rows(["a dog"])
-    assert str(raised.value) == (
-        "collection 'pets' holds 8-d vectors of words; encoder 'mine' gives others (4-d). "
-        "Re-embed it: nearsay index rebuild pets --encoder mine"
+    assert str(raised.value) == Naming(
+        "'pets'", "8-d", "words", "'mine'", "4-d", "nearsay index rebuild pets --encoder mine"
     )
     assert library.collection("pets").overview().documents == 1
     assert other.encoded == []
@@ -409,7 +403,7 @@ def test_another_chunking_is_refused_and_the_same_is_not(library: Library) -> No
     library.collection("pets", chunking="sentences").add_rows(["One cat. Two dogs."])
     library.collection("pets", chunking="sentences").add_rows(["Three birds."])
     library.collection("pets").add_rows(["Four fish. Five."])
-    with pytest.raises(BadInputError, match="is cut by 'sentences', not 'tokens:64'"):
+    with pytest.raises(BadInputError, match="'sentences', not 'tokens:64'"):
         library.collection("pets", chunking="tokens:64").add_rows(["More."])
     assert library.collection("pets").overview().passages == 5
 

@@ -157,11 +157,11 @@ class _Moved(WordsEncoder):
 def test_one_thing_where_several_are_meant_is_refused_and_changes_nothing(library: Library) -> None:
     notes = library.collection("notes")
     notes.add_rows([{"id": "a", "text": "a cat"}, {"id": "b", "text": "a dog"}])
-    with pytest.raises(BadInputError, match="'ab' is one id, not a list of ids"):
+    with pytest.raises(BadInputError, match="'ab' is one id"):
         notes.remove("ab")
     for row in ({"id": "x", "text": "one"}, "one text", Document("one")):
-        with pytest.raises(BadInputError, match="is not a list of rows"):
+        with pytest.raises(BadInputError, match="list of rows"):
             notes.add_rows(row)
-    with pytest.raises(BadInputError, match="query 2 of 2 is a list, not text"):
+    with pytest.raises(BadInputError, match=r"query 2 of 2 .*list"):
         notes.search(["a cat", ["a dog"]])
     assert [document.id for document in notes.documents()] == ["a", "b"]

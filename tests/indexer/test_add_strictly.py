@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import DiskFullError
@@ -52,16 +53,14 @@ ways = pytest.mark.parametrize("add", [_from_a_file, _from_standard_input, _from
 @ways
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(_FAULTY, ":3: the text field 'text' is empty"), (_COPIED, ":3: id 'a' was used before")],
+    [(_FAULTY, ":3: .*'text' .*empty"), (_COPIED, ":3: id 'a' was used before")],
 )
 def test_strict_writes_nothing_at_all(
     library: Library, words: WordsEncoder, tmp_path: Path, add: Add, content: bytes, reason: str
 ) -> None:
-    with pytest.raises(
-        StrictError, match="1 row cannot be used and nothing was written: .*" + reason
-    ) as raised:
+    with pytest.raises(StrictError, match=r"^1 row .*nothing was written: .*" + reason) as raised:
         add(library, content, tmp_path)
-    assert str(raised.value).endswith("Mend the input, or leave out strict (--strict) to skip such rows")
+    assert str(raised.value) == Naming("Mend the input", "--strict")
     assert library.names() == []
     assert not (tmp_path / "library" / "segments").exists()
     assert words.encoded == []
@@ -107,6 +106,6 @@ def test_standard_input_that_finds_no_room_is_told(library: Library, monkeypatch
         return Full()
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    with pytest.raises(DiskFullError, match=r"standard input could not be kept in .*set TMPDIR"):
+    with pytest.raises(DiskFullError, match=r"standard input .*TMPDIR"):
         library.collection("rows").add("-", stdin=io.BytesIO(_GOOD), strict=True)
     assert library.names() == []

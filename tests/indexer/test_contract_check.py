@@ -108,7 +108,7 @@ def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed:
     report = indexed.add_rows(rows(COUNT, COUNT + 300), index="now")
     (note,) = [note for note in report.notes if "no longer holds" in note]
     assert re.search(WARNING, note)
-    assert note.endswith("Choose the index anew: nearsay index tune table")
+    assert note.endswith(": nearsay index tune table")
     check = plan_of(indexed).check
     assert check is not None
     assert (check.kept, check.queries) == (False, 200)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
@@ -72,11 +73,10 @@ def test_a_damaged_segment_is_refused_set_aside_and_mended(
     with pytest.raises(DamagedSegmentError) as raised:
         open_library().collection("papers").search("a")
     said = str(raised.value)
-    assert said.startswith(f"collection 'papers': segment {path.name} is damaged: its content hashes to ")
-    assert said.endswith(
-        "…, so 3 passages cannot be searched and nothing is answered. "
-        "Embed them again: nearsay index rebuild papers"
+    assert said == Naming(
+        "'papers'", f"segment {path.name} is damaged", "hashes to", "3 passages", "nothing is answered"
     )
+    assert said.endswith(": nearsay index rebuild papers")
     assert "\n" not in said
     assert not path.exists()
     assert (collection._store.quarantine / path.name).read_bytes() == damaged
@@ -86,9 +86,8 @@ def test_a_damaged_segment_is_refused_set_aside_and_mended(
         for ask in (lambda c: c.search("a"), lambda c: c.similar("d1"), lambda c: c.vectors()):
             with pytest.raises(DamagedSegmentError) as raised:
                 ask(reader)
-            assert str(raised.value) == (
-                "collection 'papers': a segment is in quarantine, so 3 passages cannot be searched and "
-                "nothing is answered. Embed them again: nearsay index rebuild papers"
+            assert str(raised.value) == Naming(
+                "'papers'", "quarantine", "3 passages", "nothing is answered", "nearsay index rebuild papers"
             )
 
     words.encoded.clear()
@@ -105,7 +104,7 @@ def test_a_missing_segment_is_refused_and_mended(collection: Collection, open_li
     before = answers(collection)
     path = path_of(collection, segment_of(collection, 1))
     path.unlink()
-    with pytest.raises(DamagedSegmentError, match=f"segment {path.name} is missing from .*, so 2 passages"):
+    with pytest.raises(DamagedSegmentError, match=f"segment {path.name} is missing.*2 passages"):
         open_library().collection("papers").search("a")
     assert collection.rebuild().mended == 1
     assert answers(open_library().collection("papers")) == before
@@ -115,7 +114,7 @@ def test_one_rebuild_mends_every_damaged_segment(collection: Collection, open_li
     before = answers(collection)
     for first_passage in (1, 3):
         flip_a_byte(path_of(collection, segment_of(collection, first_passage)))
-    with pytest.raises(DamagedSegmentError, match="so 2 passages cannot be searched"):
+    with pytest.raises(DamagedSegmentError, match=r"\b2 passages"):
         open_library().collection("papers").search("a")
     assert collection.rebuild().mended == 2
     assert answers(open_library().collection("papers")) == before
@@ -125,7 +124,7 @@ def test_damage_that_only_the_doctor_saw_is_mended_by_its_remedy(collection: Col
     before = answers(collection)
     flip_a_byte(path_of(collection, segment_of(collection, 3)))
     (finding,) = [finding for finding in examine(collection.library) if not finding.sound]
-    assert finding.detail.endswith("Mend it: nearsay index rebuild papers")
+    assert finding.detail.endswith(": nearsay index rebuild papers")
     assert collection.rebuild().mended == 1
     assert all(finding.sound for finding in examine(collection.library))
     assert answers(collection) == before
@@ -175,12 +174,10 @@ def test_a_compaction_refuses_damage_and_sets_it_aside(collection: Collection) -
     collection.remove(["d1"])
     path = path_of(collection, segment_of(collection, 3))
     flip_a_byte(path)
-    with pytest.raises(
-        DamagedSegmentError, match=r"generation 1: segment .* is damaged.*Mend it: .* rebuild papers$"
-    ):
+    with pytest.raises(DamagedSegmentError, match=r"generation 1: segment .* damaged.*: .* rebuild papers$"):
         collection.compact()
     assert (collection._store.quarantine / path.name).exists()
-    with pytest.raises(DamagedSegmentError, match=r"in quarantine\. Mend it: nearsay index rebuild papers$"):
+    with pytest.raises(DamagedSegmentError, match=r"in quarantine.*: nearsay index rebuild papers$"):
         collection.compact()
     collection.rebuild()
     collection.compact()
@@ -198,7 +195,7 @@ def test_a_damaged_retired_generation_can_be_dropped(
     flip_a_byte(path)
     (finding,) = [finding for finding in examine(collection.library) if not finding.sound]
     assert finding.subject == "papers, generation 1 (retired)"
-    with pytest.raises(DamagedSegmentError, match=r"drop it: nearsay index compact papers --drop-retired$"):
+    with pytest.raises(DamagedSegmentError, match=r": nearsay index compact papers --drop-retired$"):
         collection.compact()
     collection.compact(drop_retired=True)
     assert all(finding.sound for finding in examine(collection.library))
@@ -228,7 +225,7 @@ def test_where_nothing_may_be_written_damage_is_still_refused(
         raise NearsayError("attempt to write a readonly database")
 
     monkeypatch.setattr(type(reader.store.database), "writing", lambda _: refused())
-    with pytest.raises(DamagedSegmentError, match="so 3 passages cannot be searched"):
+    with pytest.raises(DamagedSegmentError, match=r"\b3 passages"):
         reader.collection("papers").search("a")
     assert path.exists()
 
@@ -270,9 +267,7 @@ def test_a_catalogue_of_a_newer_nearsay_asks_for_an_upgrade(closed: Path, open_l
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
-    with pytest.raises(
-        CatalogueError, match=r"written by a newer nearsay \(schema 9999\)\. Upgrade: pip install -U nearsay"
-    ):
+    with pytest.raises(CatalogueError, match=r"newer nearsay \(schema 9999\).*pip install -U nearsay"):
         open_library()
 
 
@@ -280,7 +275,7 @@ def test_a_lost_catalogue_is_not_replaced_by_an_empty_one(closed: Path, open_lib
     kept = catalogue_of(closed).with_name("backup")
     catalogue_of(closed).rename(kept)
     for _ in range(2):
-        with pytest.raises(CatalogueError, match=r"holds no nearsay catalogue.*Restore it from a backup"):
+        with pytest.raises(CatalogueError, match=r"no nearsay catalogue.*backup"):
             open_library()
     for path in closed.glob("catalogue.sqlite*"):
         path.unlink()
@@ -308,7 +303,7 @@ def test_a_garbled_identity_is_named_with_the_remedy(
     closed: Path, open_library: OpenLibrary, content: bytes
 ) -> None:
     (closed / "library.json").write_bytes(content)
-    with pytest.raises(CatalogueError, match=r"library\.json cannot be read .*Restore it from a backup"):
+    with pytest.raises(CatalogueError, match=r"library\.json cannot be read .*backup"):
         open_library()
 
 
@@ -317,7 +312,7 @@ def test_the_folder_of_one_library_with_the_catalogue_of_another_is_refused(
 ) -> None:
     Library.open(tmp_path / "other").close()
     shutil.copy(tmp_path / "other" / "catalogue.sqlite", catalogue_of(closed))
-    with pytest.raises(CatalogueError, match=r"belong to different libraries.*that belong together"):
+    with pytest.raises(CatalogueError, match="different libraries"):
         open_library()
     shutil.copy(tmp_path / "other" / "library.json", closed / "library.json")
     assert open_library().names() == []
@@ -328,10 +323,10 @@ def test_a_library_of_a_postgresql_catalogue_asks_for_its_address(
 ) -> None:
     identity = closed / "library.json"
     identity.write_text(json.dumps(json.loads(identity.read_text()) | {"database": "given"}))
-    with pytest.raises(BadInputError, match=r"is a PostgreSQL database. Name it: --database URL"):
+    with pytest.raises(BadInputError, match=r"PostgreSQL.*--database URL"):
         open_library()
 
 
 def test_a_library_of_an_sqlite_catalogue_takes_no_other(closed: Path) -> None:
-    with pytest.raises(BadInputError, match=r"is the SQLite file inside it. Leave --database away"):
+    with pytest.raises(BadInputError, match=r"SQLite.*--database away"):
         Library.open(closed, database="postgresql://nobody@localhost/nothing")

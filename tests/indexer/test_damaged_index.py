@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from table_collection import (
     COUNT,
     DIMENSION,
@@ -47,12 +48,12 @@ def test_a_damaged_index_is_left_out_with_a_note_and_a_rebuild_mends_it(
     assert {hit.lineage.plan for hit in hits} == {"exact"}
     (note,) = hits.notes
     assert row.sha256 in note
-    assert note.endswith("searched exactly instead. Build it anew: nearsay index rebuild table")
+    assert note.endswith(": nearsay index rebuild table")
     assert [row.state for row in segments(first, SegmentKind.INDEX)] == [SegmentState.QUARANTINED]
 
     second = open_table()
     assert second.search("1", 10).notes == (
-        "the index is in quarantine; searched exactly instead. Build it anew: nearsay index rebuild table",
+        Naming("quarantine", "searched exactly", "nearsay index rebuild table"),
     )
     report = second.rebuild()
     assert (report.mended, report.embedded) == (1, 0)
@@ -105,7 +106,7 @@ def test_no_index_is_built_while_vectors_are_in_quarantine(open_table: OpenColle
 def test_an_index_is_not_built_over_vectors_that_turn_out_damaged(open_table: OpenCollection) -> None:
     collection = open_table()
     flip_last_byte(path_of(collection, segments(collection, SegmentKind.VECTORS)[0]))
-    with pytest.raises(DamagedSegmentError, match=r"is damaged.*Mend it: nearsay index rebuild table$"):
+    with pytest.raises(DamagedSegmentError, match=r"damaged.*: nearsay index rebuild table$"):
         refresh(collection)
     assert collection.rebuild().mended == 1
     assert collection.search("1", 1)[0].lineage.plan == "ivf"
@@ -117,8 +118,8 @@ def test_an_index_is_not_built_over_vectors_that_turn_out_damaged(open_table: Op
 def test_the_doctor_proves_a_good_index(indexed: Collection) -> None:
     findings = examine(indexed.library, prove=True)
     assert all(finding.sound for finding in findings)
-    assert findings[2].detail == "index of 2,700 vectors; 0 unknown, 0 lacking"
-    assert findings[-1].detail == "50 of 50 found themselves first"
+    assert findings[2].detail == Naming("2,700 vectors", "0 unknown", "0 lacking")
+    assert findings[-1].detail == Naming("50 of 50")
 
 
 @pytest.mark.parametrize("left_out", [[2], [1502, 1503], [COUNT - 1, COUNT]])
@@ -130,9 +131,11 @@ def test_the_doctor_finds_passages_that_the_index_lacks(indexed: Collection, lef
     replace_index(indexed, index)
     wrong = [finding for finding in examine(indexed.library) if not finding.sound]
     (finding,) = wrong
-    assert finding.detail == (
-        f"index of {2700 - len(left_out):,} vectors; 0 unknown, {len(left_out)} lacking. "
-        "Mend it: nearsay index rebuild table"
+    assert finding.detail == Naming(
+        f"{2700 - len(left_out):,} vectors",
+        "0 unknown",
+        f"{len(left_out)} lacking",
+        "nearsay index rebuild table",
     )
     indexed.rebuild()
     assert all(finding.sound for finding in examine(indexed.library))
@@ -152,4 +155,4 @@ def test_the_doctor_finds_passages_in_the_index_that_have_no_vector(indexed: Col
         generations.remove_segment(connection, tail)
     details = [finding.detail for finding in examine(indexed.library) if not finding.sound]
     assert "1 lack a vector" in details[0]
-    assert details[1].startswith("index of 2,701 vectors; 1 unknown, 0 lacking")
+    assert details[1] == Naming("2,701 vectors", "1 unknown", "0 lacking")

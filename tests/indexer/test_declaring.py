@@ -122,7 +122,7 @@ def test_what_cannot_be_declared_or_taken_back_is_refused(papers: Collection) ->
         papers.declare_fields(["a..b"])
     assert papers.declared_fields() == ()
     papers.declare_fields(["open"])
-    with pytest.raises(BadInputError, match="'year' is not a declared field of 'papers'; declared are: open"):
+    with pytest.raises(BadInputError, match=r"'year'.*'papers'.*open"):
         papers.forget_fields(["open", "year"])
     assert papers.declared_fields() == ("open",)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
@@ -175,9 +176,7 @@ def test_a_rollback_goes_to_the_generation_that_was_live_last(pets: Collection, 
 
 
 def test_without_a_retired_generation_there_is_no_way_back(pets: Collection) -> None:
-    with pytest.raises(
-        UnknownGenerationError, match=r"'pets' has no retired generation to go back to\. See: .*show"
-    ):
+    with pytest.raises(UnknownGenerationError, match=r"'pets' has no retired .*nearsay collections show"):
         pets.rollback()
     pets.rebuild("letters")
     with pytest.raises(UnknownGenerationError, match="no retired generation"):
@@ -190,17 +189,15 @@ def test_without_a_retired_generation_there_is_no_way_back(pets: Collection) -> 
 
 
 def test_without_a_ready_generation_there_is_nothing_to_promote(pets: Collection) -> None:
-    with pytest.raises(
-        UnknownGenerationError, match=r"no generation that is ready\. Make one: nearsay index rebuild"
-    ):
+    with pytest.raises(UnknownGenerationError, match=r"no generation .*ready.*nearsay index rebuild"):
         pets.promote()
 
 
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (1, "generation 1 of 'pets' is live, not ready"),
-        (0, "no generation 0; there are: 1, 2"),
+        (1, "generation 1 of 'pets' is live"),
+        (0, "no generation 0.*1, 2"),
         (9, "no generation 9"),
     ],
 )
@@ -217,7 +214,7 @@ def test_an_unfinished_generation_cannot_be_promoted(pets: Collection, letters: 
     _interrupt_rebuild(pets, letters)
     with pytest.raises(UnknownGenerationError, match="no generation that is ready"):
         pets.promote()
-    with pytest.raises(UnknownGenerationError, match="generation 2 of 'pets' is building, not ready"):
+    with pytest.raises(UnknownGenerationError, match="generation 2 of 'pets' is building"):
         pets.promote(2)
     assert pets.search("a cat", k=1)[0].lineage.generation == 1
 
@@ -324,7 +321,7 @@ def test_a_rebuild_without_an_encoder_embeds_what_waits(pets: Collection, words:
     with pytest.raises(ZeroDivisionError):
         pets.add_rows([{"id": "fish", "text": "a fish swam"}])
     words.stream = stream
-    assert any("1 passage has no vector yet" in note for note in pets.search("a cat").notes)
+    assert any(note == Naming("1 passage", "no vector") for note in pets.search("a cat").notes)
     report = pets.rebuild()
     assert (report.generation, report.state, report.embedded) == (1, _LIVE, 1)
     assert len(pets.search("a cat")) == 4
@@ -360,19 +357,17 @@ def test_an_encoder_trained_on_in_its_place_is_rolled_out_without_opening_anythi
         (hit,) = looking.search("a cat", k=1)
         assert hit.lineage.generation == 2
         assert hit.lineage.fingerprint == on_disk["mine"].fingerprint != old
-        with pytest.raises(EncoderMismatchError, match="holds vectors of mine as it was"):
+        with pytest.raises(EncoderMismatchError, match="of mine as it was"):
             pets.rollback()
         assert pets.search("a cat", k=1)[0].lineage.generation == 2
 
 
 def test_a_collection_without_a_generation_is_empty(open_it: Callable[[], Library]) -> None:
     pets = open_it().collection("pets")
-    with pytest.raises(
-        UnknownCollectionError, match=r"no collection 'pets' .*Make it: nearsay documents add pets FILE"
-    ):
+    with pytest.raises(UnknownCollectionError, match=r"'pets' .*: nearsay documents add pets FILE"):
         pets.search("a cat")
     pets.add_rows([])
-    assert pets.search("a cat").notes == ("nothing found: no passage is there",)
+    assert pets.search("a cat").notes == (Naming("nothing found", "no passage"),)
     with pytest.raises(BadInputError, match="the query is empty"):
         pets.search(" ")
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
@@ -61,7 +62,7 @@ def test_an_id_that_comes_twice_is_a_fault_and_the_first_is_kept() -> None:
 def test_a_python_row_that_repeats_an_id_is_named_by_its_number() -> None:
     rows = [Document("one", id="x", line=1), Document("two", id="x", line=2)]
     *_, fault = _named(rows)
-    assert str(fault) == "<rows>:2: id 'x' was used before in this input; the first is kept"
+    assert str(fault) == Naming("<rows>:2", "'x'", "first is kept")
 
 
 def test_faults_pass_through_in_their_place() -> None:

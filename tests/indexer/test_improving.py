@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from naming import Naming
 from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
@@ -78,7 +79,7 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
     assert "queries refined" in after[0].lineage.made_by[-1]
     assert mistaken.search(question, 3, mode="lexical").hits == ()  # words are looked for as before
 
-    assert mistaken.undo_improvement() == "queries are as their encoder makes them"
+    assert mistaken.undo_improvement() == Naming("queries", "as their encoder")
     assert [hit.id for hit in mistaken.search(question, 3)] == [hit.id for hit in before]
     with pytest.raises(BadInputError, match="not refined"):
         mistaken.undo_improvement()
@@ -139,9 +140,7 @@ def test_from_too_few_judgements_what_there_is_is_kept_with_the_reason(
     found = mistaken.improve(apply=True)
     assert (found.recommended, found.applied) == (KEEP, False)
     assert [one.name for one in found.candidates] == [KEEP]
-    assert (
-        "from fewer than 8 nothing is learned. Judge more: nearsay judgements next mistaken" in found.notes[0]
-    )
+    assert found.notes[0] == Naming(8, "nearsay judgements next mistaken")
     assert (found.live is None) is (count == 0)
 
 
@@ -160,7 +159,7 @@ def test_a_test_query_that_the_encoder_learned_from_measures_nothing(
     found = mistaken.improve()
     assert found.test_queries == every.test_queries - 1
     assert found.training_queries == every.training_queries
-    assert "1 query of the test part left out that were learned from" in found.notes[0]
+    assert found.notes[0] == Naming("1 query", "test part", "left out")
 
 
 @pytest.mark.long
@@ -179,7 +178,7 @@ def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommen
     monkeypatch.setattr(improving, "replay", lambda *_: (lost,))
     found = mistaken.improve(apply=True)
     by_name = {one.name: one for one in found.candidates}
-    assert by_name["query adapter"].verdict == "loses: general search 0.480 against 0.500: -0.020"
+    assert by_name["query adapter"].verdict == Naming("loses", "general", "0.480", "0.500", "-0.020")
     assert by_name["query adapter"].replay == (lost,)
     assert found.recommended in (KEEP, "weight of words")
 
@@ -339,4 +338,4 @@ def test_gains_are_compared_on_queries_that_the_encoder_was_not_trained_on(
     assert by_name["weight of words"].verdict == "gains less"
     assert found.recommended == ENCODER
     held_out = len(set(measured) - {one.query for one in in_part(mistaken.judgements.list(), Part.TEST)})
-    assert f"gains are compared on the {held_out} queries to learn from" in found.notes[-2]
+    assert found.notes[-2] == Naming("gains", f"{held_out} queries")

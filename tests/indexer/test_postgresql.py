@@ -112,7 +112,7 @@ def test_a_library_is_opened_only_with_its_own_database(
     open_it: Callable[..., Library], postgresql_server_url: str
 ) -> None:
     open_it().collection("papers").add_rows(ROWS[:1])
-    with pytest.raises(BadInputError, match=r"is a PostgreSQL database\. Name it: --database URL"):
+    with pytest.raises(BadInputError, match=r"PostgreSQL.*--database URL"):
         open_it(database=None)
     with postgresql_server.new_database(postgresql_server_url) as other:
         open_it("other", other).close()
@@ -124,7 +124,7 @@ def test_a_library_on_sqlite_is_not_opened_with_another_database(
     open_it: Callable[..., Library], postgresql_url: str
 ) -> None:
     open_it(database=None).collection("papers").add_rows(ROWS[:1])
-    with pytest.raises(BadInputError, match=r"is the SQLite file inside it\. Leave --database away"):
+    with pytest.raises(BadInputError, match=r"SQLite.*--database away"):
         open_it()
 
 

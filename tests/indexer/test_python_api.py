@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 import nearsay.indexer
@@ -69,9 +70,9 @@ def test_a_vector_is_searched_like_its_text(yard: Collection) -> None:
 @pytest.mark.parametrize(
     ("vector", "said"),
     [
-        (np.ones(3), r"array \(1, 3\) of float64; the vectors of collection 'yard' have 8 dimensions"),
+        (np.ones(3), r"\(1, 3\) of float64.*'yard' .*\b8 dim"),
         (np.zeros(8), "query vector 0 is zero"),
-        (np.array([[1.0] * 8, [np.nan] * 8]), "query vector 1 is zero, infinite or not a number"),
+        (np.array([[1.0] * 8, [np.nan] * 8]), "query vector 1 is zero"),
         (np.array([["a"] * 8]), "array"),
     ],
 )
@@ -82,7 +83,7 @@ def test_a_vector_that_cannot_be_compared_is_refused(yard: Collection, vector: n
 
 def test_a_vector_has_no_words(yard: Collection) -> None:
     for options in ({"mode": "hybrid"}, {"mode": "lexical"}, {"explain": True}):
-        with pytest.raises(BadInputError, match="a vector cannot be searched by"):
+        with pytest.raises(BadInputError, match="vector cannot be searched"):
             yard.search(vector_of("hen"), **options)
 
 
@@ -94,7 +95,7 @@ def test_pages_follow_each_other(yard: Collection) -> None:
     ]
     beyond = yard.search("one hen", 3, offset=3)
     assert [hit.rank for hit in beyond] == [4]
-    assert beyond.notes == ("4 of the 6 asked for: there are only 4 passages",)
+    assert beyond.notes == (Naming("4 of the 6", "only 4"),)
 
 
 @pytest.mark.parametrize("offset", [-1, 9_998, True, 1.5])
@@ -107,7 +108,7 @@ def test_hits_below_a_score_are_left_out(yard: Collection) -> None:
     scores = [hit.score for hit in yard.search("one hen", 4, mode="dense")]
     assert [hit.score for hit in yard.search("one hen", 4, mode="dense", min_score=scores[1])] == scores[:2]
     none = yard.search("one hen", 4, mode="dense", min_score=2)
-    assert (len(none), none.notes) == (0, (f"0 of the 4 asked for: the next scores {scores[0]:.3f}",))
+    assert (len(none), none.notes) == (0, (Naming("0 of the 4", f"{scores[0]:.3f}"),))
     assert yard.search("one hen", 4, mode="dense", min_score=-1).notes == ()
     with pytest.raises(BadInputError, match="min_score is nan"):
         yard.search("one hen", min_score=float("nan"))
@@ -178,10 +179,10 @@ def test_a_query_may_come_in_whatever_holds_texts_or_numbers(yard: Collection) -
         (None, "the query is a NoneType"),
         ({"text": "hen"}, "the query is a dict"),
         (b"hen", "the query is a bytes"),
-        (["hen", 7], "query 2 of 2 is a int, not text"),
-        ([7, "hen"], "query 1 of 2 is a int, not text"),
-        ([[1.0, 2.0], [1.0]], "query 1 of 2 is a list, not text"),
-        ([True, False], "query 1 of 2 is a bool"),
+        (["hen", 7], "query 2 of 2 .*int"),
+        ([7, "hen"], "query 1 of 2 .*int"),
+        ([[1.0, 2.0], [1.0]], "query 1 of 2 .*list"),
+        ([True, False], "query 1 of 2 .*bool"),
         (np.ones((1, 1, 8)), r"array \(1, 1, 8\)"),
         (np.array(1.0), r"array \(1, 1\)"),
     ],
@@ -209,7 +210,7 @@ def test_many_queries_under_one_filter_list_it_once(
 
 def test_documents_are_had_by_id_and_counted(yard: Collection) -> None:
     assert [one.id for one in yard.get(["ant", "fox", "ant"])] == ["ant", "fox"]
-    with pytest.raises(UnknownDocumentError, match="no document 'cow' \\(nor 1 more"):
+    with pytest.raises(UnknownDocumentError, match=r"'cow' \(nor 1 more"):
         yard.get(["fox", "cow", "owl"])
     assert [one.id for one in yard.get(["cow", "fox"], missing="ignore")] == ["fox"]
     with pytest.raises(BadInputError, match="missing is 'skip'"):
@@ -294,11 +295,11 @@ def test_only_some_rows_are_embedded_to_compare(library: Library, words: WordsEn
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda vectors: vectors[:-1], r"array \(3, 8\) of float32 for 4 rows. Give floats, \(4, 8\)"),
+        (lambda vectors: vectors[:-1], r"\(3, 8\) of float32 .*\b4 rows.*\(4, 8\)"),
         (lambda vectors: vectors[:, :-1], r"array \(4, 7\)"),
         (lambda vectors: vectors.astype(int), "of int64"),
-        (lambda vectors: 2 * vectors, "vector 0 has length 2, not 1. Divide each by its length"),
-        (lambda vectors: vectors[::-1], "vector 0 is not what words gives for its row"),
+        (lambda vectors: 2 * vectors, "vector 0 has length 2"),
+        (lambda vectors: vectors[::-1], "vector 0 .*words"),
     ],
 )
 def test_vectors_that_are_not_the_encoders_are_refused(yard: Collection, change: object, said: str) -> None:
@@ -313,7 +314,7 @@ def test_vectors_that_are_not_the_encoders_are_refused(yard: Collection, change:
 def test_a_row_with_a_vector_is_one_passage(library: Library) -> None:
     cut = library.collection("cut", chunking="sentences")
     text = "Aa bb. Cc dd."
-    with pytest.raises(BadInputError, match="the text of row 0 is cut into 2 passages, and has one vector"):
+    with pytest.raises(BadInputError, match=r"row 0 .*\b2 passages"):
         cut.add_rows([text], vectors=unit_length(WordsEncoder().encode([text])))
     assert not cut.exists()
 
@@ -352,7 +353,7 @@ def test_vectors_may_be_made_elsewhere(open_library: Callable[[], Library]) -> N
 def test_a_remedy_for_vectors_made_elsewhere_works_where_it_is_given(library: Library) -> None:
     given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
     given.add_rows(ROWS, vectors=ELSEWHERE)
-    with pytest.raises(BadInputError, match=r"give its vector of 5 dimensions.*tune without --queries"):
+    with pytest.raises(BadInputError, match=r"\b5 dimensions.*without --queries"):
         given.tune(queries=["a text"])
     with pytest.raises(BadInputError, match=r"--mode lexical.* without --explain"):
         given.search("fox", mode="lexical", explain=True)
@@ -371,7 +372,7 @@ def test_what_was_left_without_its_vector_gets_it_by_the_same_call(
         patch.setattr(SegmentWriter, "_write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             given.add_rows(ROWS, vectors=ELSEWHERE)
-    with pytest.raises(BadInputError, match="there is none for 'one hen'"):
+    with pytest.raises(BadInputError, match="none for 'one hen'"):
         given.add_rows(["one cow"], vectors=ELSEWHERE[:1])
     assert given.add_rows(ROWS, vectors=ELSEWHERE).resumed == 3
     assert len(given) == len(given.vectors()[0]) == 4
@@ -380,7 +381,7 @@ def test_what_was_left_without_its_vector_gets_it_by_the_same_call(
 def test_of_two_rows_with_one_text_the_vectors_have_to_agree(library: Library) -> None:
     given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
     rows = [{"id": "a", "text": "one fox"}, {"id": "b", "text": "a hen"}, {"id": "c", "text": "one fox"}]
-    with pytest.raises(BadInputError, match="vector 0 is not that of a later row"):
+    with pytest.raises(BadInputError, match=r"vector 0 .*later"):
         given.add_rows(rows, vectors=ELSEWHERE[:3])
     assert not given.exists()
     assert given.add_rows(rows, vectors=ELSEWHERE[[0, 1, 0]]).added == 3
@@ -412,7 +413,7 @@ def test_a_writer_waits_as_long_as_it_was_told(yard: Collection) -> None:
     holder = threading.Thread(target=hold)
     holder.start()
     assert held.wait(30)
-    with pytest.raises(BusyError, match=r"is being written by process \d+ \(hold"):
+    with pytest.raises(BusyError, match=r"process \d+ \(hold"):
         yard.remove(["fox"], wait=0)
     with pytest.raises(BusyError):
         yard.update(["fox"], metadata={"legs": 1}, wait=0.05)

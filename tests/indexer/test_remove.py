@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -41,15 +42,13 @@ def test_ids_and_a_filter_remove_both(cats: Collection) -> None:
 
 
 def test_an_unknown_id_removes_nothing(cats: Collection) -> None:
-    with pytest.raises(
-        UnknownDocumentError, match="'cats' has no document 'x1' \\(nor 1 more of those named\\)"
-    ):
+    with pytest.raises(UnknownDocumentError, match=r"'cats' .*'x1' \(nor 1 more"):
         cats.remove(["d1", "x2", "x1"])
     assert cats.overview().documents == 6
 
 
 def test_what_is_no_text_is_no_id(cats: Collection) -> None:
-    with pytest.raises(BadInputError, match="5 is no id of a document"):
+    with pytest.raises(BadInputError, match=r"\b5 .*no id"):
         cats.remove(["d1", 5])  # type: ignore[list-item]
     assert cats.overview().documents == 6
     assert [document.id for document in cats.get(name for name in ("d2", "d1"))] == ["d2", "d1"]
@@ -82,7 +81,7 @@ def test_everything_can_be_removed_and_the_search_says_so(cats: Collection) -> N
     assert cats.remove(where="year > 0") == 6
     hits = cats.search("a cat")
     assert len(hits) == 0
-    assert hits.notes == ("nothing found: no passage is there",)
+    assert hits.notes == (Naming("nothing found", "no passage"),)
 
 
 def test_a_removed_document_comes_back_when_it_is_added_again(cats: Collection, words: WordsEncoder) -> None:
@@ -141,7 +140,7 @@ def test_a_collection_that_was_deleted_is_unknown(cats: Collection, library: Lib
     assert list(folder.iterdir())
     cats.delete()
     assert list(folder.iterdir()) == []
-    with pytest.raises(UnknownCollectionError, match=r"no collection 'cats' .*there are: none yet"):
+    with pytest.raises(UnknownCollectionError, match=r"'cats' .*none yet"):
         cats.search("a cat")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -162,40 +163,40 @@ def test_a_filter_that_cannot_be_read_is_refused(compass: Collection) -> None:
     [
         (None, 4, None),
         (None, 3, None),
-        (None, 9, "4 of the 9 asked for: there are only 4 passages"),
+        (None, 9, Naming("4 of the 9", "only 4 passages")),
         ("year >= 2020", 2, None),
-        ("year >= 2020", 3, "2 of the 3 asked for: only 2 passages pass the filter"),
-        ("year = 2020", 3, "1 of the 3 asked for: only 1 passage passes the filter"),
-        ("year = 1", 3, "nothing found: no passage passes the filter"),
+        ("year >= 2020", 3, Naming("2 of the 3", "only 2 passages", "filter")),
+        ("year = 2020", 3, Naming("1 of the 3", "only 1 passage", "filter")),
+        ("year = 1", 3, Naming("nothing found", "no passage", "filter")),
     ],
 )
 def test_fewer_than_asked_for_is_said(
-    compass: Collection, where: str | None, k: int, note: str | None
+    compass: Collection, where: str | None, k: int, note: Naming | None
 ) -> None:
     assert compass.search("a", k, where=where).notes == (() if note is None else (note,))
 
 
 def test_one_and_none_are_said_too(compass: Collection) -> None:
     compass.remove(["north", "east", "north-east"])
-    assert compass.search("a", 2).notes == ("1 of the 2 asked for: there is only 1 passage",)
+    assert compass.search("a", 2).notes == (Naming("1 of the 2", "only 1 passage"),)
     compass.remove(["east-north-east"])
     hits = compass.search("a", 2)
     assert (len(hits), hits.qualifying) == (0, 0)
-    assert hits.notes == ("nothing found: no passage is there",)
+    assert hits.notes == (Naming("nothing found", "no passage"),)
 
 
 @pytest.mark.parametrize(
     ("where", "k", "note"),
     [
         (None, 3, None),
-        (None, 4, "3 of the 4 asked for: there are only 3 documents"),
-        ("id in ('near', 'far')", 3, "2 of the 3 asked for: only 2 documents pass the filter"),
-        ("id = 'near'", 2, "1 of the 2 asked for: only 1 document passes the filter"),
-        ("id = 'nowhere'", 2, "nothing found: no document passes the filter"),
+        (None, 4, Naming("3 of the 4", "only 3 documents")),
+        ("id in ('near', 'far')", 3, Naming("2 of the 3", "only 2 documents", "filter")),
+        ("id = 'near'", 2, Naming("1 of the 2", "only 1 document", "filter")),
+        ("id = 'nowhere'", 2, Naming("nothing found", "no document", "filter")),
     ],
 )
 def test_fewer_documents_than_asked_for_is_said(
-    chapters: Collection, where: str | None, k: int, note: str | None
+    chapters: Collection, where: str | None, k: int, note: Naming | None
 ) -> None:
     assert chapters.search("cc", k, where=where, by_document=True).notes == (() if note is None else (note,))
 
@@ -203,10 +204,10 @@ def test_fewer_documents_than_asked_for_is_said(
 def test_one_document_and_none_are_said_too(chapters: Collection) -> None:
     chapters.remove(["near", "far"])
     notes = chapters.search("cc", 2, by_document=True).notes
-    assert notes == ("1 of the 2 asked for: there is only 1 document",)
+    assert notes == (Naming("1 of the 2", "only 1 document"),)
     chapters.remove(["middle"])
     notes = chapters.search("cc", 2, by_document=True).notes
-    assert notes == ("nothing found: no document is there",)
+    assert notes == (Naming("nothing found", "no document"),)
 
 
 def test_by_document_each_document_comes_once_by_its_best_passage(chapters: Collection) -> None:
@@ -327,14 +328,14 @@ def test_texts_changed_after_the_snapshot_are_not_answered_with_old_vectors(
 def test_a_filter_that_names_no_known_field_is_told_which_there_are(compass: Collection) -> None:
     hits = compass.search("a", 2, where="yeer > 2000 and id != 'x'")
     assert hits.notes == (
-        "nothing found: no passage passes the filter",
-        "no document looked at has a field 'yeer'; there are: tags, venue, year",
+        Naming("nothing found", "filter"),
+        Naming("'yeer'", "tags, venue, year"),
     )
 
 
 def test_a_known_field_that_nothing_passes_needs_no_such_note(compass: Collection) -> None:
     hits = compass.search("a", 2, where={"metadata.year": 1, "title": "x", "source": "y"})
-    assert hits.notes == ("nothing found: no passage passes the filter",)
+    assert hits.notes == (Naming("nothing found", "filter"),)
 
 
 def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> None:
@@ -343,12 +344,7 @@ def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> N
         connection.execute(collection_table.update().values(version=collection_table.c.version + 1))
     hits = compass.search("a", 3)
     assert [hit.id for hit in hits] == ["east", "north-east", "north"]
-    assert hits.notes == (
-        (
-            "1 passage has no vector yet and was not searched. "
-            "Unless an add is running, finish it: nearsay index rebuild compass"
-        ),
-    )
+    assert hits.notes == (Naming("1 passage", "no vector", "not searched", "nearsay index rebuild compass"),)
     assert compass.rebuild().embedded == 1
     hits = compass.search("a", 4, mode="dense")
     assert ([hit.id for hit in hits], hits.notes) == (TOWARDS_A, ())
@@ -356,7 +352,7 @@ def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> N
 
 @pytest.mark.parametrize("k", [0, -1, 10_001])
 def test_a_k_that_makes_no_sense_is_refused(compass: Collection, k: int) -> None:
-    with pytest.raises(BadInputError, match=f"^k is {k}. Ask for 1 to 10000 results$"):
+    with pytest.raises(BadInputError, match=f"^k is {k}\\..* 1 to 10000 "):
         compass.search("a", k)
 
 
@@ -366,9 +362,9 @@ def test_the_largest_k_is_served(compass: Collection) -> None:
 
 @pytest.mark.parametrize("query", ["", " ", "\n\t"])
 def test_an_empty_query_is_refused(compass: Collection, query: str) -> None:
-    with pytest.raises(BadInputError, match=r"the query is empty. Write what you look for"):
+    with pytest.raises(BadInputError, match="query is empty"):
         compass.search(query)
-    with pytest.raises(BadInputError, match="query 2 of 3 is empty"):
+    with pytest.raises(BadInputError, match="query 2 of 3 "):
         compass.search(["north", query, "south"])
 
 
@@ -376,14 +372,13 @@ def test_an_unknown_collection_names_those_there_are(compass: Collection, librar
     library.collection("books").add_rows(["a"])
     with pytest.raises(UnknownCollectionError) as raised:
         library.collection("papers").search("a")
-    assert str(raised.value) == (
-        "there is no collection 'papers' in library; there are: books, compass. "
-        "Make it: nearsay documents add papers FILE"
+    assert str(raised.value) == Naming(
+        "'papers'", "in library", "books, compass", "nearsay documents add papers FILE"
     )
 
 
 def test_an_unknown_collection_of_an_empty_library_says_that_there_is_none(library: Library) -> None:
-    with pytest.raises(UnknownCollectionError, match=r"there are: none yet. Make it"):
+    with pytest.raises(UnknownCollectionError, match="none yet"):
         library.collection("papers").search("a")
 
 
@@ -391,7 +386,7 @@ def test_a_collection_in_which_nothing_was_embedded_yet_says_how_to_fill_it(libr
     library.collection("papers")._record.made()
     with pytest.raises(BadInputError) as raised:
         library.collection("papers").search("a")
-    assert str(raised.value) == "collection 'papers' is empty. Add to it: nearsay documents add papers FILE"
+    assert str(raised.value) == Naming("'papers'", "empty", "nearsay documents add papers FILE")
 
 
 def test_hits_are_a_sequence(compass: Collection) -> None:

@@ -1,6 +1,7 @@
 """The passages nearest to a document."""
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -36,7 +37,7 @@ def test_none_of_its_own_passages_is_found_and_they_do_not_count(collection: Col
     hits = collection.similar("two", 9)
     assert "two" not in {hit.id for hit in hits}
     assert (len(hits), hits.qualifying) == (3, 3)
-    assert hits.notes == ("3 of the 9 asked for: there are only 3 passages",)
+    assert hits.notes == (Naming("3 of the 9", "only 3 passages"),)
 
 
 def test_every_passage_of_another_document_can_be_found(collection: Collection) -> None:
@@ -49,7 +50,7 @@ def test_every_passage_of_another_document_can_be_found(collection: Collection) 
 def test_by_document_each_other_document_comes_once(collection: Collection) -> None:
     hits = collection.similar("z", 4, by_document=True)
     assert [hit.id for hit in hits] == ["two", "x", "y"]
-    assert hits.notes == ("3 of the 4 asked for: there are only 3 documents",)
+    assert hits.notes == (Naming("3 of the 4", "only 3 documents"),)
 
 
 def test_copies_of_the_document_are_found(collection: Collection) -> None:
@@ -64,7 +65,7 @@ def test_a_filter_holds_and_does_not_bring_the_document_back(collection: Collect
     assert [hit.id for hit in collection.similar("two", 9, where="kind = 'long'")] == ["z"]
     assert [hit.id for hit in collection.similar("two", 9, where={"kind": "short"})] == ["y", "x"]
     hits = collection.similar("two", 9, where="id = 'two'")
-    assert hits.notes == ("nothing found: no passage passes the filter",)
+    assert hits.notes == (Naming("nothing found", "filter"),)
 
 
 def test_removed_documents_are_not_found(collection: Collection) -> None:
@@ -75,9 +76,7 @@ def test_removed_documents_are_not_found(collection: Collection) -> None:
 def test_an_unknown_document_is_named(collection: Collection) -> None:
     with pytest.raises(UnknownDocumentError) as raised:
         collection.similar("nobody")
-    assert str(raised.value) == (
-        "collection 'texts' has no document 'nobody'. See which there are: nearsay documents list texts"
-    )
+    assert str(raised.value) == Naming("'texts'", "'nobody'", "nearsay documents list texts")
 
 
 def test_a_removed_document_is_unknown(collection: Collection) -> None:
@@ -92,9 +91,7 @@ def test_a_document_without_a_vector_yet_says_how_to_finish(collection: Collecti
         connection.execute(collection_table.update().values(version=collection_table.c.version + 1))
     with pytest.raises(BadInputError) as raised:
         collection.similar("z")
-    assert str(raised.value) == (
-        "document 'z' has no vector yet. Finish the indexing: nearsay index rebuild texts"
-    )
+    assert str(raised.value) == Naming("'z'", "no vector", "nearsay index rebuild texts")
 
 
 def test_a_k_out_of_range_is_refused(collection: Collection) -> None:

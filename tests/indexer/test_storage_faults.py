@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from naming import Naming
 from table_collection import LIVING, nearest_by_force
 from words_encoder import WordsEncoder
 
@@ -308,7 +309,7 @@ def test_a_rebuild_puts_back_what_is_whole_after_all(
     report = collection.rebuild()
     assert (report.restored, report.mended, report.embedded, words.encoded) == (1, 0, 0, [])
     (note,) = report.notes
-    assert note.startswith("1 segment in quarantine was whole after all and was put back")
+    assert note == Naming("1 segment", "put back")
     assert files(collection) == there
     assert answer(open_library().collection("papers")) == before
 

@@ -239,7 +239,7 @@ def test_a_full_disk_undoes_the_change(sqlite: Database) -> None:
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.sqlite"
     path.write_bytes(b"this is no database at all" * 100)
-    with pytest.raises(CatalogueError, match=r"is damaged .* Restore it from a backup") as caught:
+    with pytest.raises(CatalogueError, match=r"is damaged .*backup") as caught:
         Database(f"sqlite:///{path}").migrate(create=True)
     assert str(path) in str(caught.value)
     assert path.read_bytes() == b"this is no database at all" * 100
@@ -266,9 +266,7 @@ def test_a_damaged_database_is_named(sqlite: Database, tmp_path: Path) -> None:
 
 
 def test_a_catalogue_in_a_folder_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
-    with pytest.raises(
-        StorageError, match=r"unable to open database file\)\. Check that its folder is there"
-    ):
+    with pytest.raises(StorageError, match=r"unable to open database file\).*folder"):
         Database(f"sqlite:///{tmp_path / 'no' / 'catalogue.sqlite'}").migrate(create=True)
 
 

@@ -112,9 +112,7 @@ def test_a_database_without_a_catalogue_is_not_made_one_unasked(
 def test_a_catalogue_of_a_newer_nearsay_is_left_alone(catalogue: Database) -> None:
     with catalogue.writing() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(
-        CatalogueError, match=r"newer nearsay \(schema 9999\). Upgrade: pip install -U nearsay"
-    ):
+    with pytest.raises(CatalogueError, match=r"newer nearsay \(schema 9999\).*pip install -U nearsay"):
         catalogue.migrate(create=True)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from naming import Naming
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
@@ -87,7 +88,7 @@ def test_without_clusters_the_error_says_how_to_make_them(zoo: Collection) -> No
 
 def test_more_clusters_than_passages_are_refused_and_the_kept_ones_stay(zoo: Collection) -> None:
     kept = three(zoo)
-    with pytest.raises(BadInputError, match="13 clusters were asked for, and there are 12 passages"):
+    with pytest.raises(BadInputError, match=r"13 clusters .*12 passages"):
         zoo.explore.cluster("kmeans", clusters=13)
     assert zoo.explore.clusters() == kept
 
@@ -193,12 +194,7 @@ def test_doctor_finds_members_that_are_no_passage(zoo: Collection) -> None:
         connection.exec_driver_sql("UPDATE cluster_members SET passage = 99 WHERE passage = 2")
         connection.exec_driver_sql("UPDATE cluster_members SET cluster = 77 WHERE passage = 3")
     unsound = [finding.detail for finding in examine(zoo.library) if not finding.sound]
-    assert unsound == [
-        (
-            "2 members that are no passage or in no cluster. "
-            "Make them anew: nearsay explore clusters zoo --replace"
-        )
-    ]
+    assert unsound == [Naming("2 members", "nearsay explore clusters zoo --replace")]
 
 
 @ON_BOTH
@@ -218,7 +214,7 @@ def test_under_a_filter_nothing_is_kept(zoo: Collection) -> None:
     found = zoo.explore.cluster("kmeans", clusters=2, where="kind != 'beast'")
     assert (found.saved, found.passages, by_number(found)) == (False, 9, {1: 5, 2: 4})
     assert not zoo.explore.has_clusters()
-    with pytest.raises(BadInputError, match="no passage that the filter lets through"):
+    with pytest.raises(BadInputError, match=r"no passage .*filter"):
         zoo.explore.cluster(where="kind = 'stone'")
 
 
@@ -267,7 +263,7 @@ def test_clusters_of_a_generation_that_is_no_longer_live_are_not_kept(zoo: Colle
         if progress.doing == "naming clusters" and zoo.snapshot().generation.number == 1:
             zoo.promote()
 
-    with pytest.raises(BusyError, match="generation 1 of 'zoo' is no longer the live one"):
+    with pytest.raises(BusyError, match=r"generation 1 of 'zoo' .*live"):
         three(zoo, progress=overtake)
     assert not zoo.explore.has_clusters()
 
@@ -340,7 +336,7 @@ def test_every_passage_is_written_with_its_cluster(zoo: Collection, tmp_path: Pa
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "cluster,name,id,passage,title,text"
     assert any(line.endswith(",'=cat dog pig") for line in lines)
-    with pytest.raises(BadInputError, match=r"ends in none of .jsonl, .csv"):
+    with pytest.raises(BadInputError, match=r"\.jsonl, \.csv"):
         zoo.explore.write_clusters(tmp_path / "out.xlsx")
 
 

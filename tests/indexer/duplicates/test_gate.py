@@ -307,10 +307,10 @@ def test_a_gated_collection_has_no_duplicates_to_explore(notes: Collection) -> N
 @pytest.mark.parametrize(
     ("action", "threshold", "said"),
     [
-        ("drop", None, "near_duplicates is 'drop'. Take one of: report, skip, link, off"),
-        ("skip", 0.0, "Take a cosine above 0 and up to 1"),
-        ("skip", 1.5, "Take a cosine above 0 and up to 1"),
-        ("skip", float("nan"), "Take a cosine above 0 and up to 1"),
+        ("drop", None, "'drop'.*report, skip, link, off"),
+        ("skip", 0.0, "cosine above 0 .*1"),
+        ("skip", 1.5, "cosine above 0 .*1"),
+        ("skip", float("nan"), "cosine above 0 .*1"),
         ("off", 0.9, "Leave one of the two out"),
         (None, 0.9, "collection 'notes' has no gate"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -90,8 +91,8 @@ def test_documents_are_duplicates_as_a_whole_and_passages_by_themselves(library:
     ("wanted", "said"),
     [
         ({"threshold": 0}, "threshold is 0"),
-        ({"link": "loose"}, "link is 'loose'. Take one of: transitive, complete"),
-        ({"by": "word"}, "by is 'word'. Take one of: document, passage"),
+        ({"link": "loose"}, "'loose'.*transitive, complete"),
+        ({"by": "word"}, "'word'.*document, passage"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(papers: Collection, wanted: dict[str, str], said: str) -> None:
@@ -155,8 +156,8 @@ def test_a_document_that_is_there_in_part_is_no_duplicate(library: Library, tmp_
     groups = collection.explore.duplicates(0.99)
     assert named(groups) == [["half", "again"]]
     assert groups.looked_at == 2
-    assert "1 passage has no vector yet and was not looked at" in groups.notes[0]
-    assert groups.notes[1].startswith("1 document was left out: some passages have no vector")
+    assert groups.notes[0] == Naming("1 passage", "no vector")
+    assert groups.notes[1] == Naming("1 document", "left out", "no vector")
     assert groups.keep_one(tmp_path / "kept.jsonl").left_out == 1
     assert collection.explore.pairs(1).notes == groups.notes[:1]
     collection.rebuild()
@@ -186,7 +187,7 @@ def test_more_pairs_than_can_be_grouped_are_refused_with_a_remedy(
     papers: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closest_pairs, "MOST_PAIRS", 1)
-    with pytest.raises(BadInputError, match=r"can be put into groups\. Raise the threshold, or .* --where"):
+    with pytest.raises(BadInputError, match=r"groups.*threshold.*--where"):
         papers.explore.duplicates(0.5)
 
 
@@ -210,7 +211,7 @@ def test_groups_name_their_documents_without_those_gone_since(papers: Collection
 
 
 def test_groups_of_passages_name_no_documents(papers: Collection) -> None:
-    with pytest.raises(BadInputError, match=r"cannot be listed as documents.*--unit documents"):
+    with pytest.raises(BadInputError, match="--unit documents"):
         papers.explore.duplicates(by="passage").ids()
 
 

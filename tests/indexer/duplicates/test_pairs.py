@@ -88,7 +88,7 @@ def test_between_collections_the_first_is_of_the_one_that_was_asked(
 
 
 def test_what_cannot_be_compared_is_refused_with_a_remedy(papers: Collection, library: Library) -> None:
-    with pytest.raises(BadInputError, match="'papers' cannot be compared with itself"):
+    with pytest.raises(BadInputError, match=r"'papers' .*itself"):
         papers.explore.pairs(other=papers)
     wide = library.collection("wide", encoder=WordsEncoder("wide", dimension=9))
     wide.add_rows(ROWS)

@@ -108,13 +108,13 @@ def test_periods_without_anything_are_there_too() -> None:
 
 
 def test_too_many_periods_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"more than 2,000 periods of a day\. Take longer ones"):
+    with pytest.raises(BadInputError, match="2,000 periods of a day"):
         period_names(Period.DAY, dt.date(2001, 1, 1), dt.date(2026, 1, 1))
     assert len(period_names(Period.YEAR, dt.date(9000, 1, 1), dt.date.max)) == 1000
 
 
 def test_an_unknown_period_is_refused() -> None:
-    with pytest.raises(BadInputError, match=r"by is 'decade'\. Take one of: day, week, month, year"):
+    with pytest.raises(BadInputError, match=r"'decade'.*day, week, month, year"):
         chosen(Period, "decade", "by")
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
@@ -63,7 +64,7 @@ def test_with_a_query_only_what_is_near_to_it_is_chosen_from(library: Library) -
     collection.add_rows([{"id": f"n{n:02}", "text": "a bb" + " a" * n} for n in range(20)] + ROWS[4:])
     found = collection.explore.diverse(4, query="x yy", balance=0.1)
     assert {each.id[0] for each in found} == {"n"}
-    assert found.notes == ("chosen among the 20 passages of 24 nearest to the query",)
+    assert found.notes == (Naming(20, 24, "nearest"),)
 
 
 def test_a_filter_says_what_is_chosen_from(library: Library) -> None:
@@ -71,7 +72,7 @@ def test_a_filter_says_what_is_chosen_from(library: Library) -> None:
     collection.add_rows(ROWS)
     found = collection.explore.diverse(9, where="side = 'c'")
     assert {each.id for each in found} == {"c1", "c2", "c3"}
-    assert found.notes == ("3 of the 9 asked for: there are only 3 passages",)
+    assert found.notes == (Naming("3 of the 9", "only 3"),)
     assert list(collection.explore.diverse(where="side = 'z'")) == []
 
 

@@ -4,6 +4,7 @@ import datetime as dt
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -39,15 +40,15 @@ def test_new_passages_that_are_unlike_all_before_come_first(collection: Collecti
     assert nearest is not None
     assert (nearest.id, nearest.cosine) == ("ab", pytest.approx(3 / 10**0.5, abs=1e-6))
     assert news.notes == (
-        "without year, and not counted: 1 document",
-        "not put into clusters yet. Do: nearsay explore clusters texts",
+        Naming("without year", "not counted", "1 document"),
+        Naming("clusters", "nearsay explore clusters texts"),
     )
 
 
 def test_a_date_that_may_be_before_or_after_counts_on_neither_side(collection: Collection) -> None:
     news = collection.explore.new_since(dt.date(2020, 2, 1), "year")
     assert (news.documents, news.older_documents) == (1, 3)
-    assert news.notes[1] == "year may be before 2020-02-01 or after it, and not counted: 1 document"
+    assert news.notes[1] == Naming("year", "before 2020-02-01", "not counted", "1 document")
 
 
 def test_without_a_field_it_goes_by_when_they_were_added(collection: Collection) -> None:
@@ -71,7 +72,7 @@ def test_nothing_new_and_nothing_old_are_said(collection: Collection) -> None:
     assert news.notes[0] == "nothing is new since 2999-01-01"
     news = collection.explore.new_since("1999-01-01")
     assert (news.documents, news.older_documents, news.unlike) == (6, 0, ())
-    assert news.notes[0] == "everything is new: there is nothing older to compare with"
+    assert news.notes[0] == Naming("everything is new")
 
 
 def test_only_so_many_are_shown_and_a_filter_holds(collection: Collection) -> None:
@@ -105,7 +106,7 @@ def test_what_came_after_the_clustering_is_counted_to_the_nearest_centre(
         (None, "in no cluster", 2),
         (1, "one", 1),
     ]
-    assert news.notes[-1] == "counted to the cluster with the nearest centre, being newer than it: 3 passages"
+    assert news.notes[-1] == Naming("nearest", "newer", "3 passages")
 
 
 def test_the_nearest_centre_is_taken_if_a_member_is_as_far() -> None:
@@ -139,10 +140,10 @@ def test_a_moment_is_read_in_utc(when: str | dt.date, moment: str) -> None:
 
 @pytest.mark.parametrize("when", ["", "yesterday", "2026-13-01", "1/11/2026"])
 def test_what_is_no_moment_is_refused(when: str) -> None:
-    with pytest.raises(BadInputError, match=r"is not a date\. Write it as 2026-11-01"):
+    with pytest.raises(BadInputError, match=r"not a date.*2026-11-01"):
         read_moment(when)
 
 
 def test_a_number_is_no_moment() -> None:
-    with pytest.raises(BadInputError, match=r"2026 is neither text nor a date\. Write it as '2026-11-01'"):
+    with pytest.raises(BadInputError, match=r"2026 is neither .*'2026-11-01'"):
         read_moment(2026)  # type: ignore[arg-type]

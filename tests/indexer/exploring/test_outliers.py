@@ -1,6 +1,7 @@
 """The passages of a collection that are least like any other."""
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
@@ -33,8 +34,8 @@ def test_the_loneliest_come_first_with_what_is_nearest_to_them(either_library: L
     )
     assert found.looked_at == 4
     assert found.notes == (
-        "4 of the 20 asked for: there are only 4 passages",
-        "only 3 passages of other documents to compare each with",
+        Naming("4 of the 20", "only 4"),
+        Naming("only 3 passages", "other documents"),
     )
 
 
@@ -53,7 +54,7 @@ def test_a_filter_says_what_is_compared(library: Library) -> None:
     assert [(each.id, each.score) for each in found] == [("near", pytest.approx(3 / 10**0.5, abs=1e-6))]
     assert found.looked_at == 2
     nothing = collection.explore.outliers(where="kind = 'z'")
-    assert (list(nothing), nothing.notes) == ([], ("nothing found: no passage passes the filter",))
+    assert (list(nothing), nothing.notes) == ([], (Naming("nothing found", "filter"),))
 
 
 def test_the_order_of_adding_says_nothing(library: Library) -> None:
@@ -92,13 +93,13 @@ def test_what_is_removed_while_it_is_looked_for_is_said(library: Library, explor
 
     since = {"when": "2020", "field": "year"} if explore == "new_since" else {}
     found = getattr(collection.explore, explore)(count=4, progress=remove, **since)
-    assert f"1 of the {1 if since else 4} found were removed meanwhile" in found.notes
+    assert Naming(f"1 of the {1 if since else 4}", "removed") in found.notes
 
 
 def test_one_document_alone_cannot_be_an_outlier(library: Library) -> None:
     collection = library.collection("texts")
     collection.add_rows(ROWS[:1])
-    with pytest.raises(BadInputError, match="all passages are of one document"):
+    with pytest.raises(BadInputError, match="one document"):
         collection.explore.outliers()
 
 

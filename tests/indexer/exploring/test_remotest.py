@@ -97,7 +97,7 @@ def test_fewer_neighbours_are_taken_where_there_are_fewer() -> None:
 
 
 def test_one_document_alone_has_nothing_to_be_compared_with() -> None:
-    with pytest.raises(BadInputError, match="all passages are of one document"):
+    with pytest.raises(BadInputError, match="one document"):
         remotest(points_of(around_centres(4)), np.zeros(4, dtype=np.int64), 2, 3)
 
 

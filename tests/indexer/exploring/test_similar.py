@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -71,9 +72,7 @@ def test_an_id_named_twice_counts_once_and_the_order_says_nothing(collection: Co
 def test_an_id_on_both_sides_is_refused(collection: Collection) -> None:
     with pytest.raises(BadInputError) as raised:
         collection.similar(["one", "two"], without=["two"])
-    assert str(raised.value) == (
-        "document 'two' is both wanted and not wanted. Leave it away on one of the sides"
-    )
+    assert str(raised.value) == Naming("'two'", "wanted", "not wanted")
 
 
 def test_unknown_documents_are_named_on_either_side(collection: Collection) -> None:
@@ -85,10 +84,10 @@ def test_unknown_documents_are_named_on_either_side(collection: Collection) -> N
 
 def test_vectors_that_cancel_out_are_said(collection: Collection) -> None:
     collection.add_rows([{"id": "again", "text": "a"}])
-    with pytest.raises(BadInputError, match=r"cancel each other out.*less weight"):
+    with pytest.raises(BadInputError, match=r"cancel .*less weight"):
         collection.similar("one", without="again", away=1.0)
     opposite = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype=np.float32)
-    with pytest.raises(BadInputError, match=r"cancel each other out.*other documents"):
+    with pytest.raises(BadInputError, match=r"cancel .*other documents"):
         rocchio(opposite, None, AWAY)
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -46,11 +47,8 @@ def test_documents_are_counted_by_cluster_and_year_without_gaps(
     assert (found.outside.number, found.outside.counts) == (None, (0, 0, 1))
     assert (found.missing, found.unreadable, found.coarse) == (1, 1, 0)
     assert found.notes == (
-        "without year, and not counted: 1 document",
-        (
-            "no date in year, and not counted: 1 document, as 'soon'. "
-            "Dates are written as 2019, 2019-03 or 2019-03-08"
-        ),
+        Naming("without year", "not counted", "1 document"),
+        Naming("no date in year", "not counted", "1 document", "'soon'", 2019, "2019-03", "2019-03-08"),
     )
 
 
@@ -59,7 +57,7 @@ def test_what_is_too_coarse_for_a_period_is_counted_and_said(collection: Collect
     assert found.periods == ("2019-03", "2019-04", "2019-05", "2019-06")
     assert [(each.number, each.counts) for each in found.clusters] == [(3, (1, 0, 1, 1))]
     assert (found.missing, found.unreadable, found.coarse) == (1, 2, 1)
-    assert found.notes[-1] == "day is coarser than a month, and not counted: 1 document"
+    assert found.notes[-1] == Naming("day", "coarser", "month", "not counted", "1 document")
     assert "'8 May 2019', 'a list or an object'" in found.notes[1]
     assert collection.explore.over_time("day").by == "year"
 
@@ -82,9 +80,8 @@ def test_what_came_after_the_clustering_is_said_and_not_counted(library: Library
     save_clusters(collection, {"a": 3, "b": 3}, through="c")
     found = collection.explore.over_time("year")
     assert (found.totals, found.outside.counts) == ((2, 0, 1), (0, 0, 1))
-    assert found.notes[-1] == (
-        "in no cluster yet, and not counted: 4 documents. "
-        "Put them in: nearsay explore clusters texts --assign"
+    assert found.notes[-1] == Naming(
+        "no cluster", "not counted", "4 documents", "nearsay explore clusters texts --assign"
     )
 
 
@@ -159,17 +156,15 @@ def test_without_clusters_it_says_how_to_make_them(library: Library) -> None:
     collection.add_rows(ROWS)
     with pytest.raises(BadInputError) as raised:
         collection.explore.over_time("year")
-    assert str(raised.value) == (
-        "collection 'texts' was never put into clusters. Do: nearsay explore clusters texts"
-    )
+    assert str(raised.value) == Naming("'texts'", "never", "nearsay explore clusters texts")
 
 
 def test_a_field_without_any_date_is_refused(collection: Collection) -> None:
-    with pytest.raises(BadInputError, match="no document has a date: without nowhere, and not counted: 7"):
+    with pytest.raises(BadInputError, match=r"no document .*nowhere.*: 7"):
         collection.explore.over_time("nowhere")
-    with pytest.raises(BadInputError, match=r"all dates in year are coarser than a day\. Take a longer"):
+    with pytest.raises(BadInputError, match=r"year .*coarser than a day"):
         collection.explore.over_time("year", by="day")
-    with pytest.raises(BadInputError, match="'text' is no field of the metadata"):
+    with pytest.raises(BadInputError, match=r"'text' .*no field"):
         collection.explore.over_time("text")
     with pytest.raises(BadFilterError, match="is not a field's name"):
         collection.explore.over_time('a"b')
@@ -178,5 +173,5 @@ def test_a_field_without_any_date_is_refused(collection: Collection) -> None:
 def test_choices_that_there_are_not_are_refused(collection: Collection) -> None:
     with pytest.raises(BadInputError, match="by is 'decade'"):
         collection.explore.over_time("year", by="decade")
-    with pytest.raises(BadInputError, match=r"counted is 'words'\. Take one of: documents, passages"):
+    with pytest.raises(BadInputError, match=r"'words'.*documents, passages"):
         collection.explore.over_time("year", counted="words")

@@ -95,8 +95,8 @@ def test_tables_hold_every_number(tmp_path: Path) -> None:
 
 
 def test_another_ending_or_too_many_colours_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"'trend\.pdf' ends in none of \.png, \.svg, \.csv, \.jsonl"):
+    with pytest.raises(BadInputError, match=r"'trend\.pdf'.*\.png, \.svg, \.csv, \.jsonl"):
         time_format(Path("trend.pdf"))
-    with pytest.raises(BadInputError, match="25 clusters cannot be told apart"):
+    with pytest.raises(BadInputError, match="25 clusters"):
         write_over_time(FOUND, tmp_path / "trend.png", top=25)
     assert list(tmp_path.iterdir()) == []

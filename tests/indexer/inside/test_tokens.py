@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import Naming
 from transformers import BertConfig, BertForTokenClassification, BertModel, BertTokenizer
 
 from nearsay.data.errors import BadInputError
@@ -184,7 +185,7 @@ def test_passages_that_were_removed_are_not_found(weather: Collection, reader: A
     weather.remove(["white"])
     found = weather.explore.search_tokens(sample, reader, reader.read("snow").states[1][1], k=40)
     assert {match.id for match in found.matches} == {"wet", "warm"}
-    assert "9 tokens of passages that were removed" in found.notes[0]
+    assert found.notes[0] == Naming("9 tokens", "removed")
 
 
 def test_compaction_keeps_the_segment_and_deleting_the_collection_takes_it(

@@ -68,7 +68,7 @@ def test_judging_again_takes_the_place_of_what_was_said(pets: Collection) -> Non
 
 
 def test_passages_of_one_document_are_judged_one_by_one(zoo: Collection) -> None:
-    with pytest.raises(BadInputError, match=r"'long' has 2 passages\. Say which one"):
+    with pytest.raises(BadInputError, match=r"'long' .*\b2 passages"):
         zoo.judgements.add("sleep", "long", True)
     first = zoo.judgements.add("sleep", "long", True, passage=0)
     second = zoo.judgements.add("sleep", "long", False, passage=1)
@@ -324,9 +324,9 @@ def test_what_cannot_be_judged_is_refused(zoo: Collection, said: dict[str, Any],
 
 def test_a_hit_is_the_passage_that_it_is(zoo: Collection) -> None:
     hit = next(hit for hit in zoo.search("a cat sat") if hit.id == "cat")
-    with pytest.raises(BadInputError, match="the hit is passage 0 of 'cat', not 1"):
+    with pytest.raises(BadInputError, match="passage 0 of 'cat', not 1"):
         zoo.judgements.add("a", hit, True, passage=1)
-    with pytest.raises(BadInputError, match="the document's id holds a NUL"):
+    with pytest.raises(BadInputError, match=r"id .*NUL"):
         zoo.judgements.add("a", "cat\0", True)
 
 

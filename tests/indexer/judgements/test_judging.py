@@ -18,7 +18,7 @@ def test_a_way_of_searching_is_read_as_it_is_written() -> None:
         assert str(SearchWay.parse(text)) == text
     assert SearchWay.parse("live") == SearchWay()
     assert SearchWay.parse("rrf, generation=3").generation == 3
-    with pytest.raises(BadInputError, match="'sparse' is no way of searching"):
+    with pytest.raises(BadInputError, match="'sparse'"):
         SearchWay.parse("dense,sparse")
 
 
@@ -144,9 +144,9 @@ def test_an_exported_evaluation_is_taken_over_again(zoo: Collection, tmp_path: P
     [
         ("a.csv", "query,document,relevant\nbirds,owl,perhaps\n", "line 2: relevant is 'perhaps'"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is no passage"),
-        ("a.csv", "query,relevant\nbirds,1\n", "line 2: a query and a document"),
-        ("qrels", "301 0 owl\n", "line 1: '301 0 owl' is not"),
-        ("qrels", "302 0 owl 1\n", "line 1: queries.csv has no query '302'"),
+        ("a.csv", "query,relevant\nbirds,1\n", "line 2: .*query .*document"),
+        ("qrels", "301 0 owl\n", "line 1: '301 0 owl'"),
+        ("qrels", "302 0 owl 1\n", "line 1: queries.csv .*'302'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_by_line_and_nothing_is_taken(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
@@ -62,9 +63,7 @@ def test_triplets_leave_queries_out_that_have_one_kind_alone_and_say_so() -> Non
     made = rows(("a", "r", True), ("b", "n", False), ("c", "r", True), ("c", "n", False))
     assert values(made) == [("c", "r", "n")]
     assert made.queries == 1
-    assert made.notes == (
-        "2 of 3 queries have no relevant passage or no other one beside it; labelled takes them, too",
-    )
+    assert made.notes == (Naming("2 of 3 queries", "no relevant", "labelled"),)
 
 
 def test_without_a_query_that_has_both_every_judgement_is_a_labelled_pair() -> None:
@@ -97,7 +96,7 @@ def test_a_passage_is_its_title_and_its_text_as_the_index_encodes_them() -> None
 def test_a_text_that_was_judged_both_ways_is_left_out() -> None:
     made = rows(("q", "Same text.", True), ("q", "same text", False), ("q", "r", True), ("q", "n", False))
     assert values(made) == [("q", "r", "n")]
-    assert made.notes == ("1 texts were judged both ways for one query and are left out",)
+    assert made.notes == (Naming("1 texts", "both ways", "left out"),)
 
 
 def test_one_text_in_two_documents_is_one_passage() -> None:

@@ -33,14 +33,14 @@ def test_what_was_written_is_read() -> None:
     [
         (b"", "0 bytes that are no map"),
         (b"NEARMAP9" + POINTS.to_bytes()[8:], "no map of this version"),
-        (POINTS.to_bytes()[:-1], "70 bytes where 3 points take 71"),
+        (POINTS.to_bytes()[:-1], "70 bytes .*71"),
         (POINTS.to_bytes()[:20] + b"x" + POINTS.to_bytes()[21:], "its check sum is wrong"),
     ],
 )
 def test_what_is_damaged_is_refused_with_the_remedy(stored: bytes, said: str) -> None:
     with pytest.raises(NearsayError, match=said) as error:
         MapPoints.from_bytes(stored, "papers")
-    assert str(error.value).endswith("Lay it out anew: nearsay explore map papers --replace")
+    assert str(error.value).endswith(": nearsay explore map papers --replace")
 
 
 def test_points_are_left_out_and_joined() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.indexer.maps.draw_map import map_page, preview_length
 from nearsay.indexer.maps.drawing import Drawing
@@ -111,7 +112,7 @@ def test_what_is_cut_is_said(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("nearsay.indexer.maps.draw_map._PREVIEW", (9, 9))
     found = content(map_page(draw()).decode())
     assert found["text"][0] == "about ca…"
-    assert found["notes"] == ["a note", "Texts are cut to 9 characters; the search looks in these."]
+    assert found["notes"] == ["a note", Naming("9 characters")]
 
 
 def test_values_without_end_share_a_colour(draw: Draw) -> None:

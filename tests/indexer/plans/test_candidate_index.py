@@ -361,7 +361,7 @@ def test_without_faiss_an_index_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, vectors: VectorStore
 ) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError, match=r"needs an optional package.*pip install 'nearsay\[cpu\]'"):
+    with pytest.raises(MissingExtraError, match=r"optional .*pip install 'nearsay\[cpu\]'"):
         build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
 
 

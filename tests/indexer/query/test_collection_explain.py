@@ -39,9 +39,7 @@ def test_hits_are_explained_on_demand_with_the_scores_that_they_have(trees) -> N
 def test_hits_of_another_encoder_are_not_explained(trees) -> None:
     (hit, *_) = trees.search("oak", mode=SearchMode.DENSE)
     foreign = replace(hit, lineage=replace(hit.lineage, fingerprint="other", encoder="other"))
-    with pytest.raises(
-        BadInputError, match=r"found by another encoder \(other, generation 1\).*Search again"
-    ):
+    with pytest.raises(BadInputError, match=r"another encoder \(other, generation 1\)"):
         trees.explain("oak", [foreign])
 
 

@@ -40,7 +40,7 @@ def test_no_ranking_gives_nothing() -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(BadInputError, match="1 weights for 2 rankings, k = 60"):
+    with pytest.raises(BadInputError, match=r"\b1 weights for 2 rankings, k = 60"):
         reciprocal_rank_fusion([numbers(1), numbers(2)], weights=[1.0])
     with pytest.raises(BadInputError, match="k >= 0"):
         reciprocal_rank_fusion([numbers(1)], k=-1)

@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.indexer.plans import gpu
 from nearsay.indexer.plans.gpu import (
@@ -41,10 +42,7 @@ def test_faiss_cpu_is_named_with_the_way_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", cpu)
     found = find_gpus()
     assert found.gpus == ()
-    assert found.reason == (
-        "the FAISS that is installed is faiss-cpu, which knows no GPU. Install it: pip uninstall faiss-cpu, "
-        "then pip install 'nearsay[gpu]'"
-    )
+    assert found.reason == Naming("faiss-cpu", "pip uninstall faiss-cpu", "pip install 'nearsay[gpu]'")
 
 
 def test_a_missing_faiss_is_named(monkeypatch):
@@ -68,7 +66,7 @@ def test_missing_cuda_libraries_are_named_in_faiss_own_words(monkeypatch):
         (False, None, "there is no NVIDIA driver"),
         (True, "", "CUDA_VISIBLE_DEVICES hides every one"),
         (True, "-1", "CUDA_VISIBLE_DEVICES hides every one"),
-        (True, "0", "there is an NVIDIA driver, so look at nvidia-smi"),
+        (True, "0", "nvidia-smi"),
     ],
 )
 def test_no_gpu_is_said_with_its_likeliest_cause(gpu_faiss, monkeypatch, driver, visible, said):
@@ -96,8 +94,8 @@ def test_gpus_that_work_are_found_and_those_that_do_not_are_left_out(gpu_faiss, 
 def test_when_every_gpu_fails_each_reason_is_said(gpu_faiss, monkeypatch):
     gpu_faiss(2)
     monkeypatch.setattr(gpu, "_tried", lambda number: f"reason {number}")
-    assert find_gpus().reason == (
-        "cuda:0 is there but does not work (reason 0); cuda:1 is there but does not work (reason 1)"
+    assert find_gpus().reason == Naming(
+        "cuda:0", "does not work", "reason 0", "cuda:1", "does not work", "reason 1"
     )
 
 
@@ -119,11 +117,9 @@ def test_a_device_names_all_gpus_or_one():
 def test_without_a_usable_gpu_the_sentence_says_why_and_who_answers():
     assert requested_gpus("cuda", NONE) == (
         (),
-        "FAISS finds no GPU: there is no NVIDIA driver; the CPU searches",
+        Naming("no GPU", "no NVIDIA driver", "CPU"),
     )
-    assert requested_gpus("cuda:7", TWO)[1] == (
-        "FAISS cannot use cuda:7, only cuda:0, cuda:1; the CPU searches"
-    )
+    assert requested_gpus("cuda:7", TWO)[1] == Naming("cuda:7", "cuda:0, cuda:1", "CPU")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.indexer.plans.gpu import Gpu, _living
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
@@ -162,7 +163,7 @@ def test_a_gpu_that_stops_is_said_once_and_the_cpu_answers(on_gpu, caplog, said,
     after = index.candidates(queries, 10)
     assert np.array_equal(np.sort(before), np.sort(after))
     assert index.device == "cpu"
-    assert index.notes == (f"cuda:0 stopped answering ({clause}); the CPU searches",)
+    assert index.notes == (Naming("cuda:0", f"({clause})", "CPU"),)
     assert caplog.messages == list(index.notes)
     faiss.fails_at_search = ""
     searches = len(faiss.searches)

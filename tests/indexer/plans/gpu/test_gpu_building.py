@@ -3,6 +3,7 @@
 import faiss as cpu_faiss
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.candidate_index import CandidateIndex
@@ -135,7 +136,7 @@ def test_other_kinds_and_more_lists_than_a_gpu_looks_into_are_not_copied(gpu_fai
     vectors = clustered(1200)
     gpu_faiss(1)
     graph = CandidateIndex(engine_of(PlanKind.HNSW), cpu_faiss.IndexHNSWFlat(32, 8), 1)
-    assert copy_on_gpu(graph, ONE, vectors) == (None, "FAISS cannot copy hnsw to a GPU")
+    assert copy_on_gpu(graph, ONE, vectors) == (None, Naming("copy hnsw"))
     lists = cpu_faiss.IndexIVFFlat(cpu_faiss.IndexFlatIP(32), 32, 4096)
     many = CandidateIndex(engine_of(PlanKind.IVF), lists, 1, parameters={"probes": 2049})
     said = "the CPU's index looks into 2049 lists, a GPU into 2048 at most"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from naming import Naming
 
 from nearsay.indexer import Library
 from nearsay.indexer.plans import gpu_opening
@@ -63,7 +64,7 @@ def test_without_a_usable_gpu_the_hits_say_why_and_come_all_the_same(gpu_faiss, 
     monkeypatch.setattr(gpu_opening, "find_gpus", lambda: FaissGpus((), "there is no driver"))
     hits = opened("cuda").collection("papers").search("aaaa bb", k=3)
     assert len(hits) == 3
-    assert "there is no driver; the CPU searches" in hits.notes
+    assert Naming("no driver", "CPU") in hits.notes
     assert {(hit.lineage.device, hit.lineage.plan) for hit in hits} == {("cpu", "exact")}
 
 
@@ -72,7 +73,7 @@ def test_a_gpu_index_that_cannot_be_made_is_tried_once_and_said_each_time(gpu_fa
     faiss.rows_that_fit = 0
     papers = opened("cuda").collection("papers")
     said = papers.search("aaaa bb", k=3).notes
-    assert any(note.endswith("(the GPU has no room for it); the CPU searches") for note in said)
+    assert any(note == Naming("no room", "CPU") for note in said)
     faiss.most_living = 0
     file = tmp_path / "more.jsonl"
     file.write_text(json.dumps({"id": "new", "text": "aaaa bb"}), "utf-8")
@@ -88,7 +89,7 @@ def test_a_gpu_that_stops_while_searching_is_in_the_notes_and_the_lineage(gpu_fa
     faiss.fails_at_search = "illegal access"
     hits = papers.search("aaaa bb", k=3)
     assert hits[0].id == "3"
-    assert "cuda:0 stopped answering (illegal access); the CPU searches" in hits.notes
+    assert Naming("cuda:0", "(illegal access)", "CPU") in hits.notes
     assert {hit.lineage.device for hit in hits} == {"cpu"}
 
 

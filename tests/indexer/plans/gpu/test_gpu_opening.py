@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.engines import build
@@ -68,7 +69,7 @@ def test_without_a_usable_gpu_the_reason_is_said_and_the_cpu_answers(clustered):
     none = FaissGpus((), "FAISS finds no GPU: there is no NVIDIA driver")
     index, notes = open_on_gpu("cuda", vectors, everything(vectors), plan=LISTS, there=none)
     assert index is None
-    assert notes == ("FAISS finds no GPU: there is no NVIDIA driver; the CPU searches",)
+    assert notes == (Naming("no GPU", "no NVIDIA driver", "CPU"),)
 
 
 def test_this_machine_answers_in_words_whatever_it_has(clustered):
@@ -88,7 +89,7 @@ def test_running_out_of_memory_is_said_in_plain_words(gpu_faiss, clustered):
     vectors = clustered(900)
     index, notes = open_on_gpu("cuda", vectors, everything(vectors), plan=LISTS)
     assert index is None
-    assert notes == ("gpu-ivf-fp16 is not on cuda:0 (the GPU has no room for it); the CPU searches",)
+    assert notes == (Naming("gpu-ivf-fp16", "cuda:0", "no room", "CPU"),)
 
 
 def test_unmeasured_the_cpus_lists_are_copied_when_the_vectors_do_not_fit(gpu_faiss, clustered):
@@ -109,10 +110,7 @@ def test_an_index_that_faiss_cannot_copy_is_named(gpu_faiss, clustered):
     gpu_faiss(1).rows_that_fit = 10
     index, (note,) = open_on_gpu("cuda", vectors, everything(vectors), cpu=graph)
     assert index is None
-    assert note == (
-        "gpu-flat-fp16 is not on cuda:0 (the GPU has no room for it; FAISS cannot copy hnsw to a GPU); "
-        "the CPU searches"
-    )
+    assert note == Naming("gpu-flat-fp16", "cuda:0", "no room", "copy hnsw", "CPU")
 
 
 def test_nothing_to_search_needs_no_gpu(gpu_faiss, clustered):
@@ -141,7 +139,7 @@ def test_a_gpu_that_stopped_is_not_started_over_and_over(gpu_faiss, clustered):
     index.candidates(vectors.rows(np.array([7])), 10)
     again, notes = answering("cuda", vectors, everything(vectors), cpu=None, plan=LISTS, before=index)
     assert again is index
-    assert notes == ("cuda:0 stopped answering (illegal access); the CPU searches",)
+    assert notes == (Naming("cuda:0", "(illegal access)", "CPU"),)
 
 
 def test_without_a_gpu_the_cpus_index_answers(clustered):
