@@ -54,10 +54,7 @@ def test_a_file_over_many_lines_and_with_a_byte_order_mark_is_read(write: Write)
     [
         (
             asked(**answered("notes", 11)),
-            (
-                r"a\.json: data\[0\]\.paragraphs\[0\]\.qas\[0\] \(id q1\): the context says ' note' at "
-                r"answer_start 11, not 'notes'; the nearest place where it stands is 12"
-            ),
+            (r"a\.json: data\[0\]\.paragraphs\[0\]\.qas\[0\] \(id q1\): .*' note' .*\b11, not 'notes'.*\b12"),
         ),
         (asked(**answered("novel", 3)), "stands nowhere in the context"),
         (asked(**answered("notes", -1)), "answer_start is -1"),
@@ -76,7 +73,7 @@ def test_a_file_over_many_lines_and_with_a_byte_order_mark_is_read(write: Write)
         ("[]", r"a\.json: no JSON object"),
         ('{"data":\n [1,}', r"a\.json:2: not JSON"),
         ("", r"a\.json:1: not JSON"),
-        ("[" * 100_000, r"a\.json: not JSON that can be read"),
+        ("[" * 100_000, r"a\.json: not JSON"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(write: Write, content: str, reason: str) -> None:

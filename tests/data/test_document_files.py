@@ -86,8 +86,8 @@ def test_loose_lists_and_code_in_lists_are_kept() -> None:
     ("text", "reason"),
     [
         ("---\na: [1\n---\nx", "the front matter is not YAML"),
-        ("---\ndate: 2024-13-45\n---\nx", "the front matter is not YAML: month must be in 1..12"),
-        ('---\na: "\\0"\n---\nx', "the front matter holds a NUL character"),
+        ("---\ndate: 2024-13-45\n---\nx", "not YAML: month must be in 1..12"),
+        ('---\na: "\\0"\n---\nx', "NUL"),
         ("---\n" + "a: " + "[" * 5000 + "\n---\nx", "the front matter is not YAML"),
         ("---\n" + "a: " + "[" * 50 + "]" * 50 + "\n---\nx", "nested deeper than 32 levels"),
         ("---\na: &a [*a]\n---\nx", "nested deeper than 32 levels"),

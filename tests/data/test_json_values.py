@@ -62,7 +62,7 @@ def test_values_become_what_json_has(value: object, expected: object) -> None:
         (object(), "x is of type object"),
         (dt.timedelta(1), "x is of type timedelta"),
         ("a\0", "x holds a NUL character"),
-        ({"\ud800": 1}, "a key of x holds a lone surrogate"),
+        ({"\ud800": 1}, "key of x .*surrogate"),
         ({(1, 2): 1}, "x is nested deeper"),
         ([0] * MAX_VALUES, "x holds more than 100,000 values"),
     ],

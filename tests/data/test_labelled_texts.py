@@ -73,18 +73,18 @@ def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.tsv", "label\ttext\nyes\ta\nno\t \n", r"a\.tsv:3: text is empty or no text"),
-        ("a.tsv", "label\ttext\n\ta\n", r"a\.tsv:2: label is '', and a label is a word"),
+        ("a.tsv", "label\ttext\nyes\ta\nno\t \n", r"a\.tsv:3: text is empty"),
+        ("a.tsv", "label\ttext\n\ta\n", r"a\.tsv:2: label is ''"),
         ("a.tsv", "label\tpremise\thypothesis\nyes\ta\t\n", r"a\.tsv:2: hypothesis is empty"),
-        ("a.tsv", "label\ttext\nyes\n", r"a\.tsv:2: 1 field, and the header has 2"),
+        ("a.tsv", "label\ttext\nyes\n", r"a\.tsv:2: 1 field.*\b2"),
         ("a.tsv", "label\ttext\n", r"a\.tsv holds no labelled texts"),
         ("a.tsv", "gold_label\ttext\n-\tx\n", r"a\.tsv holds no labelled texts"),
         ("a.tsv", "", r"a\.tsv is empty"),
-        ("a.tsv", "mood\tprose\nx\ty\n", r"which column is the label cannot be told.*--label"),
-        ("a.tsv", "label\tone\ttwo\nx\ty\tz\n", r"which column is the text cannot be told.*--text"),
+        ("a.tsv", "mood\tprose\nx\ty\n", "which column .*label.*--label"),
+        ("a.tsv", "label\tone\ttwo\nx\ty\tz\n", "which column .*text.*--text"),
         ("a.jsonl", '{"text": "a", "label": 1.5}\n', r"a\.jsonl:1: label is 1\.5"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a\.jsonl:2: label is None"),
-        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', r"a\.jsonl:1: text is empty or no text"),
+        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', r"a\.jsonl:1: text is empty"),
         ("a.jsonl", '{"text": "\\ud800", "label": "x"}\n', r"a\.jsonl:1: text holds a lone surrogate"),
         ("a.xlsx", "x", "no tsv, csv or jsonl file"),
     ],
@@ -103,7 +103,7 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(write: Write) -
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        ({"pair": "b"}, "'b' is named, and the first one's is not"),
+        ({"pair": "b"}, "'b' .*first"),
         ({"label": "a", "text": "a"}, "named twice"),
         ({"label": " "}, "name is empty"),
     ],

@@ -39,16 +39,16 @@ def test_an_i_that_continues_nothing_is_taken_and_counted(write: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("Ada\tB-person\nsat\n", r"a\.conll:2: 'sat' is a word without a tag"),
-        ("Ada\tperson\n", r"a\.conll:1: the tag is 'person', and tags are O, B-type and I-type"),
+        ("Ada\tB-person\nsat\n", r"a\.conll:2: 'sat' .*without a tag"),
+        ("Ada\tperson\n", r"a\.conll:1: .*'person'.*O, B-type and I-type"),
         ("Ada\tS-person\n", r"a\.conll:1: the tag is 'S-person'"),
         ("Ada\tB-\n", r"a\.conll:1: the tag is 'B-'"),
         ("Ada\tB\n", r"a\.conll:1: the tag is 'B'"),
         ("Ada\to\n", r"a\.conll:1: the tag is 'o'"),
-        ("a\tO\n\t O\n", r"a\.conll:2: there is no word before the tag 'O'"),
+        ("a\tO\n\t O\n", r"a\.conll:2: .*no word .*'O'"),
         ("\n\n", r"a\.conll holds no tagged words"),
         ("", r"a\.conll holds no tagged words"),
-        (b"Ada\tO\n\xff\tO\n", r"a\.conll:2: byte 1 of the line is not utf-8"),
+        (b"Ada\tO\n\xff\tO\n", r"a\.conll:2: byte 1 .*utf-8"),
     ],
 )
 def test_a_bad_line_is_an_error_with_its_number(write: Write, content: str | bytes, reason: str) -> None:

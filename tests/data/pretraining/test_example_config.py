@@ -21,9 +21,9 @@ def test_names_become_choices() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"packing": "tight"}, "the packing is 'tight'; take one of sentence-pairs, full-sentences"),
-        ({"masking": "all"}, "the masking is 'all'; take one of tokens, whole-words, spans"),
-        ({"length": 4}, "the length is 4 tokens; sentence-pairs need 5 or more"),
+        ({"packing": "tight"}, "packing .*'tight'.*sentence-pairs, full-sentences"),
+        ({"masking": "all"}, "masking .*'all'.*tokens, whole-words, spans"),
+        ({"length": 4}, r"\b4 tokens.*sentence-pairs .*\b5"),
         ({"length": 2, "packing": "full-sentences"}, "full-sentences need 3 or more"),
         ({"masked_share": 0.0}, "the masked share is 0.0"),
         ({"masked_share": 1.0}, "the masked share is 1.0"),

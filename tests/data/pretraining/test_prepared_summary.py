@@ -46,14 +46,16 @@ def test_one_of_each_is_said_as_one(said: Callable[..., list[str]]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (1, "1 row or line could not be used (named above)"),
-        (20, "20 rows or lines could not be used (named above)"),
-        (21, "21 rows or lines could not be used (the first 20 are named above)"),
+        (1, ("1 row or line", "named above")),
+        (20, ("20 rows or lines", "named above")),
+        (21, ("21 rows or lines", "first 20", "named above")),
     ],
 )
-def test_what_could_not_be_used_is_counted(said: Callable[..., list[str]], wrong: int, told: str) -> None:
+def test_what_could_not_be_used_is_counted(
+    said: Callable[..., list[str]], wrong: int, told: tuple[str, ...]
+) -> None:
     assert said(b"gull\n" + b"\xff\n" * wrong) == [
-        told,
+        Naming(*told),
         Naming("1 document", "1 sentence", "1 token", "0.00 %"),
     ]
 
