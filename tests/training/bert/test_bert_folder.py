@@ -121,9 +121,7 @@ def test_a_head_that_is_there_is_loaded_and_one_that_is_not_must_be_named(save: 
     assert whole.cls.predictions.decoder.weight is whole.bert.embeddings.word_embeddings.weight
 
     bare = load_bert(save(BertModel, "bare"))
-    with pytest.raises(
-        BadInputError, match=r"lack 8 of the model's parameters, 'cls\.predictions\.bias' first"
-    ):
+    with pytest.raises(BadInputError, match=r"lack 8 .*'cls\.predictions\.bias'"):
         load_model(bare, transformers.BertForPreTraining)
     with pytest.raises(BadInputError, match=r"lack 2 of .*'cls\.seq_relationship\.bias' first"):
         load_model(bare, transformers.BertForPreTraining, fresh=("cls.predictions",))
@@ -154,7 +152,7 @@ def test_a_head_of_another_size_is_fresh_if_named_and_refused_if_not(save: Save)
     assert kept.classifier.weight.shape == (3, 8)
     again = load_model(bert, transformers.BertForSequenceClassification, fresh=("classifier",), num_labels=4)
     assert again.classifier.weight.shape == (4, 8)
-    with pytest.raises(BadInputError, match=r"'classifier\.\w+' in the size \(3.* ask for \(4"):
+    with pytest.raises(BadInputError, match=r"'classifier\.\w+' .*\(3.*\(4"):
         load_model(bert, transformers.BertForSequenceClassification, num_labels=4)
 
 
@@ -164,7 +162,7 @@ def test_settings_are_replaced_for_the_model_and_not_for_the_folder(save: Save) 
     assert model.config.hidden_dropout_prob == 0.0
     assert len(model.encoder.layer) == 1
     assert (bert.config.hidden_dropout_prob, bert.config.num_hidden_layers) == (0.1, 2)
-    with pytest.raises(TypeError, match="a bert has no setting 'droopout'"):
+    with pytest.raises(TypeError, match="'droopout'"):
         load_model(bert, BertModel, droopout=0.0)
 
 
@@ -180,16 +178,14 @@ def test_weights_stored_in_half_precision_come_in_float32(save: Save) -> None:
 def test_weights_that_are_not_all_there_are_refused(save: Save) -> None:
     folder = save()
     change_weights(folder, lambda weights: weights.pop("encoder.layer.1.output.dense.weight"))
-    with pytest.raises(
-        BadInputError, match=r"lack 1 of the model's parameters, 'encoder\.layer\.1\.output\.dense\.weight'"
-    ):
+    with pytest.raises(BadInputError, match=r"lack 1 .*'encoder\.layer\.1\.output\.dense\.weight'"):
         load_model(load_bert(folder), BertModel)
 
 
 def test_weights_of_another_size_than_config_json_says_are_refused(save: Save) -> None:
     folder = save()
     change_config(folder, intermediate_size=16)
-    with pytest.raises(BadInputError, match=r"in the size \(12.* ask for \(16"):
+    with pytest.raises(BadInputError, match=r"size \(12.*\(16"):
         load_model(load_bert(folder), BertModel)
 
 
@@ -212,7 +208,7 @@ def test_a_vocabulary_smaller_than_the_weights_fits(save: Save) -> None:
 def test_a_config_json_of_another_vocabulary_than_the_weights_is_refused(save: Save) -> None:
     folder = save()
     change_config(folder, vocab_size=12)
-    with pytest.raises(BadInputError, match=r"vocabulary of 12 tokens, its weights hold 9"):
+    with pytest.raises(BadInputError, match=r"\b12 tokens.*\b9$"):
         load_bert(folder)
 
 
@@ -260,7 +256,7 @@ def test_positions_of_a_roberta_begin_after_its_padding(tmp_path: Path) -> None:
     BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(tmp_path / "r")
     bert = load_bert(tmp_path / "r")
     assert bert.positions == bert.max_tokens == 21
-    with pytest.raises(BadInputError, match="of the kind 'roberta', and BertModel takes 'bert'"):
+    with pytest.raises(BadInputError, match=r"'roberta'.*'bert'"):
         load_model(bert, BertModel)
 
 
@@ -271,7 +267,7 @@ def test_a_limit_past_the_positions_is_brought_down_to_them(make_folder: MakeFol
 def test_a_model_of_another_family_is_refused(save: Save) -> None:
     folder = save()
     change_config(folder, model_type="gpt2")
-    with pytest.raises(BadInputError, match=r"of the kind 'gpt2'\. Name one of: bert, camembert"):
+    with pytest.raises(BadInputError, match=r"'gpt2'.*bert, camembert"):
         load_bert(folder)
 
 
@@ -291,7 +287,7 @@ def test_pickled_weights_and_code_are_refused(save: Save) -> None:
 @pytest.mark.parametrize(
     ("lost", "wanted"),
     [
-        ("config.json", "holds no config.json, so it is no BERT folder"),
+        ("config.json", "no config.json"),
         ("tokenizer.json", r"holds no vocabulary \(tokenizer.json or vocab.txt\)"),
     ],
 )

@@ -221,7 +221,7 @@ def test_prompts_are_put_before_their_kind_of_text_and_before_no_tokens(make_fol
 @pytest.mark.parametrize(
     ("layers", "wanted"),
     [
-        ("6", r"there is no layer 6: \S+ has 5\. Take a layer from 0 \(the embeddings\) to 5"),
+        ("6", r"no layer 6: .*\b5\b.*\b0 .*to 5"),
         ("top", "'top' names no layers"),
     ],
 )
@@ -250,7 +250,7 @@ def test_damaged_weights_give_no_vectors(make_folder: MakeFolder) -> None:
     features.encode(["a dog"])
     with pytest.raises(NearsayError, match="the first to 'the cat'"):
         features.encode(["a dog", "the cat"])
-    with pytest.raises(NearsayError, match="gave a token a vector that is NaN or infinite"):
+    with pytest.raises(NearsayError, match="NaN or infinite"):
         features.tokens(["a dog", "the cat"])
 
 

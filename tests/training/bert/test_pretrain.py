@@ -143,7 +143,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_last_good_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        with pytest.raises(DiskFullError, match=r"step-0000000004 .* Free some space and run"):
+        with pytest.raises(DiskFullError, match=r"step-0000000004 .*Free some space"):
             pretrain(made, tmp_path / "out", device="cpu")
     assert [path.name for path in (tmp_path / "out" / "run" / "checkpoints").iterdir()] == ["step-0000000002"]
     assert pretrain(made, tmp_path / "out", device="cpu").finished
@@ -302,7 +302,7 @@ def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: P
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"start": "x"}, "either a vocabulary for a new BERT .--vocabulary. or"),
+        ({"start": "x"}, "--vocabulary. or"),
         ({"vocabulary": None, "start": "x"}, "has its size and dropout already"),
         ({"span_boundary": True}, "needs span masking"),
         ({"batch": 0}, "give 1 or more"),

@@ -165,9 +165,9 @@ def test_a_full_disk_while_vectors_are_written_keeps_the_old_file(
 @pytest.mark.parametrize(
     ("blocks", "wanted"),
     [
-        ([np.zeros((2, 3), np.float32)], "2 rows were given for an array of 3"),
-        ([np.zeros((4, 3), np.float32)], "4 rows were given for an array of 3"),
-        ([np.zeros((3, 2), np.float32)], r"shape \(3, 2\) does not fit into an array of shape \(3, 3\)"),
+        ([np.zeros((2, 3), np.float32)], r"\b2 rows .*\b3"),
+        ([np.zeros((4, 3), np.float32)], r"\b4 rows .*\b3"),
+        ([np.zeros((3, 2), np.float32)], r"\(3, 2\) .*\(3, 3\)"),
     ],
 )
 def test_an_array_of_other_rows_than_promised_is_a_defect(blocks: list[np.ndarray], wanted: str) -> None:

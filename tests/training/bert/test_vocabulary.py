@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.vocabulary import (
@@ -85,7 +86,7 @@ def test_the_rarest_characters_are_left_out_with_their_words() -> None:
     vocabulary = trained("aa aa ab ac", alphabet=2, min_frequency=1)
     assert vocabulary.pieces[5:] == ["a", "b", "##a", "##b", "aa", "ab"]  # b before c: equally rare
     assert (vocabulary.counts.characters_left_out, vocabulary.counts.words_left_out) == (1, 1)
-    assert "1 of 4 words become [UNK]" in vocabulary.notes[-1]
+    assert vocabulary.notes[-1] == Naming("1 of 4", "[UNK]")
     assert vocabulary.tokenizer.encode("ac", add_special_tokens=False).tokens == ["[UNK]"]
 
 
@@ -138,7 +139,7 @@ def test_the_tokenizer_neither_cuts_nor_pads() -> None:
 def test_texts_that_give_fewer_pieces_are_a_note_with_the_real_size() -> None:
     vocabulary = trained("ab ab", size=500)
     assert vocabulary.size == len(vocabulary.pieces) == 10
-    assert vocabulary.notes[0].startswith("the texts gave 10 pieces, not 500")
+    assert vocabulary.notes[0] == Naming("10 pieces", 500)
     assert trained("ab ab", size=10).notes == ()
 
 
@@ -146,12 +147,12 @@ def test_words_forgotten_for_want_of_room_are_a_note(monkeypatch: pytest.MonkeyP
     assert trained("a a b c", size=11).notes == ()
     monkeypatch.setattr(WordCounter.__init__, "__kwdefaults__", {"apart": (), "most_words": 2})
     vocabulary = trained("a a b c", size=7)
-    assert vocabulary.notes == ("2 of 4 words were too rare to keep count of",)
+    assert vocabulary.notes == (Naming("2 of 4", "rare"),)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["  \n", "\t"]])
 def test_texts_without_a_word_are_refused(texts: list[str]) -> None:
-    with pytest.raises(BadInputError, match=rf"no word in the {len(texts)} texts; name files"):
+    with pytest.raises(BadInputError, match=f"no word in the {len(texts)} texts"):
         train_vocabulary(texts)
 
 
@@ -165,17 +166,17 @@ def test_a_size_without_room_for_the_characters_is_refused_with_the_least_that_w
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 0}, "size is 0; give 1 or more"),
-        ({"size": 5}, "size is 5, and 5 pieces are special"),
+        ({"size": 0}, "size is 0"),
+        ({"size": 5}, r"size is 5.*\b5 pieces"),
         ({"size": 9, "special": ("<x>",), "unused": 3}, "size is 9, and 9 pieces"),
-        ({"min_frequency": 0}, "min_frequency is 0; give 1 or more"),
+        ({"min_frequency": 0}, "min_frequency is 0"),
         ({"alphabet": 0}, "alphabet is 0; give 1"),
         ({"unused": -1}, "unused is -1; give 0"),
-        ({"accents": "none"}, "accents is 'none'; take one of auto, keep, strip"),
+        ({"accents": "none"}, "accents .*'none'.*auto, keep, strip"),
         ({"special": ("[MASK]",)}, r"special token \[MASK\] is there already"),
         ({"special": ("<x>", "<x>")}, "special token <x> is there already"),
         ({"special": ("[unused1]",), "unused": 2}, r"special token \[unused1\] is there already"),
-        ({"special": ("two words",)}, "'two words' is empty or holds blanks"),
+        ({"special": ("two words",)}, "'two words' .*blanks"),
         ({"special": ("",)}, "'' is empty"),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
@@ -93,7 +94,7 @@ def test_the_report_and_the_lineage_say_how_it_was_made(tmp_path: Path) -> None:
     assert report["notes"] == list(vocabulary.notes) != []
     steps = lineage_of(find_encoder(tmp_path / "mine"))
     assert len(steps) == 2
-    assert steps[0].startswith(f"WordPiece vocabulary of {vocabulary.size} cased pieces, trained on 4 texts")
+    assert steps[0] == Naming("WordPiece", vocabulary.size, "cased", "4 texts")
     assert vocabulary.counts.sha256 in steps[0]
 
 
@@ -130,7 +131,7 @@ def test_a_folder_that_holds_a_vocabulary_is_replaced_only_when_that_is_asked(
 ) -> None:
     save_vocabulary(make(cased=True), tmp_path / "mine")
     before = (tmp_path / "mine" / "vocab.txt").read_bytes()
-    with pytest.raises(NearsayError, match=r"holds a vocabulary already. Give --replace"):
+    with pytest.raises(NearsayError, match=r"already.*--replace"):
         save_vocabulary(vocabulary, tmp_path / "mine")
     assert (tmp_path / "mine" / "vocab.txt").read_bytes() == before
     save_vocabulary(vocabulary, tmp_path / "mine", replace=True)
@@ -141,9 +142,7 @@ def test_a_folder_that_holds_a_vocabulary_is_replaced_only_when_that_is_asked(
 def test_a_folder_with_anything_else_in_it_is_never_replaced(vocabulary: Vocabulary, tmp_path: Path) -> None:
     save_vocabulary(vocabulary, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").touch()
-    with pytest.raises(
-        NearsayError, match=r"something else than a vocabulary made here \(model.safetensors\)"
-    ):
+    with pytest.raises(NearsayError, match=r"something else .*\(model\.safetensors\)"):
         save_vocabulary(vocabulary, tmp_path / "model", replace=True)
     save_vocabulary(vocabulary, tmp_path / "strange")
     (tmp_path / "strange" / "vocabulary.json").unlink()
@@ -163,7 +162,7 @@ def test_an_empty_folder_and_one_whose_parents_are_missing_are_taken(
 
 def test_a_file_is_no_place_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NearsayError, match="is a file, and a vocabulary is a folder"):
+    with pytest.raises(NearsayError, match="is a file"):
         check_vocabulary_folder(tmp_path / "file")
     with pytest.raises(NearsayError, match="nothing may be written in"):
         check_vocabulary_folder(tmp_path / "file" / "below")
@@ -173,7 +172,7 @@ def test_a_place_that_may_not_be_written_is_refused_before_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != tmp_path)  # root may write anywhere
-    with pytest.raises(NearsayError, match=f"nothing may be written in {tmp_path}. Check its rights"):
+    with pytest.raises(NearsayError, match=f"nothing may be written in {tmp_path}"):
         check_vocabulary_folder(tmp_path / "new" / "mine")
 
 
@@ -193,7 +192,7 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_half_written(
         return written[-1]
 
     monkeypatch.setattr(Path, "write_text", write_two)
-    with pytest.raises(DiskFullError, match=r"no room left to write .*mine"):
+    with pytest.raises(DiskFullError, match=r"no room .*mine"):
         save_vocabulary(vocabulary, tmp_path / "mine", replace=True)
     assert len(written) == 2
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before

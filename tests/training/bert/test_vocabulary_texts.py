@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
@@ -27,12 +28,12 @@ def test_rows_that_cannot_be_used_are_counted_and_the_first_ten_named(tmp_path: 
     assert list(texts) == ["good", "fine"]
     assert (texts.fault_count, len(texts.faults)) == (12, 10)
     assert f"skipped {tmp_path}/rows.jsonl:2: not JSON" in texts.notes[1]
-    assert texts.notes[-1] == "… 12 rows skipped in all"
+    assert texts.notes[-1] == Naming("12 rows")
 
 
 def test_no_row_that_can_be_used_is_an_error_that_names_the_first(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"text": ""}\n{"text": 7}\n')
-    with pytest.raises(BadInputError, match=r"none of the 2 rows can be used; the first: .*rows.jsonl:1: "):
+    with pytest.raises(BadInputError, match=r"none of the 2 rows .*rows\.jsonl:1: "):
         list(Texts([tmp_path / "rows.jsonl"], ReadOptions(text="text")))
 
 

@@ -79,5 +79,5 @@ def test_the_hash_tells_texts_from_the_same_characters_cut_elsewhere() -> None:
 def test_half_a_character_is_refused_by_the_number_of_its_text() -> None:
     counting = counter()
     counting.add("good")
-    with pytest.raises(BadInputError, match=r"text 2 holds half a character"):
+    with pytest.raises(BadInputError, match=r"text 2 .*half a character"):
         counting.add("bad \ud800")

@@ -3,6 +3,7 @@ import threading
 
 import pytest
 import torch
+from naming import Naming
 
 from nearsay.training.encoder import workers as workers_module
 from nearsay.training.encoder.workers import Workers
@@ -103,6 +104,4 @@ def test_without_room_for_another_thread_the_work_is_done_in_turn(
     assert len(started) == 2
     assert not set(encoder_threads()) - others
     assert torch.get_num_threads() == before
-    assert [record.getMessage() for record in caplog.records] == [
-        "can't start new thread (3 wanted): texts are encoded on one"
-    ]
+    assert [record.getMessage() for record in caplog.records] == [Naming("can't start new thread", 3, "one")]

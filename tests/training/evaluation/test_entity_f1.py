@@ -29,7 +29,7 @@ def test_entities_begin_and_end_as_conlleval_has_it(tags: str, found: list[Entit
 
 @pytest.mark.parametrize("tag", ["x", "S-x", "B", "B-", "o", ""])
 def test_a_tag_that_is_not_bio_is_refused(tag: str) -> None:
-    with pytest.raises(BadInputError, match=f"the tag {tag!r} is not O"):
+    with pytest.raises(BadInputError, match=rf"tag {tag!r} .*\bO\b"):
         entities([tag])
 
 
@@ -75,7 +75,7 @@ def test_figures_are_those_of_seqeval(seed: int, precision: float, recall: float
 
 
 def test_sentences_of_unlike_length_are_refused() -> None:
-    with pytest.raises(BadInputError, match="sentence 2 has 1 tags and 2 predicted"):
+    with pytest.raises(BadInputError, match=r"sentence 2 .*\b1 .*\b2 "):
         entity_f1([["O"], ["O"]], [["O"], ["O", "O"]])
     with pytest.raises(BadInputError, match="judged items"):
         entity_f1([], [])

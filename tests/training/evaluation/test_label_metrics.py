@@ -82,5 +82,5 @@ def test_lists_that_do_not_belong_together_are_refused(metric: object) -> None:
 
 
 def test_a_label_that_is_nowhere_has_no_f1() -> None:
-    with pytest.raises(BadInputError, match="the label 'z' is neither judged nor predicted"):
+    with pytest.raises(BadInputError, match=r"'z' .*judged"):
         f1_score_of(GOLD, SAID, "z")

@@ -224,7 +224,7 @@ def test_a_full_temporary_folder_is_a_known_error(bert: BertFolder, monkeypatch:
         return opened[-1]
 
     monkeypatch.setattr("tempfile.TemporaryFile", temporary)
-    with pytest.raises(DiskFullError, match=r"MB for a while, cannot be kept in .* TMPDIR"):
+    with pytest.raises(DiskFullError, match=r"MB .*TMPDIR"):
         run(bert, PAIRS)
     assert [file.closed for file in opened] == [True]
 
@@ -280,6 +280,6 @@ def test_the_plot_is_written_in_the_format_of_its_name(name: str, start: bytes, 
 
 
 def test_a_plot_of_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"plot\.gif ends neither with \.png nor with \.svg"):
+    with pytest.raises(BadInputError, match=r"plot\.gif .*\.png .*\.svg"):
         write_layer_plot(made(SCORES), tmp_path / "plot.gif")
     assert list(tmp_path.iterdir()) == []

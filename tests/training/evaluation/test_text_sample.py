@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.training.evaluation.text_sample import TextSample
@@ -20,7 +21,7 @@ def test_few_texts_are_all_there_in_their_order_as_often_as_wanted() -> None:
 def test_of_many_texts_so_many_are_drawn_in_their_order_and_it_is_said() -> None:
     with TextSample((str(number) for number in range(1000)), 50, seed=3) as sample:
         drawn = [int(text) for text in sample]
-        assert sample.note == "measured on 50 of 1,000 texts, drawn by chance with seed 3"
+        assert sample.note == Naming("50 of 1,000", "seed 3")
     assert len(set(drawn)) == 50
     assert drawn == sorted(drawn)
     assert max(drawn) > 500
@@ -46,12 +47,12 @@ def test_every_text_is_as_likely_as_any_other() -> None:
 
 
 def test_a_sample_of_nothing_is_refused() -> None:
-    with pytest.raises(BadInputError, match="a sample of 0 texts is asked for"):
+    with pytest.raises(BadInputError, match="sample of 0 "):
         TextSample(["a"], 0)
 
 
 def test_half_a_character_is_refused_by_the_number_of_its_text() -> None:
-    with pytest.raises(BadInputError, match="text 2 holds half a character"):
+    with pytest.raises(BadInputError, match=r"text 2 .*half a character"):
         TextSample(["a", "\ud800"], 5)
 
 
@@ -70,6 +71,6 @@ def test_a_full_disk_is_said_with_the_folder(monkeypatch: pytest.MonkeyPatch) ->
 
     full = FullFile()
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
-    with pytest.raises(DiskFullError, match=r"no room left in .* for the sampled texts.*TMPDIR"):
+    with pytest.raises(DiskFullError, match=r"no room .*sampled.*TMPDIR"):
         TextSample(["a"], 5)
     assert full.closed

@@ -224,12 +224,12 @@ def test_what_words_and_marks_are_given_adds_up_to_all_tokens(texts: list[str]) 
 
 @pytest.mark.parametrize("texts", [[], [""], ["... --"]])
 def test_texts_without_a_word_are_refused(texts: list[str]) -> None:
-    with pytest.raises(BadInputError, match=f"no word in the {len(texts)} texts; name files"):
+    with pytest.raises(BadInputError, match=f"no word in the {len(texts)} texts"):
         tokenizer_fit("mine", word_piece("a"), texts, unknown_id=UNKNOWN)
 
 
 def test_a_length_without_room_for_a_word_is_refused() -> None:
-    with pytest.raises(BadInputError, match="length of 2 tokens leaves no room beside 2 special ones"):
+    with pytest.raises(BadInputError, match=r"\b2 tokens .*\b2 special"):
         tokenizer_fit("mine", word_piece("a"), ["a"], unknown_id=UNKNOWN, lengths=(64, 2))
 
 
@@ -264,7 +264,7 @@ def test_a_vocabulary_folder_of_ours_is_measured_by_its_place(tmp_path: Path) ->
 
 def test_a_new_vocabulary_that_cannot_be_is_refused_with_the_way_out() -> None:
     texts = [f"a {number}" for number in range(10)]
-    with pytest.raises(BadInputError, match=r"new vocabulary .* size is 20, .* Give --new-size, or --no-new"):
+    with pytest.raises(BadInputError, match=r"new vocabulary .*\b20, .*--new-size.*--no-new"):
         tokenizer_fit(
             "mine", word_piece("a"), texts, unknown_id=UNKNOWN, new_vocabulary=VocabularyConfig(size=20)
         )

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model, step_rows
+from naming import Naming
 from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
@@ -244,9 +245,7 @@ def test_a_step_without_data_for_a_process_is_told_with_its_remedy(folder: RunFo
     task = LinearTask(rows=1, rank=1, count=2)
     with pytest.raises(BadInputError) as raised:
         train(task, folder, settings(), Processes(rank=0))
-    assert str(raised.value) == (
-        "step 0 has nothing for process 0 of 1. Take a larger batch or fewer processes"
-    )
+    assert str(raised.value) == Naming("step 0", "nothing", "process 0 of 1")
 
 
 def test_evaluations_are_made_without_dropout_and_logged(folder: RunFolder) -> None:
@@ -371,9 +370,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_float16_is_refused_on_a_processor(folder: RunFolder) -> None:
-    with pytest.raises(
-        BadInputError, match=r"float16 needs a GPU\. Take precision float32, bfloat16 or auto"
-    ):
+    with pytest.raises(BadInputError, match=r"float16 .*float32, bfloat16 or auto"):
         train(LinearTask(), folder, settings(precision=Precision.FLOAT16), ALONE)
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model
+from naming import Naming
 from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
@@ -72,7 +73,7 @@ def test_two_runs_do_not_share_a_folder(folder: RunFolder) -> None:
         refused.append(str(raised.value))
 
     assert train(LinearTask(), folder, settings(steps=2), ALONE, listener=listen).finished
-    assert refused == [f"another process trains in {folder.out}. Wait for it, or name another folder"] * 2
+    assert refused == [Naming("another process", folder.out, "another folder")] * 2
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2]
 
 
@@ -189,9 +190,12 @@ def test_a_loss_that_is_no_number_ends_the_run_and_the_good_checkpoint_stays(
     run = settings(steps=9, log_every=log_every, checkpoint_every=1)
     with pytest.raises(NearsayError) as raised:
         train(with_losses(LinearTask(), diverge), folder, run, ALONE)
-    assert str(raised.value) == (
-        f"the loss before step {noticed} is no number: the training diverged. "
-        "Take a learning rate below 0.05 or a longer warm-up, and a new folder"
+    assert str(raised.value) == Naming(
+        f"loss before step {noticed} is no number",
+        "diverged",
+        "learning rate below 0.05",
+        "warm-up",
+        "new folder",
     )
     assert checkpoints(folder) == ["step-0000000002", "step-0000000003"]
     task = LinearTask()
@@ -204,9 +208,7 @@ def test_a_gradient_that_is_no_number_is_noticed_before_it_is_saved(folder: RunF
         steep = (losses.loss.detach() - losses.loss).sqrt()  # 0, with an endless slope
         return StepLosses(losses.loss + steep if call == 2 else losses.loss, losses.sums, losses.tokens)
 
-    with pytest.raises(
-        NearsayError, match=r"the gradient norm before step 3 is no number.*and a new folder$"
-    ):
+    with pytest.raises(NearsayError, match=r"gradient norm before step 3 .*new folder$"):
         train(with_losses(LinearTask(), explode), folder, settings(steps=3, checkpoint_every=1), ALONE)
     assert checkpoints(folder) == ["step-0000000001", "step-0000000002"]
 
@@ -228,9 +230,7 @@ def test_a_full_disk_at_a_checkpoint_ends_the_run_and_the_last_good_one_stays(
     train(whole, other, run, ALONE)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", write)
-        with pytest.raises(
-            DiskFullError, match=r"step-0000000003 .*Free some space and run the same command again"
-        ):
+        with pytest.raises(DiskFullError, match=r"step-0000000003 .*same command"):
             train(LinearTask(), folder, run, ALONE)
     assert checkpoints(folder) == ["step-0000000001", "step-0000000002"]
     assert list(folder.out.rglob(f"{TEMPORARY_PREFIX}*")) == []

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from naming import Naming
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.run.metrics_log import MetricWindow
@@ -90,9 +91,8 @@ def test_a_run_that_diverged_is_told_what_to_do(name: str, value: float) -> None
     window.add(name, value, 1)
     with pytest.raises(NearsayError) as raised:
         window.require_finite(12, 0.5)
-    assert str(raised.value) == (
-        f"the {name.replace('_', ' ')} before step 12 is no number: the training diverged. "
-        "Take a learning rate below 0.5 or a longer warm-up, and a new folder"
+    assert str(raised.value) == Naming(
+        f"{name.replace('_', ' ')} before step 12", "diverged", "below 0.5", "warm-up", "new folder"
     )
 
 

@@ -75,15 +75,13 @@ def test_a_full_disk_is_told_with_its_remedy(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(
-        DiskFullError, match=r"no room left to write .*metrics\.jsonl\. Free some space and run"
-    ):
+    with pytest.raises(DiskFullError, match=r"no room .*metrics\.jsonl.*Free some space"):
         MetricsLog(file).append({"step": 1})
 
 
 def test_a_log_that_cannot_be_written_is_told_with_its_remedy(file: Path) -> None:
     file.mkdir()
-    with pytest.raises(NearsayError, match=r"metrics\.jsonl cannot be written \(Is a directory\)\. Check"):
+    with pytest.raises(NearsayError, match=r"metrics\.jsonl cannot be written \(Is a directory\)"):
         MetricsLog(file).append({"step": 1})
 
 

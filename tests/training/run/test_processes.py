@@ -43,9 +43,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "choose_device", lambda _: "cuda")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with (
-        pytest.raises(
-            BadInputError, match=r"process 2 has no GPU: there are 2\. Start as many processes as there"
-        ),
+        pytest.raises(BadInputError, match=r"process 2 .*GPU.*\b2\b"),
         processes(),
     ):
         pass

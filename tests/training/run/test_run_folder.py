@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from linear_task import ENVIRONMENT
+from naming import Naming
 from safetensors.torch import save_file
 
 from nearsay.data.durable import TEMPORARY_PREFIX
@@ -227,10 +228,13 @@ def test_other_settings_are_named_one_by_one_and_nothing_is_touched(out: Path) -
     kept(out)
     before = (out / "run" / "config.json").read_bytes()
     changed = {"task": "linear", "batch": 16, "optimisation": {"steps": 5, "learning_rate": 0.2}, "dev": []}
-    assert refusal(out, changed | {"texts": ["a"]}) == (
-        f"{out} holds an unfinished run with other settings "
-        "(batch: 8 there, 16 now; dev: None there, [] now; optimisation.learning_rate: 0.1 there, 0.2 now). "
-        "Use the same settings to resume it, or name a new folder"
+    assert refusal(out, changed | {"texts": ["a"]}) == Naming(
+        out,
+        "unfinished",
+        "batch: 8 there, 16 now",
+        "dev: None there, [] now",
+        "optimisation.learning_rate: 0.1 there, 0.2 now",
+        "new folder",
     )
     assert (out / "run" / "config.json").read_bytes() == before
 
@@ -255,19 +259,19 @@ def test_of_a_file_with_another_content_it_is_told_that_it_has_changed(out: Path
 def test_a_folder_that_holds_something_else_is_refused(out: Path) -> None:
     out.mkdir(parents=True)
     (out / "thesis.txt").write_text("mine")
-    assert refusal(out) == f"{out} is there and holds no run. Name a new folder"
+    assert refusal(out) == Naming(out, "holds no run", "new folder")
     assert tree(out) == ["thesis.txt"]
 
 
 def test_a_file_is_refused(out: Path) -> None:
     out.parent.mkdir()
     out.write_text("mine")
-    assert refusal(out) == f"{out} is a file. Name a new folder"
+    assert refusal(out) == Naming(out, "is a file", "new folder")
 
 
 def test_a_place_below_a_file_is_refused(out: Path) -> None:
     out.parent.write_text("mine")
-    with pytest.raises(NearsayError, match=r"models/mine cannot be written .*Name another place$"):
+    with pytest.raises(NearsayError, match="models/mine cannot be written "):
         RunFolder(out).begin(CONFIG, ENVIRONMENT)
 
 
@@ -275,17 +279,14 @@ def test_a_finished_run_is_refused(out: Path) -> None:
     folder = RunFolder(out)
     folder.begin(CONFIG, ENVIRONMENT)
     folder.finish(save_model)
-    assert refusal(out) == (
-        f"{out} holds a finished run. Name a new folder, or remove that one; "
-        "to train the model further, start a new run from it"
-    )
+    assert refusal(out) == Naming(out, "finished run", "new folder", "start a new run")
 
 
 @pytest.mark.parametrize("content", [b"", b'{"task": ', b"\xff\xfe"])
 def test_a_damaged_config_is_told_with_its_remedy(out: Path, content: bytes) -> None:
     folder = kept(out)
     folder.config_file.write_bytes(content)
-    with pytest.raises(NearsayError, match=r"run/config\.json cannot be read .*Name a new folder$"):
+    with pytest.raises(NearsayError, match=r"run/config\.json cannot be read .*new folder$"):
         folder.begin(CONFIG, ENVIRONMENT)
 
 
@@ -311,7 +312,7 @@ def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: 
     with folder.held():
         with pytest.raises(NearsayError) as raised, RunFolder(out).held():
             pass
-        assert str(raised.value) == f"another process trains in {out}. Wait for it, or name another folder"
+        assert str(raised.value) == Naming("another process", out, "another folder")
     with RunFolder(out).held():
         pass
     folder.finish(save_model)
@@ -444,6 +445,6 @@ def test_a_full_disk_that_the_weights_own_writer_meets_is_told_with_its_remedy(o
         with files_of_at_most(1000):
             save_file({"weight": torch.zeros(1000)}, place / "model.safetensors")
 
-    with pytest.raises(DiskFullError, match=r"no room left to write .*finished .*Free some space and run"):
+    with pytest.raises(DiskFullError, match=r"no room .*finished .*Free some space"):
         folder.finish(save)
     assert tree(out) == before

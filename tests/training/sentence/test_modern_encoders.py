@@ -315,7 +315,7 @@ def test_the_masked_language_models_head_beside_the_encoder_does_no_harm_and_is_
 def test_other_kinds_that_name_code_are_refused(kind: str, build: Build) -> None:
     folder = build("nomic_bert")
     change(folder / "config.json", model_type=kind, auto_map={"AutoModel": "modeling_mine.Mine"})
-    with pytest.raises(EncoderRefusedError, match=r"config\.json sets auto_map.*only for the kinds"):
+    with pytest.raises(EncoderRefusedError, match=r"config\.json .*auto_map"):
         load(folder)
 
 
@@ -325,7 +325,7 @@ def test_a_kind_that_the_installed_transformers_lacks_is_refused(
     folder = build("gte")
     change(folder / "config.json", auto_map={"AutoModel": "modeling_mine.Mine"})
     monkeypatch.delitem(CONFIG_MAPPING._mapping, "gte")
-    with pytest.raises(EncoderRefusedError, match="kind gte of its own yet"):
+    with pytest.raises(EncoderRefusedError, match="kind gte"):
         load(folder)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence import bundled as bundled_module
@@ -91,9 +92,7 @@ def test_where_a_cross_encoder_is_wanted_the_bundled_encoder_is_not_named(name: 
         find_encoder(name, cross_encoder=True)
     message = str(caught.value)
     assert message.startswith("there is no cross-encoder ")
-    assert message.endswith(
-        "Name the folder of a cross-encoder, or one of a hub such as 'cross-encoder/ms-marco-MiniLM-L6-v2'"
-    )
+    assert message == Naming("cross-encoder", "'cross-encoder/ms-marco-MiniLM-L6-v2'")
     assert BUNDLED_NAME not in message
 
 

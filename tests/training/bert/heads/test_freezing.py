@@ -63,10 +63,10 @@ def test_rules_count_layers_from_below() -> None:
 
 @pytest.mark.parametrize("text", ["most", "", "-1", "1.5"])
 def test_what_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="does not say what to freeze"):
+    with pytest.raises(BadInputError, match="what to freeze"):
         Freezing.parse(text)
 
 
 def test_more_layers_than_there_are_cannot_be_frozen(network: HeadNetwork) -> None:
-    with pytest.raises(BadInputError, match="2 layers are to be frozen, and the BERT has 1"):
+    with pytest.raises(BadInputError, match=r"\b2 layers .*frozen.*\b1$"):
         freeze(network, Freezing.parse("2"))

@@ -37,7 +37,7 @@ def test_one_label_is_not_enough(write_rows: Callable[..., Path], write_conll: C
 def test_an_unknown_label_is_named_with_its_line() -> None:
     labels = LabelSet(("no", "yes"))
     assert labels.numbered([("yes", 1), ("no", 2)], "a.tsv").tolist() == [1, 0]
-    with pytest.raises(BadInputError, match=r"a\.tsv:7: the label 'maybe' is not among the 2 .*\(no, yes\)"):
+    with pytest.raises(BadInputError, match=r"a\.tsv:7: .*'maybe'.*\b2 .*\(no, yes\)"):
         labels.numbered([("yes", 1), ("maybe", 7)], "a.tsv")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -63,7 +64,7 @@ def test_a_fit_that_does_not_come_to_rest_is_logged(
     monkeypatch.setattr("nearsay.training.bert.heads.linear_head._ITERATIONS", 1)
     vectors, targets = rows(3)
     fit_linear_head(vectors, targets, labels=3, regularisation=10.0)
-    assert "had not come to rest after 1 iterations at C = 10" in caplog.text
+    assert caplog.text == Naming("1 iterations", "C = 10")
 
 
 def test_a_head_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import Naming
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from nearsay.data.errors import BadInputError
@@ -118,7 +119,7 @@ def test_the_folder_tells_how_it_was_made(
     assert config["data"]["train"] == {"file": "train.tsv", "sha256": single.sha256, "rows": 12}
     assert (config["learning_rate"], config["freeze"], config["head_start"]) == (1e-3, "none", "random")
     lineage = json.loads((out / "lineage.json").read_text("utf-8"))
-    assert lineage[-1].startswith(f"classifier: 12 rows of train.tsv (sha256 {single.sha256[:12]})")
+    assert lineage[-1] == Naming("classifier", "12 rows", "train.tsv", f"(sha256 {single.sha256[:12]})")
     card = (out / "README.md").read_text("utf-8")
     assert "library_name: transformers" in card
     assert "On the 12 test rows" in card
@@ -223,9 +224,9 @@ def test_what_is_cut_is_told(
         device="cpu",
         watch=Watch(report=told.append),
     )
-    assert "1 of 2 rows are cut at 8 tokens" in told
+    assert told == Naming("1 of 2 rows", "8 tokens")
     assert loaded(tmp_path / "mine").predict(["a b c d e f g h", "z"]).truncated == 1
-    assert "1 of 2 texts is longer than the 8 tokens that the classifier takes" in caplog.text
+    assert caplog.text == Naming("1 of 2 texts", "8 tokens")
 
 
 def test_files_that_do_not_go_together_are_refused_before_anything_is_made(
@@ -234,13 +235,13 @@ def test_files_that_do_not_go_together_are_refused_before_anything_is_made(
     unknown = read_labelled_texts(write_rows([("none", "a"), ("bird", "b")], "dev.tsv"))
     pairs = read_labelled_texts(write_rows([("none", "a", "b")], "pairs.tsv"))
     out = tmp_path / "mine"
-    with pytest.raises(BadInputError, match=r"dev\.tsv:3: the label 'bird' is not among the 3"):
+    with pytest.raises(BadInputError, match=r"dev\.tsv:3: .*'bird'.*\b3"):
         train_head(single, out, bert=learner_folder, test=unknown)
-    with pytest.raises(BadInputError, match=r"train\.tsv holds single texts and .*pairs\.tsv pairs"):
+    with pytest.raises(BadInputError, match=r"train\.tsv holds single.*pairs\.tsv pairs"):
         train_head(single, out, bert=learner_folder, dev=pairs)
-    with pytest.raises(BadInputError, match="rows of 65 tokens do not fit learner, which has 64 positions"):
+    with pytest.raises(BadInputError, match=r"\b65 tokens .*learner.*\b64 positions"):
         train_head(single, out, bert=learner_folder, length=65)
-    with pytest.raises(BadInputError, match="length of 4 tokens is too short"):
+    with pytest.raises(BadInputError, match=r"\b4 tokens .*short"):
         train_head(single, out, bert=learner_folder, length=4)
     assert not out.exists()
 
@@ -249,7 +250,7 @@ def test_several_processes_are_refused(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(BadInputError, match="a head trains in one process, and torchrun started 2"):
+    with pytest.raises(BadInputError, match="torchrun started 2"):
         train_head(single, tmp_path / "mine", bert=learner_folder)
 
 
@@ -266,18 +267,16 @@ def test_asking_in_another_way_than_it_was_trained_is_refused(
     write_rows: Callable[..., Path], quick: Path
 ) -> None:
     classifier = loaded(quick)
-    with pytest.raises(BadInputError, match="trained on single texts; give texts alone"):
+    with pytest.raises(BadInputError, match="trained on single texts"):
         classifier.predict(["a"], ["b"])
-    with pytest.raises(BadInputError, match="1 texts and 2 second texts"):
+    with pytest.raises(BadInputError, match=r"\b1 texts .*\b2 second"):
         classifier.predict(["a"], ["b", "c"])
     with pytest.raises(TypeError, match="one string"):
         classifier.predict("a text")
     none = classifier.predict([])
     assert (none.labels, none.probabilities.shape) == ([], (0, 3))
     pairs = read_labelled_texts(write_rows([("none", "a", "b")], "pairs.tsv"))
-    with pytest.raises(
-        BadInputError, match=r"pairs\.tsv holds pairs of texts, and the classifier takes single"
-    ):
+    with pytest.raises(BadInputError, match=r"pairs\.tsv .*single"):
         evaluate_classifier(classifier, pairs)
     unknown = read_labelled_texts(write_rows([("bird", "b")], "test.tsv"))
     with pytest.raises(BadInputError, match=r"test\.tsv:2: the label 'bird'"):
@@ -285,12 +284,12 @@ def test_asking_in_another_way_than_it_was_trained_is_refused(
 
 
 def test_what_is_no_classifier_is_refused(learner_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="holds BertModel, and a classifier is a BertForSequence"):
+    with pytest.raises(BadInputError, match=r"BertModel.*BertForSequence"):
         TextClassifier.load(learner_folder)
     other = tmp_path / "tagger"
     other.mkdir()
     (other / "head.json").write_text('{"head": "tagger"}', "utf-8")
-    with pytest.raises(BadInputError, match="holds a tagger, and a classifier is meant"):
+    with pytest.raises(BadInputError, match=r"a tagger.*classifier"):
         TextClassifier.load(other)
     (other / "head.json").write_text('{"head": "classifier", "length": "x"}', "utf-8")
     with pytest.raises(BadInputError, match=r"head\.json is damaged"):

@@ -208,11 +208,11 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     out = tmp_path / "mine"
     four = LayerChoice.parse("concat-last-4")
-    with pytest.raises(BadInputError, match="concat-last-4 needs 4 transformer layers: learner has 2"):
+    with pytest.raises(BadInputError, match=r"concat-last-4 .*\b4 .*learner .*2"):
         train_head(single, out, bert=learner_folder, options=LinearFit(layers=four), length=16, device="cpu")
-    with pytest.raises(BadInputError, match="concat-last-4 needs 4 transformer layers: learner has 2"):
+    with pytest.raises(BadInputError, match=r"concat-last-4 .*\b4 .*learner .*2"):
         train_head(sentences, out, bert=learner_folder, options=LinearFit(), length=16, device="cpu")
-    with pytest.raises(BadInputError, match="rows of 128 tokens do not fit learner"):
+    with pytest.raises(BadInputError, match=r"\b128 tokens .*learner"):
         train_head(sentences, out, bert=learner_folder, options=LinearFit(), device="cpu")
     with pytest.raises(BadInputError, match=r"regularisation C is 0\.0"):
         LinearFit(regularisation=0.0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from naming import Naming
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from nearsay.data.answered_questions import AnsweredQuestions, read_answered_questions
@@ -165,17 +166,17 @@ def test_a_context_without_text_has_no_answer(by_heart: Path) -> None:
 
 def test_questions_that_are_cut_are_told(by_heart: Path, caplog: pytest.LogCaptureFixture) -> None:
     loaded(by_heart).predict([("a b c d e f", "the cat"), ("a", "the cat")])
-    assert "1 of 2 questions are longer than 4 tokens" in caplog.text
+    assert caplog.text == Naming("1 of 2 questions", "4 tokens")
 
 
 def test_settings_that_cannot_be_are_refused(
     questions: AnsweredQuestions, learner_folder: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(BadInputError, match="rows of 384 tokens do not fit learner, which has 64"):
+    with pytest.raises(BadInputError, match=r"\b384 tokens .*learner.*\b64"):
         train_head(questions, tmp_path / "mine", bert=learner_folder)
     with pytest.raises(BadInputError, match="answers of 0 tokens"):
         ReaderSettings(answer=0)
-    with pytest.raises(BadInputError, match="leave no room for the context"):
+    with pytest.raises(BadInputError, match=r"no room .*context"):
         ReaderSettings(length=64, question=64)
     assert not (tmp_path / "mine").exists()
 

@@ -79,13 +79,13 @@ def test_draws_without_a_figure_are_left_out() -> None:
 
     found = bootstrap_interval(outcome(np.zeros(3), resampled=only_of_item_zero))
     assert found == Interval(7, 7)
-    with pytest.raises(BadInputError, match="not defined on any of 1000 draws"):
+    with pytest.raises(BadInputError, match=r"not defined .*\b1000 draws"):
         bootstrap_interval(outcome(np.zeros(3), resampled=lambda _: float("nan")))
 
 
 @pytest.mark.parametrize(("draws", "level"), [(0, 0.95), (10, 1.0), (10, 0.0)])
 def test_no_draws_and_impossible_levels_are_refused(draws: int, level: float) -> None:
-    with pytest.raises(BadInputError, match="give a level between 0 and 1"):
+    with pytest.raises(BadInputError, match=r"level .*\b0 and 1"):
         bootstrap_interval(outcome(np.zeros(3)), draws=draws, level=level)
 
 

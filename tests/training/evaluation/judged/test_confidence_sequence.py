@@ -73,7 +73,7 @@ def test_figures_that_are_all_zero_need_many_before_a_loss_is_ruled_out() -> Non
 
 @pytest.mark.parametrize(("low", "high", "level"), [(1.0, 1.0, 0.95), (0.0, 1.0, 1.0), (0.0, 1.0, 0.0)])
 def test_bounds_and_levels_that_make_no_sense_are_refused(low: float, high: float, level: float) -> None:
-    with pytest.raises(BadInputError, match="bounds that differ and a level"):
+    with pytest.raises(BadInputError, match=r"bounds .*level"):
         ConfidenceSequence(low, high, level)
 
 

@@ -240,7 +240,7 @@ def test_the_linear_layer_does_as_well_as_scikit_learns(random: np.random.Genera
 @pytest.mark.parametrize(("rows", "labels"), [(9, ["a", "b"]), (30, ["a"])])
 def test_a_linear_layer_needs_rows_of_two_labels(rows: int, labels: list[str]) -> None:
     vectors = np.ones((rows, 2), dtype=np.float32)
-    with pytest.raises(BadInputError, match=f"pets: the training file has {rows} rows"):
+    with pytest.raises(BadInputError, match=f"pets: .*training.* {rows} rows"):
         linear_predictions(vectors, [labels[row % len(labels)] for row in range(rows)], vectors, "pets")
 
 

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
@@ -102,17 +103,15 @@ def test_a_suite_holds_every_judged_set_once_and_notes_what_it_does_not_take(sui
     ]
     assert [each.read().name for each in found.sets] == [each.name for each in found.sets]
     told = "\n".join(found.notes)
-    assert "alone: test.tsv is not taken, as NLI needs a train or dev file by its side" in told
-    assert "papers: papers.jsonl is not taken, as its columns tell of no judgements" in told
-    assert "only_train: not taken, as no file of it is of the split 'test'" in told
+    assert Naming("alone", "test.tsv", "not taken", "NLI", "train or dev") in told
+    assert Naming("papers", "papers.jsonl", "not taken", "columns") in told
+    assert Naming("only_train", "not taken", "'test'") in told
     assert len(found.notes) == 3
 
 
 def test_only_some_sets_of_a_suite_are_taken(suite: Path) -> None:
     assert [each.name for each in find_suite(suite, only=["stsb", "i*"]).sets] == ["intents", "stsb"]
-    with pytest.raises(
-        BadInputError, match=r"no judged set named nothing; those there are: .*asked, intents"
-    ):
+    with pytest.raises(BadInputError, match=r"named nothing.*asked, intents"):
         find_suite(suite, only=["stsb", "nothing"])
 
 
@@ -120,13 +119,11 @@ def test_a_file_that_cannot_be_read_is_noted_and_the_rest_is_found(suite: Path) 
     (suite / "stsb" / "test.tsv").write_bytes(b"score\tsentence1\n\xff\xfe\xfa\t\n")
     found = find_suite(suite)
     assert "stsb" not in [each.name for each in found.sets]
-    assert any("stsb: test.tsv is not taken, as it cannot be read" in note for note in found.notes)
+    assert any(note == Naming("stsb", "test.tsv", "not taken", "cannot be read") for note in found.notes)
 
 
 def test_what_a_linear_layer_learns_from_is_told(suite: Path) -> None:
-    assert read_judged_set(suite / "nli").notes[-1] == (
-        "nli_test: a linear layer on frozen vectors learns from nli_train.tsv, 2 rows"
-    )
+    assert read_judged_set(suite / "nli").notes[-1] == Naming("nli_test", "nli_train.tsv", "2 rows")
     found = read_judged_set(f"nli:{suite}/alone/test.tsv", train=suite / "nli" / "nli_train.tsv")
     assert "learns from nli_train.tsv" in found.notes[-1]
 
@@ -156,14 +153,14 @@ def test_nli_in_numbers_and_in_words_agree_and_rows_without_agreement_are_left_o
     assert [label for _, _, label in found.rows] == ["neutral", "contradiction", "entailment"]
     assert [label for _, _, label in found.train] == ["neutral", "contradiction"]
     told = "\n".join(found.notes)
-    assert "test.tsv: 0 = entailment, 1 = neutral, 2 = contradiction was assumed" in told
-    assert "test.tsv: 1 rows have no label that was agreed on and are left out" in told
-    assert "train.tsv: 2 rows have no label that was agreed on and are left out" in told
+    assert Naming("test.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed") in told
+    assert Naming("test.tsv", "1 rows", "no label", "left out") in told
+    assert Naming("train.tsv", "2 rows", "no label", "left out") in told
     assert "train.tsv, 2 rows" in told
 
 
 def test_premises_and_hypotheses_with_two_numbers_must_be_named(spelt: Path) -> None:
-    with pytest.raises(BadInputError, match=r"Say so before the name.*nli \(0 = entailment.*1 = the same"):
+    with pytest.raises(BadInputError, match=r"nli \(0 = entailment.*1 = the same"):
         read_judged_set(spelt / "two")
     assert read_judged_set(f"pairs:{spelt}/two/test.tsv").kind is EvaluationKind.PAIRS
     named = read_judged_set(f"nli:{spelt}/two/test.tsv", train=spelt / "numbers" / "train.tsv")
@@ -174,8 +171,8 @@ def test_premises_and_hypotheses_with_two_numbers_must_be_named(spelt: Path) -> 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("words", "words/test.tsv:2: the label is 'like', none of entailment.*Mend or remove the row"),
-        ("unjudged", "unjudged/test.tsv holds no row with a label"),
+        ("words", r"words/test\.tsv:2: .*'like'.*entailment"),
+        ("unjudged", r"unjudged/test\.tsv .*label"),
     ],
 )
 def test_nli_without_labels_that_can_be_used_is_refused(name: str, said: str, spelt: Path) -> None:
@@ -199,7 +196,7 @@ def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
     lists = read_judged_set(suite / "lists")
     assert isinstance(lists, RerankingSet)
     assert lists.rows[0].positives == ("a cat", "a dog")
-    assert "1 rows lack a positive or a negative" in lists.notes[0]
+    assert lists.notes[0] == Naming("1 rows", "positive", "negative")
     triplets = read_judged_set(f"triplets:{suite}/lists/test.jsonl")
     assert isinstance(triplets, TripletSet)
     assert triplets.triplets == [("pets", "a cat", "rain"), ("pets", "a dog", "rain")]
@@ -233,12 +230,12 @@ def test_pairs_are_told_apart_by_what_their_label_holds(
     ("spec", "said"),
     [
         ("nowhere", "does not exist"),
-        ("papers/papers.jsonl", "cannot be told from its columns. Say so before the name"),
-        ("only_train", "has no one file of the split 'test' \\(none\\)"),
-        ("nli:alone/test.tsv", "has no train or dev file by its side"),
-        ("retrieval:stsb/test.tsv", "is a file, and a judged corpus is a folder"),
+        ("papers/papers.jsonl", "columns.*before the name"),
+        ("only_train", r"'test' \(none\)"),
+        ("nli:alone/test.tsv", "no train or dev file"),
+        ("retrieval:stsb/test.tsv", "is a file"),
         ("clustering:nli/nli_test.tsv", "has two texts a row"),
-        ("pairs:nli/nli_test.tsv", "nli_test.tsv:2: a pair's label is 0 or 1, and this row has 'neutral'"),
+        ("pairs:nli/nli_test.tsv", r"nli_test\.tsv:2: .*\b0 or 1.*'neutral'"),
         ("reranking:stsb/test.tsv", "has no column 'query'"),
     ],
 )
@@ -264,7 +261,7 @@ def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_
 
 def test_a_kind_that_there_is_not_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("score\tsentence1\tsentence2\n1\ta\tb\n", "utf-8")
-    with pytest.raises(BadInputError, match=r"'foo' is no kind of judged set\. Say one of sts, triplets"):
+    with pytest.raises(BadInputError, match=r"'foo'.*sts, triplets"):
         read_judged_set(f"foo:{tmp_path / 'a.tsv'}")
 
 
@@ -301,7 +298,7 @@ def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_
     ("spec", "said"),
     [
         ("sts:{}", r"columns are 'score', 'left'.*sts:.*dev.tsv:left,right,score"),
-        ("sts:{}:left,wrong", "no column 'wrong'; its columns are 'score', 'left'"),
+        ("sts:{}:left,wrong", "no column 'wrong'.*'score', 'left'"),
         ("sts:{}:left", "'left' behind .* names no columns"),
         ("pairs:{}:left,right", "kind pairs; only scored pairs"),
         ("sts:{}x:left,right", "does not exist"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
@@ -65,7 +66,7 @@ def test_what_is_better_becomes_an_encoder_with_a_layer(
         Encoder.load(folder, device="cpu", precision=Precision.FLOAT32) for folder in (tiny_folder, out)
     )
     assert fitted.fingerprint != original.fingerprint
-    assert "fitted without labels to 40 passages of letters" in fitted.lineage[-2]
+    assert fitted.lineage[-2] == Naming("without labels", "40 passages", "letters")
     assert LearnedTexts.of(out) == LearnedTexts.of(tiny_folder)
     vectors = unit_length(original.encode(corpus.texts))
     expected = unit_length(vectors @ partial_whitening(vectors, SHORT.power))
@@ -104,7 +105,7 @@ def test_fewer_passages_than_dimensions_move_hardly_anything_beyond_them() -> No
 def test_single_sentences_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
     texts = tuple(f"a b c {LETTERS[n]}." for n in range(20))
     single = UnlabelledCorpus("captions", texts, ("",) * 20, tuple(f"d{n}" for n in range(20)))
-    with pytest.raises(BadInputError, match="100% of the passages of captions are single sentences"):
+    with pytest.raises(BadInputError, match=r"100% .*captions"):
         adapt_encoder(single, tmp_path / "out", base=tiny_folder, options=SHORT, device="cpu")
     assert not (tmp_path / "out").exists()
 

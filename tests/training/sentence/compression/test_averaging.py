@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import Naming
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.errors import BadInputError
@@ -29,7 +30,7 @@ def test_each_weight_is_the_mean_of_theirs(make_folder: Callable[..., Path], tmp
     found = load_file(out / "model.safetensors")
     for name, tensor in found.items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-6, rtol=0)
-    assert "average of the weights of 3 encoders" in Encoder.load(out, device="cpu").lineage[-2]
+    assert Encoder.load(out, device="cpu").lineage[-2] == Naming("average", "3 encoders")
 
 
 def test_the_average_of_an_encoder_with_itself_is_that_encoder(tiny_folder: Path, tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_one_encoder_and_encoders_of_other_shapes_are_refused(
     with pytest.raises(BadInputError, match="Name two or more"):
         average_encoders([tiny_folder], tmp_path / "average")
     deeper = make_folder("deeper", layers=2)
-    with pytest.raises(BadInputError, match="deeper and tiny are not built alike"):
+    with pytest.raises(BadInputError, match=r"deeper and tiny .*alike"):
         average_encoders([tiny_folder, deeper], tmp_path / "average")
     (tmp_path / "average").mkdir()
     with pytest.raises(BadInputError, match="is not replaced"):

@@ -90,9 +90,7 @@ def test_a_translation_learns_the_teacher_s_vector_of_the_text_it_translates(
 
 def test_what_holds_no_translations_is_refused(make_folder: Callable[..., Path], tmp_path: Path) -> None:
     for examples in (EXAMPLES, talks(ExampleKind.SCORED)):
-        with pytest.raises(
-            BadInputError, match=r"translations are two texts or more.*--columns english,german"
-        ):
+        with pytest.raises(BadInputError, match=r"two texts.*--columns english,german"):
             distillation.distil(
                 [examples], tmp_path / "out", teacher="t", student=make_folder(), translations=True
             )

@@ -36,9 +36,9 @@ def test_windows_far_from_zero_give_what_scikit_learn_gives_for_the_whole() -> N
 
 def test_too_few_vectors_and_dimensions_that_are_not_fewer_are_refused() -> None:
     vectors = np.eye(4, dtype=np.float32)
-    with pytest.raises(BadInputError, match="4 texts are too few to choose 4 dimensions"):
+    with pytest.raises(BadInputError, match=r"^4 texts .*\b4 dim"):
         principal_components([vectors], 4)
     with pytest.raises(BadInputError, match="0 texts"):
         principal_components([], 1)
-    with pytest.raises(BadInputError, match=r"reduced to 2\. Name a number from 1 to 1"):
+    with pytest.raises(BadInputError, match=r"to 2\. .*\b1 to 1"):
         principal_components([vectors[:, :2]], 2)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.compression.quantisation import ranges_file, read_ranges, write_vectors
@@ -19,7 +20,7 @@ def test_int8_levels_stand_beside_their_ranges(tmp_path: Path) -> None:
 def test_other_ranges_are_taken_and_what_reaches_beyond_is_told(tmp_path: Path) -> None:
     write_vectors(tmp_path / "v.npy", VECTORS, numbers="int8")
     notes = write_vectors(tmp_path / "w.npy", VECTORS + 2, numbers="int8", ranges=tmp_path / "v.ranges.npy")
-    assert notes == ("1 of 2 vectors reach beyond the ranges and are cut there",)
+    assert notes == (Naming("1 of 2", "beyond", "cut"),)
     assert np.load(tmp_path / "w.npy").tolist() == [[-126, -127], [127, 127]]
     assert np.load(tmp_path / "w.ranges.npy").tolist() == [[0, -510], [255, 0]]
 

@@ -56,7 +56,7 @@ def test_a_row_that_cannot_be_used_stops_it_and_nothing_is_written(
 ) -> None:
     source, out = tmp_path / "in.jsonl", tmp_path / "out.npy"
     source.write_text('{"text": "a"}\n{"text": ""}\n{"text": "bb"}\n')
-    with pytest.raises(BadInputError, match=r"in\.jsonl.*2.*Mend the row: leaving it out would shift"):
+    with pytest.raises(BadInputError, match=r"in\.jsonl.*2.*Mend the row"):
         encode_file(str(source), out, "mine")
     assert not out.exists()
     assert asked == []
@@ -65,7 +65,7 @@ def test_a_row_that_cannot_be_used_stops_it_and_nothing_is_written(
 def test_a_file_without_texts_is_refused(tmp_path: Path, asked: list[tuple[object, ...]]) -> None:
     source = tmp_path / "in.txt"
     source.write_text("\n\n")
-    with pytest.raises(BadInputError, match=r"in\.txt holds no texts\. Name a file with at least one"):
+    with pytest.raises(BadInputError, match=r"in\.txt .*no texts"):
         encode_file(str(source), tmp_path / "out.npy", "mine")
     assert asked == []
 

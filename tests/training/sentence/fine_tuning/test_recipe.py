@@ -89,10 +89,10 @@ def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("epoch = 1", "there is no setting 'epoch'. There are: epochs"),
+        ("epoch = 1", "'epoch'.*epochs"),
         ("epochs = ", "is no TOML"),
-        ("[[set]]\nobjective = 'cosent'", r"set 1 names no file. Add file = "),
-        ("[[set]]\nfile = 'a'\nobjectiv = 'cosent'", "set 1: there is no setting 'objectiv'"),
+        ("[[set]]\nobjective = 'cosent'", "set 1 .*file = "),
+        ("[[set]]\nfile = 'a'\nobjectiv = 'cosent'", "set 1: .*'objectiv'"),
         ("[[set]]\nfile = 'a'\nobjective = 'cosine-ish'", "there is no objective 'cosine-ish'"),
         ("[[set]]\nfile = 'a'\nobjective = { kind = 'cosent', scale = -1 }", "the scale is -1"),
         ("[[set]]\nfile = 'a'\nobjective = 3", "the objective is 3"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
@@ -72,7 +73,7 @@ def test_it_learns_and_both_libraries_load_it(
     assert learned.has(scored.texts[0][1].upper())
     assert not learned.has("a text of the dev set")
     assert learned.unrecorded == (tiny_folder.name,)  # nobody kept what its base learned from
-    assert ours.lineage[-2].startswith("sentence encoder: 32 scored of animals by cosent")
+    assert ours.lineage[-2] == Naming("sentence encoder", "32 scored", "animals", "cosent")
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))
     assert told["evaluations"][0]["after"] == change.after
     assert "before" in (out / "README.md").read_text("utf-8")
@@ -486,7 +487,7 @@ def test_texts_that_are_cut_are_told(
             device="cpu",
             watch=Watch(report=said.append),
         )
-    assert any("texts are cut at 5 tokens" in note for note in said)
+    assert any(note == Naming("cut", "5 tokens") for note in said)
 
 
 @pytest.mark.parametrize(
@@ -514,9 +515,7 @@ def test_labels_that_are_all_the_same_teach_nothing(
     examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
 ) -> None:
     same = examples_of(ExampleKind.SCORED, PAIR_ROWS, [1.0] * 4)
-    with pytest.raises(
-        BadInputError, match="all 4 labels of scored rows are 1; cosent learns from their diff"
-    ):
+    with pytest.raises(BadInputError, match=r"all 4 labels .*1; cosent"):
         train_sentence_encoder([cosent(same)], tmp_path / "out", base=tiny_folder, device="cpu")
 
 
@@ -598,5 +597,5 @@ def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
         dev_file.write_text(dev_file.read_text("utf-8") + "3\tdog\tcat\n", "utf-8")
     else:
         make_folder("teacher", seed=2)
-    with pytest.raises(BadInputError, match=r"unfinished run, and .* changed since it began"):
+    with pytest.raises(BadInputError, match=r"unfinished .*changed"):
         trained(Watch())

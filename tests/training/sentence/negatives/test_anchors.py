@@ -40,5 +40,5 @@ def test_what_two_pairs_link_belongs_together_and_what_is_farther_does_not(text:
 
 
 def test_without_pairs_of_different_texts_there_is_nothing_to_mine_for() -> None:
-    with pytest.raises(BadInputError, match="no pairs of two different texts"):
+    with pytest.raises(BadInputError, match=r"no pairs .*different"):
         AnchorSet.of([("same", "Same!")])

@@ -69,12 +69,12 @@ def test_a_folder_that_sentence_transformers_saved_loads_as_well(
 
 
 def test_several_scores_a_pair_are_refused(build: Callable[..., Path]) -> None:
-    with pytest.raises(NearsayError, match="gives 3 scores a pair, and a judge gives one"):
+    with pytest.raises(NearsayError, match=r"\b3 scores .*one"):
         CrossEncoderJudge.load(build(labels=3), device="cpu")
 
 
 def test_an_encoder_is_no_cross_encoder(tiny_folder: Path) -> None:
-    with pytest.raises(NearsayError, match=r"the architecture BertModel.*train cross-encoder makes one$"):
+    with pytest.raises(NearsayError, match=r"BertModel.*train cross-encoder"):
         CrossEncoderJudge.load(tiny_folder, device="cpu")
 
 
@@ -118,5 +118,5 @@ def test_a_score_that_is_no_number_is_told(build: Callable[..., Path]) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["classifier.weight"] *= float("nan")
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(NearsayError, match="gave 4 of 4 pairs a score that is no number"):
+    with pytest.raises(NearsayError, match=r"\b4 of 4 pairs .*no number"):
         CrossEncoderJudge.load(folder, device="cpu").scores(PAIRS)

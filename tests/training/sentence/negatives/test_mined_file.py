@@ -60,7 +60,7 @@ def test_json_lines_keep_every_character(mined: MinedNegatives, tmp_path: Path) 
 def test_names_say_the_format() -> None:
     assert mined_format(Path("a.TSV")) is MinedFormat.TSV
     assert mined_format(Path("a.b.jsonl")) is MinedFormat.JSONL
-    with pytest.raises(BadInputError, match=r"a\.csv ends neither with \.tsv nor with \.jsonl"):
+    with pytest.raises(BadInputError, match=r"a\.csv .*\.tsv .*\.jsonl"):
         mined_format(Path("a.csv"))
 
 
@@ -68,7 +68,7 @@ def test_nothing_mined_writes_nothing_and_says_what_took_the_most(words: Any, tm
     corpus = MiningCorpus.of("few", ["a cat", "a dog"])
     mined = mine_negatives([("my cat", "a cat")], corpus, words, MiningConfig(per_anchor=1))
     (tmp_path / "out.tsv").write_text("before")
-    with pytest.raises(BadInputError, match="none of 1 anchors has its negatives among the 2 texts of few"):
+    with pytest.raises(BadInputError, match=r"none of 1 anchors .*\b2 texts of few"):
         write_mined(mined, tmp_path / "out.tsv")
     assert (tmp_path / "out.tsv").read_text() == "before"
 

@@ -249,7 +249,7 @@ def test_vectors_that_the_corpus_brings_along_are_used_and_not_made_again(words:
 
 def test_vectors_of_another_dimension_are_refused(words: Any) -> None:
     corpus = MiningCorpus.of("stored", ["a cat"], np.ones((1, 3), dtype=np.float32))
-    with pytest.raises(BadInputError, match="vectors of stored have 3 dimensions and those of words 8"):
+    with pytest.raises(BadInputError, match=r"stored have 3 .*words 8"):
         mine_negatives([("the cat", "a cat")], corpus, words)
 
 

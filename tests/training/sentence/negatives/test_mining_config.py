@@ -22,16 +22,16 @@ def test_choices_may_be_given_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("choices", "wanted"),
     [
-        ({"per_anchor": 0}, "0 negatives an anchor are none. Ask for 1 or more"),
+        ({"per_anchor": 0}, "0 negatives"),
         ({"first_rank": 0}, "ranks 0-100 are no range"),
         ({"first_rank": 9, "last_rank": 8}, "ranks 9-8 are no range"),
         ({"last_rank": 10_001}, "ranks 1-10001 are no range"),
-        ({"first_rank": 10, "last_rank": 11}, "ranks 10-11 hold fewer texts than the 3 negatives"),
-        ({"relative_margin": 1.5}, "relative margin is 1.5. Give a share"),
-        ({"relative_margin": -0.1}, "relative margin is -0.1. Give a share"),
-        ({"absolute_margin": math.nan}, "absolute margin is nan. Give a number"),
-        ({"judge_margin": math.inf}, "judge's margin is inf. Give a number"),
-        ({"min_score": 0.9, "max_score": 0.3}, "no score is at least 0.9 and at most 0.3"),
+        ({"first_rank": 10, "last_rank": 11}, "ranks 10-11 .*3 negatives"),
+        ({"relative_margin": 1.5}, "relative margin is 1.5"),
+        ({"relative_margin": -0.1}, "relative margin is -0.1"),
+        ({"absolute_margin": math.nan}, "absolute margin is nan"),
+        ({"judge_margin": math.inf}, "judge's margin is inf"),
+        ({"min_score": 0.9, "max_score": 0.3}, "0.9 and at most 0.3"),
         ({"seed": -1}, "the seed is -1"),
     ],
 )

@@ -50,11 +50,9 @@ def test_the_range_of_the_data_is_taken_and_saved_unless_one_is_named() -> None:
 
 
 def test_a_range_that_tells_nothing_or_does_not_fit_is_refused() -> None:
-    with pytest.raises(BadInputError, match=r"every score is 3\.0.*Give score_range"):
+    with pytest.raises(BadInputError, match=r"3\.0.*score_range"):
         made((3.0, 3.0))
-    with pytest.raises(
-        BadInputError, match=r"go from 0\.0 to 5\.0, and score_range is \(0\.0, 1\.0\).*Widen"
-    ):
+    with pytest.raises(BadInputError, match=r"0\.0 to 5\.0.*score_range .*\(0\.0, 1\.0\)"):
         made(score_range=(0.0, 1.0))
 
 

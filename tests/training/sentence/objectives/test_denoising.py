@@ -208,9 +208,7 @@ def test_robertas_can_be_decoders(tokenizer: BertTokenizer) -> None:
 
 def test_a_base_without_decoder_is_refused(tokenizer: BertTokenizer) -> None:
     config = DistilBertConfig(vocab_size=len(WORDS), dim=16, n_layers=1, n_heads=2, hidden_dim=32)
-    with pytest.raises(
-        BadInputError, match=r"cannot make a decoder of a distilbert\. Begin with one of bert"
-    ):
+    with pytest.raises(BadInputError, match=r"decoder .*distilbert.*bert"):
         DenoisingObjective(DistilBertModel(config), tokenizer)
 
 
@@ -221,9 +219,9 @@ def test_it_is_made_of_the_encoders_transformer(base: BertModel, tokenizer: Bert
     assert made.config.deletion == 0.6
     with pytest.raises(BadInputError, match="this encoder has none"):
         make_objective(config, kind=ExampleKind.TEXTS, dimension=16)
-    with pytest.raises(BadInputError, match=r"as wide as the transformer, 16, and the encoder's have 8"):
+    with pytest.raises(BadInputError, match=r"\b16, .*\b8"):
         make_objective(config, kind=ExampleKind.TEXTS, dimension=8, base=base, tokenizer=tokenizer)
     with pytest.raises(BadInputError, match="learns from labels"):
         made([torch.randn(2, 16)])
-    with pytest.raises(ValueError, match="need as many rows of token ids"):
+    with pytest.raises(ValueError, match="rows of token ids"):
         made([torch.randn(2, 16)], TOKENS[:1])

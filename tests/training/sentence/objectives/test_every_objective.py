@@ -215,14 +215,14 @@ def test_what_it_needs_is_asked_for(name: str, vectors: Vectors) -> None:
         with pytest.raises(BadInputError, match=r"learns from (labels|the scores).*Name the"):
             objective(columns)
     if objective.guided:
-        with pytest.raises(BadInputError, match=r"needs the vectors of a guide or teacher\. Name its"):
+        with pytest.raises(BadInputError, match=r"vectors .*guide or teacher"):
             objective(columns)
     least, most = objective.columns
     if least > 1:
-        with pytest.raises(BadInputError, match=r"text columns, and 1 came\. Name other columns"):
+        with pytest.raises(BadInputError, match="columns, and 1 came"):
             objective(columns[:1], case.labels, case.guided())
     if most is not None:
-        with pytest.raises(BadInputError, match=f"text columns, and {most + 1} came"):
+        with pytest.raises(BadInputError, match=f"columns, and {most + 1} came"):
             objective([*columns, columns[0]], case.labels, case.guided())
 
 

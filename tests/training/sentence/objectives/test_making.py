@@ -20,9 +20,9 @@ def test_every_objective_is_made_for_every_kind_that_it_learns_from(kind: Object
 
 
 def test_data_that_have_to_be_turned_first_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"does not learn from nli as they are\. Turn them into tuples"):
+    with pytest.raises(BadInputError, match=r"from nli .*tuples"):
         make_objective(ObjectiveConfig(ObjectiveKind.RANKING), kind=ExampleKind.NLI, dimension=4)
-    with pytest.raises(BadInputError, match=r"For pairs take one of: ranking"):
+    with pytest.raises(BadInputError, match=r"pairs .*: ranking"):
         make_objective(ObjectiveConfig(ObjectiveKind.COSENT), kind=ExampleKind.PAIRS, dimension=4)
 
 

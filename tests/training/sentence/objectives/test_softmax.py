@@ -119,5 +119,5 @@ def test_the_logits_tell_labels_without_gradients_of_the_loss() -> None:
 
 
 def test_data_without_two_labels_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"tells labels apart, and the data have 1\. Take data"):
+    with pytest.raises(BadInputError, match=r"labels .*have 1"):
         made(labels=1)

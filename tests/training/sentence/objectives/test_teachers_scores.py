@@ -97,5 +97,5 @@ def test_a_passage_goes_where_the_teacher_puts_it(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["margin-mse", "kl"])
 def test_scores_that_do_not_fit_the_passages_are_an_error(kind: str) -> None:
-    with pytest.raises(ValueError, match="3 passages of 1 queries need a score each"):
+    with pytest.raises(ValueError, match=r"\b3 passages of 1 queries"):
         made(kind)([QUERY, *PASSAGES], torch.tensor([[1.0, 2.0]]))

@@ -70,5 +70,5 @@ def test_what_stays_is_in_order_and_never_nothing(text: str, ratio: float, seed:
 
 
 def test_a_ratio_that_leaves_nothing_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match=r"the ratio is 1\.0; it goes from 0 to below 1"):
+    with pytest.raises(ValueError, match=r"ratio is 1\.0"):
         deleted_words(SENTENCE, 1.0, rng=np.random.default_rng(0))
