@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 ROOT = Path(__file__).parent.parent.parent
 OBJECTIVES = Path("training") / "sentence" / "objectives"
@@ -125,7 +126,7 @@ def test_a_loss_is_one_file_and_one_row(house: Path, tmp_path: Path, save_bert: 
     assert told["recipe"] == {"kind": "squared-cosine"}
     assert told["help"]
     assert told["command's set"] == {"kind": "squared-cosine", "scale": 2.0}, told["command"]
-    assert "squared-cosine: make the square of a pair's cosine its score" in told["page"]
+    assert told["page"] == Naming("squared-cosine:", "square of a pair's cosine")
     assert told["page's scale"] == ["1"]
     assert (
         "| [squared-cosine](https://example.org/a-paper) | make the square of a pair's cosine"

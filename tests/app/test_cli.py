@@ -16,6 +16,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
@@ -86,26 +87,26 @@ def test_a_filter_keeps_only_what_it_lets_through(pets: Run) -> None:
 def test_no_hits_is_not_a_failure(pets: Run) -> None:
     result = pets("search", "pets", "a cow", "--where", "legs > 100")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "nothing found: no passage passes the filter\n"
+    assert result.stderr.splitlines() == [Naming("nothing found", "filter")]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("search", "nope", "x"), "there is no collection 'nope' in library; there are: pets."),
-        (("search", "pets", "x", "--where", "legs >> 1"), "the filter cannot be read at column 7"),
-        (("search", "pets", "x", "--where", "kind = cat"), "near 'cat'. Text is written in quotes: 'cat'"),
+        (("search", "pets", "x", "--where", "legs >> 1"), "column 7"),
+        (("search", "pets", "x", "--where", "kind = cat"), "near 'cat'"),
         (("search", "pets", "   "), "the query is empty"),
         (("search", "pets", "x", "--library", "elsewhere"), "there is no library in elsewhere"),
         (("similar", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
         (("documents", "add", "pets", "nowhere.txt"), "nowhere.txt"),
-        (("documents", "add", "pets/../x", "pets.jsonl"), "is not a name for a collection"),
+        (("documents", "add", "pets/../x", "pets.jsonl"), "not a name"),
         (
             ("documents", "add", "a", "pets.jsonl", "--library", "new", "--database", "mysql://x"),
             "not 'mysql'",
         ),
         (("index", "promote", "pets"), "has no generation that is ready"),
-        (("index", "rollback", "pets"), "has no retired generation to go back to"),
+        (("index", "rollback", "pets"), "no retired generation"),
         (("documents", "remove", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
         (("documents", "show", "pets", "cow"), "collection 'pets' has no document 'cow'"),
         (("search", "pets", "x", "--database", "postgresql://x"), "is the SQLite file inside it"),
@@ -166,7 +167,7 @@ def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.
     monkeypatch.setattr(Collection, "add", stopped)
     result = pets("documents", "add", "pets", "pets.jsonl")
     assert result.exit_code == 130
-    assert "the same command does what is missing" in result.stderr
+    assert "same command" in result.stderr
 
 
 def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: P
     assert "text = 'body' (guessed)" in result.stderr
     assert "skipped mixed.jsonl:2: " in result.stderr
     assert "skipped mixed.jsonl:3: " in result.stderr
-    assert "mixed: 1 added, 2 skipped; 1 passage embedded" in result.stderr
+    assert result.stderr == Naming("mixed", "1 added", "2 skipped", "1 passage")
 
 
 def test_a_bad_file_hides_no_other_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_a_bad_file_hides_no_other_that_cannot_be_read(run: Run, tmp_path: Path)
     assert "… 98 more in mixed/bad.csv" in result.stderr
     assert "skipped mixed/bad.docx: " in result.stderr
     assert "skipped mixed/bad.pdf: " in result.stderr
-    assert "… 103 rows skipped in all" in result.stderr
+    assert "103 rows" in result.stderr
 
 
 def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
@@ -210,7 +211,9 @@ def test_standard_input_is_read_line_by_line(run: Run) -> None:
 
 
 def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
-    assert "pets: 3 unchanged; 0 passages embedded" in pets("documents", "add", "pets", "pets.jsonl").stderr
+    assert pets("documents", "add", "pets", "pets.jsonl").stderr == Naming(
+        "pets", "3 unchanged", "0 passages"
+    )
 
 
 def test_only_the_deletion_of_generations_can_be_tried_out(pets: Run) -> None:
@@ -218,7 +221,7 @@ def test_only_the_deletion_of_generations_can_be_tried_out(pets: Run) -> None:
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--drop-retired" in refused.stderr
     tried = pets("index", "compact", "pets", "--dry-run", "--drop-retired")
-    assert (tried.exit_code, tried.stderr) == (0, "would remove 0 retired generations of 'pets'\n")
+    assert (tried.exit_code, tried.stderr.splitlines()) == (0, [Naming("remove 0 retired", "'pets'")])
 
 
 def test_removed_documents_never_come_back(pets: Run) -> None:
@@ -250,7 +253,7 @@ class TestQueriesFromAFile:
     def test_it_is_said_beside_rows(self, pets: Run, form: str) -> None:
         result = pets("search", "pets", "-f", "-", "--format", form, stdin="\na cow ate\n")
         assert "only 3 passages" not in result.stdout
-        assert result.stderr == "line 2: 3 of the 10 asked for: there are only 3 passages\n"
+        assert result.stderr.splitlines() == [Naming("line 2", "3 of the 10", "only 3 passages")]
 
     def test_the_field_query_is_taken_of_json_lines(self, pets: Run, tmp_path: Path) -> None:
         rows = [{"_id": "q1", "query": "a cow ate", "text": "?"}, {"_id": "q2", "query": "melodies"}]
@@ -271,7 +274,7 @@ class TestQueriesFromAFile:
         assert result.exit_code == 1
         assert "skipped asked.txt:2: " in result.stderr
         assert "max-text-bytes" not in result.stderr
-        assert "1 of the 3 queries in asked.txt" in result.stderr
+        assert "1 of the 3 queries" in result.stderr
 
     def test_an_empty_query_of_a_table_is_named_by_its_line(self, pets: Run, tmp_path: Path) -> None:
         (tmp_path / "asked.jsonl").write_text('{"query": "a cow ate"}\n{"query": " "}\n')
@@ -386,7 +389,7 @@ def test_doctor_finds_everything_sound_and_exits_zero(pets: Run) -> None:
     result = pets("doctor", "--prove")
     assert result.exit_code == 0
     assert "WRONG" not in result.stdout
-    assert "3 of 3 found themselves first" in result.stdout
+    assert result.stdout == Naming("3 of 3", "first")
 
 
 def test_doctor_exits_with_one_when_a_segment_is_damaged(pets: Run, tmp_path: Path) -> None:
@@ -397,7 +400,7 @@ def test_doctor_exits_with_one_when_a_segment_is_damaged(pets: Run, tmp_path: Pa
     result = pets("doctor")
     assert result.exit_code == 1
     assert "WRONG pets, generation 1 (live): segment" in result.stdout
-    assert "Mend it: nearsay index rebuild pets" in result.stdout
+    assert ": nearsay index rebuild pets" in result.stdout
 
 
 def test_the_library_is_named_by_the_environment_too(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +447,7 @@ def test_strict_refuses_a_pipe_that_it_could_read_only_once(run: Run, tmp_path: 
     os.mkfifo(tmp_path / "pipe.txt")
     result = run("documents", "add", "tickets", "pipe.txt", "--strict")
     assert result.exit_code == 1
-    assert "pipe.txt is a pipe and can be read once" in result.stderr
+    assert result.stderr == Naming("pipe.txt", "pipe", "once")
 
 
 def test_exporting_over_a_folder_is_a_known_error(pets: Run, tmp_path: Path) -> None:
@@ -478,10 +481,9 @@ def test_without_a_terminal_no_password_is_asked_for(run: Run, monkeypatch: pyte
     monkeypatch.delenv("NEARSAY_UI_PASSWORD", raising=False)
     result = run("ui", "--password")
     assert result.exit_code == 1
-    assert result.stderr == (
-        "Error: there is no terminal to type a password at. Name its file with --password-file, or put it "
-        "into NEARSAY_UI_PASSWORD\n"
-    )
+    assert result.stderr.splitlines() == [
+        Naming("Error", "no terminal", "--password-file", "NEARSAY_UI_PASSWORD")
+    ]
 
 
 @pytest.mark.parametrize("group", [(), ("explore",), ("evaluate",)])

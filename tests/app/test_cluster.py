@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data import samples
 from nearsay.indexer.cluster import joining
@@ -62,7 +63,7 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
         assert [each.returncode for each in said] == [0] * 7, [each.stderr for each in said]
         assert "2 of 2 cores free" in said[1].stdout
         assert "660 passages embedded" in said[2].stderr
-        assert "shard 0, replica 0: 660 passages" in said[3].stdout
+        assert said[3].stdout == Naming("shard 0", "replica 0", "660 passages")
         assert said[4].stdout.lstrip().startswith("1. 0.")
         assert "1 process ended" in said[5].stderr
         token = home / "cache" / "nearsay" / "cluster-token"

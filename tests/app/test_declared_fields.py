@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
@@ -35,13 +36,13 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
 def test_fields_are_declared_listed_and_taken_back(pets: Run) -> None:
     result = pets("documents", "fields", "pets", "--declare", "legs", "--declare", "kind")
     assert (result.exit_code, result.stdout) == (0, "declared field\nlegs\nkind\n")
-    assert result.stderr.startswith("5 values of 3 documents entered in ")
+    assert result.stderr == Naming("5 values", "3 documents")
     result = pets("documents", "fields", "pets", "--forget", "legs", "--json")
     assert json.loads(result.stdout) == {"collection": "pets", "declared": ["kind"]}
     assert result.stderr == "taken back: legs\n"
     result = pets("documents", "fields", "pets", "--forget", "legs")
     assert result.exit_code == 1
-    assert "declared are: kind. See them: nearsay documents fields pets" in result.stderr
+    assert result.stderr == Naming("kind", "nearsay documents fields pets")
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -51,7 +52,7 @@ def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> 
     result = pets("documents", "facets", "pets", "legs", "-n", "1")
     assert result.exit_code == 0
     assert result.stdout == "legs  documents\n   4          2\n"
-    assert result.stderr == "1 more value: 1\nwithout legs: 0 of 3 documents\n"
+    assert result.stderr.splitlines() == [Naming("1 more", 1), Naming("without legs", "0 of 3")]
     result = pets("documents", "facets", "pets", "kind", "--where", "legs < 4", "--json")
     assert json.loads(result.stdout) == {
         "field": "kind",
@@ -74,16 +75,14 @@ def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run)
     for more in ((), ("--where", "legs = 2")):
         result = pets("documents", "facets", "pets", "nofield", *more)
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == (
-            "Error: no document has a field 'nofield'; there are: kind, legs. Name one of these\n"
-        )
+        assert result.stderr.splitlines() == [Naming("Error", "'nofield'", "kind, legs")]
     result = pets("documents", "facets", "pets", "kind", "--where", "legs = 2")  # others have it
-    assert (result.exit_code, result.stderr) == (0, "without kind: 1 of 1 document\n")
+    assert (result.exit_code, result.stderr.splitlines()) == (0, [Naming("without kind", "1 of 1")])
 
 
 def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_for(pets: Run) -> None:
     result = pets("documents", "facets", "pets", "title")
-    assert (result.exit_code, result.stderr) == (0, "without title: 3 of 3 documents\n")
+    assert (result.exit_code, result.stderr.splitlines()) == (0, [Naming("without title", "3 of 3")])
     result = pets("documents", "facets", "pets", "cluster")
     assert result.exit_code == 1
-    assert result.stderr.endswith("has no clusters. Make them: nearsay explore clusters pets\n")
+    assert result.stderr.endswith(": nearsay explore clusters pets\n")

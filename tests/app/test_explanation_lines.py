@@ -3,6 +3,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from naming import Naming
 
 from nearsay.app.cli.printing import explanation_lines, takes_colour
 from nearsay.indexer.query.hit import BestSentence, Explanation, WordShare
@@ -43,7 +44,7 @@ def test_the_score_is_written_as_the_sum_of_its_largest_words_and_the_rest() -> 
         TEXT,
         ("cosine 0.500 = oak +0.300, fell +0.100, storm +0.100, old +0.050, other words -0.100, rest +0.050"),
         "same words: oaks",
-        "nearest sentence, 0.610 alone: The old oak fell.",
+        Naming("nearest sentence", "0.610", "The old oak fell."),
     ]
 
 
@@ -65,7 +66,7 @@ def test_an_approximation_and_a_rounding_are_told() -> None:
 
 def test_what_the_encoder_did_not_take_is_told() -> None:
     lines = explanation_lines(TEXT, replace(EXPLANATION, seen=17), width=300)
-    assert lines[-1] == "the encoder takes the first 17 of the 31 characters"
+    assert lines[-1] == Naming("17 of the 31")
 
 
 def test_without_colour_no_line_has_a_control_character_or_is_too_long() -> None:

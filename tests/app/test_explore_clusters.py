@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
@@ -53,17 +54,17 @@ def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["passages", "cohesion", "name", "for", "example"]
     assert [line.split()[:2] for line in lines[1:]] == [["1", "5"], ["2", "4"], ["3", "3"]]
-    assert "3 clusters of 12 passages by kmeans; made 20" in result.stderr
+    assert result.stderr == Naming("3 clusters", "12 passages", "kmeans", "made 20")
     again = zoo("explore", "clusters", "zoo")
     assert again.stdout == result.stdout
     assert "clustering" not in again.stderr
-    assert "3 clusters: nearsay explore clusters zoo" in zoo("collections", "show", "zoo").stdout
+    assert zoo("collections", "show", "zoo").stdout == Naming("3 clusters", "nearsay explore clusters zoo")
 
 
 def test_a_name_is_given_and_searched_by(zoo: Run) -> None:
     three(zoo)
     result = zoo("explore", "rename", "zoo", "3", "big beasts")
-    assert (result.exit_code, result.stdout) == (0, "cluster 3 of zoo is called: big beasts\n")
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [Naming("cluster 3", "zoo", "big beasts")])
     found = zoo("search", "zoo", "elephant", "--where", "cluster = 'big beasts'", "--json")
     assert {json.loads(line)["id"] for line in found.stdout.splitlines()} == {"beast0", "beast1", "beast2"}
     result = zoo("explore", "rename", "zoo", "7", "none")
@@ -79,10 +80,9 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
         ["2", "4"],
         ["3", "3"],
     ]
-    assert "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved" in result.stderr
-    assert (
-        "3 clusters of 12 passages by kmeans"
-        in zoo("explore", "clusters", "zoo", "--replace", "--seed", "5").stderr
+    assert result.stderr == Naming("3 clusters kept", "0 born", "0 gone", "0 of 12")
+    assert zoo("explore", "clusters", "zoo", "--replace", "--seed", "5").stderr == Naming(
+        "3 clusters", "12 passages", "kmeans"
     )
     assert "by graph" in zoo("explore", "clusters", "zoo", "--replace", "--resolution", "2").stderr
 
@@ -114,12 +114,12 @@ def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "fox owl"}\n')
     zoo("documents", "add", "zoo", "more.jsonl")
     result = zoo("explore", "clusters", "zoo")
-    assert "1 newer passage not yet in a cluster" in result.stderr
+    assert result.stderr == Naming("1 newer passage", "not yet")
     assert "1 newer passage in none" in zoo("collections", "show", "zoo").stdout
     result = zoo("explore", "clusters", "zoo", "--assign", "--replace")
     assert result.exit_code == 2
     result = zoo("explore", "clusters", "zoo", "--assign")
-    assert "1 newer passage assigned, 0 outliers\n" in result.stderr
+    assert result.stderr == Naming("1 newer passage", "assigned", "0 outliers")
     assert result.stdout.splitlines()[1].split()[:2] == ["1", "6"]
 
 
@@ -130,7 +130,7 @@ def test_as_json_with_one_cluster_or_all(zoo: Run) -> None:
     assert [row["report"] for row in rows] == ["cluster"] * 3 + ["clustering"]
     found = read_results([json.loads(line) for line in three(zoo, "--replace", "--json").stdout.splitlines()])
     assert (found.rows, len(found.tables)) == ([], 1)
-    assert found.lines[1] == "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved"
+    assert found.lines[1] == Naming("3 clusters kept", "0 born", "0 gone", "0 of 12")
     (one,) = zoo("explore", "clusters", "zoo", "--show", "2", "--json").stdout.splitlines()
     assert (json.loads(one)["report"], json.loads(one)["number"]) == ("cluster", 2)
     shown = zoo("explore", "clusters", "zoo", "--show", "2").stdout
@@ -151,7 +151,7 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:
     result = three(zoo, "--where", "kind != 'beast'")
-    assert "of 9 passages by kmeans; not kept" in result.stderr
+    assert result.stderr == Naming("9 passages", "kmeans", "not kept")
     result = zoo("search", "zoo", "cat", "--where", "cluster = 1")
     assert result.exit_code == 1
-    assert "Make them: nearsay explore clusters zoo" in result.stderr
+    assert ": nearsay explore clusters zoo" in result.stderr

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
@@ -67,7 +68,7 @@ def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
     assert (row["first"]["id"], row["second"]["id"]) == ("bird", "song")
     result = pets("explore", "pairs", "pets", "--with", "more", "--with-where", "id = 'none'")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "no pair: 4 passages looked at" in result.stderr
+    assert result.stderr == Naming("no pair", "4 passages")
 
 
 @pytest.mark.parametrize(
@@ -91,18 +92,16 @@ def test_duplicates_are_shown_in_groups(pets: Run) -> None:
     result = pets("explore", "duplicates", "pets")
     assert result.exit_code == 0
     assert result.stdout == "  1. 2 that say nearly the same as\n     cat\n       a cat sat\n     also: dog\n"
-    assert result.stderr == (
-        "1 group among 4 documents at a cosine of 0.95; 1 document could go if one of each stays\n"
-    )
+    assert result.stderr.splitlines() == [Naming("1 group", "4 documents", "0.95", "1 document")]
 
 
 def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path) -> None:
     result = pets("explore", "duplicates", "pets", "--link", "complete", "--out", "kept.jsonl", "--json")
-    assert "kept.jsonl: 3 documents kept, 1 left out" in result.stderr
+    assert result.stderr == Naming("kept.jsonl", "3 documents kept", "1 left out")
     group = json.loads(result.stdout)
     assert (group["representative"]["id"], [other["id"] for other in group["others"]]) == ("cat", ["dog"])
     assert pets("documents", "add", "kept", "kept.jsonl").exit_code == 0
-    assert "1 group among" not in pets("explore", "duplicates", "kept").stderr
+    assert "1 group" not in pets("explore", "duplicates", "kept").stderr
     result = pets("explore", "duplicates", "pets", "--unit", "passages", "--out", "other.jsonl")
     assert result.exit_code == 2
     assert not (tmp_path / "other.jsonl").exists()

@@ -1,6 +1,7 @@
 """What is said of progress where no terminal is."""
 
 import pytest
+from naming import Naming
 
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.indexer.vectors.progress import Progress
@@ -31,4 +32,4 @@ def test_another_piece_of_work_is_said_at_once_and_once(
         now = 120.0
         bar(Progress(2, 8, "measuring kinds of index", "candidates"))
         line = capsys.readouterr().err
-        assert line == "measuring kinds of index: 2 of about 8 candidates, 10.0 s each, 1:00 left\n"
+        assert line.splitlines() == [Naming("measuring kinds of index", 2, "8 candidates", "10.0 s", "1:00")]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from naming import Naming
 
 from nearsay.app.cli.progress import ProgressBar, TrainingLine, heard_by, hearer
 from nearsay.app.runs import RunProgress
@@ -80,6 +81,6 @@ def test_a_training_says_once_that_other_programs_take_its_cores(capsys: pytest.
     with TrainingLine() as line:
         for look in (seen, crowded, replace(crowded, step=9), replace(seen, step=10)):
             line(look)
-        assert capsys.readouterr().err == "step 8: the rate fell to 20%\n"
+        assert capsys.readouterr().err.splitlines() == [Naming("step 8", "20%")]
         line(replace(crowded, step=11))
-    assert capsys.readouterr().err == "step 11: the rate fell to 20%\n"
+    assert capsys.readouterr().err.splitlines() == [Naming("step 11", "20%")]

@@ -8,6 +8,7 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 
 from nearsay.app.cli import main
 from nearsay.app.cli.options import encoder_named
@@ -130,7 +131,7 @@ def test_a_student_learns_from_its_teacher(run: Run) -> None:
         ((), "either --keep-layers or --student"),
         (("--keep-layers", "1", "--student", "mine"), "either --keep-layers or --student"),
         (("--keep-layers", "one"), "'one' is not a number"),
-        (("--keep-layers", "0,5"), "layers 0, 5 cannot be kept of 'mine', which has 2"),
+        (("--keep-layers", "0,5"), "layers 0, 5 cannot be kept of 'mine'"),
     ],
 )
 def test_a_student_that_cannot_be_is_refused(options: tuple[str, ...], said: str, run: Run) -> None:
@@ -172,7 +173,7 @@ def test_compression_as_json_names_what_was_not_measured(run: Run) -> None:
 def test_compression_needs_something_to_measure_on(run: Run) -> None:
     assert "--sts FILE, --retrieval FOLDER or both" in run("evaluate", "compression").stderr
     wrong = run("evaluate", "compression", "--sts", "pairs.tsv", "--dimension", "big")
-    assert "'big' is not a valid integer" in wrong.stderr
+    assert wrong.stderr == Naming("'big'", "integer")
 
 
 def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
@@ -195,7 +196,7 @@ def test_what_is_made_while_a_library_is_at_hand_is_known_by_its_name(run: Run, 
     make = ("train", "reduce", "mine", "--method", "matryoshka", "--dimension", "4", "--out", "made/small")
     result = run(*make)
     assert result.exit_code == 0, result.output
-    assert "--encoder small names it in the library library" in result.stderr
+    assert result.stderr == Naming("--encoder small", "library library")
     listed = [json.loads(line) for line in run("encoders", "list", "--json").stdout.splitlines()]
     assert [row["name"] for row in listed] == ["all-MiniLM-L6-v2", "small"]
     assert listed[1]["source"] == str(tmp_path / "made" / "small")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 
 from nearsay.app.cli import main
 from nearsay.data import samples
@@ -57,13 +58,13 @@ def test_pretraining_prints_its_figures_and_keeps_its_progress_from_standard_out
 def test_a_finished_run_is_not_overwritten(vocabulary: Path, bert: Path) -> None:
     done = train(vocabulary, bert)
     assert done.exit_code == 1
-    assert "holds a finished run. Name a new folder" in done.stderr
+    assert done.stderr == Naming("finished", "new folder")
 
 
 def test_neither_steps_nor_minutes_is_an_error_with_its_remedy(vocabulary: Path, tmp_path: Path) -> None:
     done = run("train", "pretrain", CORPUS, "--vocabulary", vocabulary, "--out", tmp_path / "x")
     assert done.exit_code == 1
-    assert "either a number of steps or a number of minutes" in done.stderr
+    assert done.stderr == Naming("number of steps", "number of minutes")
 
 
 def test_fill_prints_the_words_of_every_mask(bert: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 
 from nearsay.app.cli import main
 from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
@@ -78,7 +79,7 @@ def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: 
         pairs, "--evaluate", f"sts:{pairs}", "--steps", 2, "--batch", 8, "--seeds", 2,
         "--out", tmp_path / "two", "--json", "--objective", "angle", "--scale", 10, code=1,
     )  # fmt: skip
-    assert "every row gives an evaluation away" in result.stderr
+    assert result.stderr == Naming("every row", "evaluation")
     other = tmp_path / "other.tsv"
     other.write_text("score\tsentence1\tsentence2\n5\tmat\tthe mat\n0\tcat\tdog\n2\tran\tsat\n", "utf-8")
     result = run(
@@ -198,7 +199,7 @@ def test_a_kind_that_there_is_not_is_refused_with_those_there_are(
     ("arguments", "said"),
     [
         ([], "there is nothing to train on"),
-        (["--margin", "3"], "the objective cosent has no use for margin"),
+        (["--margin", "3"], "no use for margin"),
         (["--steps", "3", "--epochs", "1"], "Give one of them"),
         (["--objective", "ranking", "--matryoshka", "16,x"], "Give whole numbers"),
         (["--objective", "triplet"], "For scored take one of"),
@@ -225,7 +226,7 @@ def test_a_remedy_for_a_binary_file_is_none_of_another_command(tmp_path: Path, r
 def test_a_single_score_is_refused_where_pairs_are_ranked(tmp_path: Path, run: Run) -> None:
     (tmp_path / "one.tsv").write_text("score\tsentence1\tsentence2\n3\tthe cat\ta dog\n", "utf-8")
     refused = run(tmp_path / "one.tsv", "--out", tmp_path / "mine", code=1)
-    assert "the only label of one is " in refused.stderr
+    assert "only label" in refused.stderr
     assert "cosent learns from their differences" in refused.stderr
 
 
@@ -244,7 +245,7 @@ def test_options_about_files_without_a_file_are_refused(option: list[str], tmp_p
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[[set]]\nfile = "pairs.tsv"\n', "utf-8")
     result = run("--recipe", recipe, *option, "--out", tmp_path / "mine", code=1)
-    assert f"{option[0]} is for the files that the command names" in result.stderr
+    assert result.stderr == Naming(option[0], "files", "command")
 
 
 FASTEST = resolve_precision(Precision.AUTO, "cpu", Processor.detect())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 from tokenizers import Tokenizer
 
 from nearsay.app.cli import main
@@ -31,7 +32,7 @@ def test_a_vocabulary_of_files_is_written_and_said(run: Run) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
     assert "skipped rows.jsonl:2: " in result.stderr
-    assert "the texts gave 119 pieces, not 120" in result.stderr
+    assert result.stderr == Naming("119 pieces", 120)
     assert result.stderr.endswith("119 pieces in mine\n")
     tokenizer = Tokenizer.from_file("mine/tokenizer.json")
     assert tokenizer.encode("OWLS hoot").tokens == ["[CLS]", "owls", "hoot", "[SEP]"]
@@ -93,9 +94,9 @@ def test_a_folder_that_is_there_is_kept_until_replacing_is_asked_for(run: Run) -
     [
         (["nowhere.txt", "--out", "mine"], "nowhere.txt does not exist"),
         (["owls.txt", "--out", "owls.txt"], "owls.txt is a file"),
-        (["owls.txt", "--out", "mine", "--size", "50"], "Give a size of 109 or more"),
-        (["owls.txt", "--out", "mine", "--min-frequency", "0"], "min_frequency is 0; give 1 or more"),
-        (["-", "--out", "mine"], "there is no word in the 0 texts"),
+        (["owls.txt", "--out", "mine", "--size", "50"], "109 or more"),
+        (["owls.txt", "--out", "mine", "--min-frequency", "0"], "min_frequency is 0"),
+        (["-", "--out", "mine"], "no word"),
         (["rows.jsonl", "--text", "nothing", "--out", "mine"], "nothing"),
     ],
 )

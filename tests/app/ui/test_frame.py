@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from naming import Naming
 
 from nearsay.app.runs import RunKind, Runs
 from nearsay.app.ui import errors, opened
@@ -101,7 +102,7 @@ def test_an_error_does_not_tell_who_may_only_read_where_it_happened(app_of, monk
     for name, value in Settings(read_only=True).to_environment().items():
         monkeypatch.setenv(name, value)
     said = app_of(lines).error[0].value.replace("\\", "")
-    assert said == "…/x.json (and …/a.txt) is no JSON: 3/4 of it. Remove it"
+    assert said == Naming("…/x.json", "…/a.txt", "no JSON", "3/4")
 
 
 def test_who_may_only_read_can_change_nothing(settings):
@@ -214,7 +215,7 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
     assert app.query_params["collection"] == "samples"
     (told,) = app.warning
     said = told.value.replace("\\", "")
-    assert "no collection 'a collection that is not there' here any more. This is 'samples'" in said
+    assert said == Naming("'a collection that is not there'", "'samples'")
     assert not app.run().warning
 
 

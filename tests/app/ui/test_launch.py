@@ -99,7 +99,7 @@ def taken():
 
 
 def test_a_port_that_is_taken_is_refused_with_the_way_out(taken):
-    with pytest.raises(BadInputError, match=rf"port {taken} is taken.*Leave --port out"):
+    with pytest.raises(BadInputError, match=rf"port {taken} is taken.*--port"):
         free_port("127.0.0.1", taken)
 
 
@@ -116,7 +116,7 @@ def test_without_a_wanted_port_the_next_that_is_free_is_taken(taken, monkeypatch
 
 @pytest.mark.parametrize("address", ["192.0.2.7", "a..b", "fe80::1"])
 def test_an_address_of_another_machine_is_refused(address):
-    with pytest.raises(BadInputError, match=f"'{address}' is no address of this machine"):
+    with pytest.raises(BadInputError, match=f"'{address}' is no address"):
         free_port(address)
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_nobody_knows_is_refused(monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
-    with pytest.raises(BadInputError, match=r"'no\.such\.name' is no address of this machine"):
+    with pytest.raises(BadInputError, match=r"'no\.such\.name' is no address"):
         free_port("no.such.name")
 
 
@@ -190,7 +190,7 @@ def test_a_port_of_the_systems_own_is_refused_to_who_may_not(monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("nearsay.app.ui.launch._try_to_listen", refuse)
-    with pytest.raises(BadInputError, match=r"may not listen at port 80\. Take one from 1024"):
+    with pytest.raises(BadInputError, match=r"port 80\b.*1024"):
         free_port("localhost", 80)
 
 

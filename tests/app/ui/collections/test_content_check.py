@@ -49,13 +49,13 @@ def test_what_is_what_it_is_called_passes(name: str, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("notes.doc", b"\xd0\xcf", "of no kind that can be read"),
-        ("notes.docx", b"\xd0\xcf\x11\xe0", "is called a Word file, but is an old"),
+        ("notes.doc", b"\xd0\xcf", "no kind"),
+        ("notes.docx", b"\xd0\xcf\x11\xe0", "Word file, but is an old"),
         ("empty.txt", b"", "is empty"),
         ("large.txt", b"a" * (_LARGEST + 1), "2 MB are taken"),
-        ("fake.pdf", b"just text", "is called a PDF file, but is text"),
+        ("fake.pdf", b"just text", "PDF file, but is text"),
         ("fake.pdf", b"PK\x03\x04....", "ZIP archive"),
-        ("fake.parquet", b"id,text\n1,hello\n", "called a Parquet file, but is text"),
+        ("fake.parquet", b"id,text\n1,hello\n", "Parquet file, but is text"),
         ("cut.parquet", b"PAR1" + b"\0" * 20, "is cut off"),
         ("letter.txt", b"PK\x03\x04\x14\x00", "Office document"),
         ("picture.csv", b"\x89PNG\r\n\x1a\n", "a picture"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.app.runs import Runs
 from nearsay.app.ui.encoders import trying
@@ -23,7 +24,7 @@ def test_the_list_says_where_encoders_come_from_and_what_they_reached(page, made
     shown = _words(page("encoders"))
     assert "all-MiniLM-L6-v2" in shown
     assert "Used by samples, generation 1 (live)" in shown
-    assert "32 dimensions · 14 tokens at most" in shown
+    assert shown == Naming("32 dimensions", "14 tokens")
     assert "3. sentence encoder: 9 pairs" in shown
     tables = page("encoders").dataframe
     assert list(tables[0].value["after"]) == ["75.00"]

@@ -1,5 +1,7 @@
 """The tokens of a text as a page shows them."""
 
+from naming import Naming
+
 from nearsay.app.ui.encoders.trying import token_rows, tokens_html, tokens_said
 from nearsay.training.sentence.tokens import TokenPiece
 
@@ -20,11 +22,8 @@ def test_tokens_are_text_whatever_they_hold():
 
 
 def test_what_is_cut_off_is_said():
-    assert (
-        tokens_said(PIECES, 1)
-        == "2 tokens of at most 1; the last 1 are cut off, and the encoder never sees them."
-    )
-    assert tokens_said(PIECES[:2], 254) == "1 token of at most 254."
+    assert tokens_said(PIECES, 1) == Naming("2 tokens", 1, "last 1")
+    assert tokens_said(PIECES[:2], 254) == Naming("1 token", 254)
 
 
 def test_a_row_has_the_characters_of_its_token():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from naming import Naming
 
 from nearsay.app.ui.explore.clusters_view import (
     METHODS,
@@ -54,7 +55,7 @@ def test_a_cluster_is_found_by_its_name_and_by_its_terms():
 
 
 def test_a_size_is_said_with_its_share():
-    assert share_words(CLUSTERS[0], 20) == "5 passages (25.0%), cohesion 0.60, silhouette 0.10"
+    assert share_words(CLUSTERS[0], 20) == Naming("5 passages", "25.0%", "cohesion 0.60", "silhouette 0.10")
     assert share_words(CLUSTERS[1], 20) == "8 passages (40.0%), cohesion 0.50"
 
 
@@ -83,10 +84,10 @@ def test_nothing_is_said_of_a_first_clustering():
 def test_what_moved_is_said_by_name():
     moved = Movement(20, 6, {1: 0.9}, (3,), (7, 8), {1: (1, 3)}, {2: (7, 8)}, (Move(None, 3, 4),))
     assert moved_words(clustering(moved)) == [
-        "1 cluster kept, 1 new, 2 gone; 6 of 20 passages moved.",
-        "“boats” (1) split into “boats” (1) and “zinc” (3).",
-        "“ants” (2) was merged from cluster 7 and cluster 8.",
-        "4 passages went from no cluster to “zinc” (3).",
+        Naming("1 cluster kept", "1 new", "2 gone", "6 of 20"),
+        Naming("“boats” (1)", "split", "“boats” (1)", "“zinc” (3)"),
+        Naming("“ants” (2)", "merged", "cluster 7", "cluster 8"),
+        Naming("4 passages", "no cluster", "“zinc” (3)"),
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from naming import Naming
 from streamlit.testing.v1 import AppTest
 
 from nearsay.app.runs import RunKind, Runs, RunState
@@ -104,7 +105,7 @@ def test_the_settings_of_the_loss_are_asked_with_what_is_usual_for_it_and_given_
     margin, distance = app.number_input(key="sen_triplet_margin"), app.selectbox(key="sen_triplet_distance")
     assert margin.placeholder == ObjectiveKind.TRIPLET.loss.usual("margin")
     assert app.text_input(key="sen_triplet_matryoshka").placeholder == "none"
-    assert margin.help == "Minimum difference between the distances of a negative and a positive."
+    assert margin.help == Naming("difference", "distances", "negative", "positive")
     assert (distance.value, distance.options) == ("euclidean", ["euclidean", "manhattan", "cosine"])
     app.text_input(key="sen_name").input("by-margin")
     margin.set_value(0.3)
@@ -271,7 +272,7 @@ def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
     monkeypatch.setattr("nearsay.app.ui.training.page.running_runs", lambda _: [replace(run, number=7)])
     app.text_input(key="voc_name").input("small")
     _submit(app, "Make the vocabulary")
-    assert "Run 7 is making 'small' already" in app.error[0].value.replace("\\", "")
+    assert app.error[0].value.replace("\\", "") == Naming(7, "'small'")
     with Library.open(settings.library) as library:
         assert len(Runs(library).list()) == 1
 
