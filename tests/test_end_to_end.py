@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from naming import Naming
 
 from nearsay.app.cli import main
 from nearsay.data import samples
@@ -25,7 +26,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Result]) -> None:
     said = demo[1].stdout
-    assert "660 passages in the collection 'samples', 660 embedded now" in said
+    assert said == Naming("660 passages", "'samples'", "660 embedded")
     assert said.count("  1. 0.") == 3
     assert "nearsay documents add notes my-notes/" in said
     head, _, clusters = said.partition("What is in it: ")
@@ -37,10 +38,7 @@ def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Resul
 
 @pytest.mark.long
 def test_the_demo_embeds_nothing_the_second_time(demo: tuple[Path, Result]) -> None:
-    assert (
-        "660 passages in the collection 'samples', 0 embedded now"
-        in run("demo", "--library", str(demo[0])).stdout
-    )
+    assert run("demo", "--library", str(demo[0])).stdout == Naming("660 passages", "'samples'", "0 embedded")
 
 
 def test_a_question_in_other_words_finds_its_answer(demo: tuple[Path, Result]) -> None:
@@ -61,7 +59,7 @@ def test_a_question_in_other_words_finds_its_answer(demo: tuple[Path, Result]) -
 @pytest.mark.long
 def test_doctor_proves_the_demo_library(demo: tuple[Path, Result]) -> None:
     said = run("doctor", "--prove", "--library", str(demo[0])).stdout
-    assert "50 of 50 found themselves first" in said
+    assert said == Naming("50 of 50", "first")
     assert "WRONG" not in said
 
 
