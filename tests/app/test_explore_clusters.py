@@ -54,7 +54,7 @@ def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["passages", "cohesion", "name", "for", "example"]
     assert [line.split()[:2] for line in lines[1:]] == [["1", "5"], ["2", "4"], ["3", "3"]]
-    assert result.stderr == Naming("3 clusters", "12 passages", "kmeans", "made 20")
+    assert result.stderr == Naming("3 clusters", "12 passages", "kmeans", "made")
     again = zoo("explore", "clusters", "zoo")
     assert again.stdout == result.stdout
     assert "clustering" not in again.stderr

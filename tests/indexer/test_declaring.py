@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -107,7 +108,7 @@ def test_declaring_again_does_nothing_and_a_field_that_no_document_has_is_said(p
     assert papers.declare_fields(["year"]).already == ("year",)
     assert papers.snapshot().collection.version == version
     report = papers.declare_fields(["yeer", "`a.b`"])
-    assert report.notes == ("no document has a field 'yeer' yet", "no document has a field '`a.b`' yet")
+    assert report.notes == (Naming("no document", "'yeer'"), Naming("no document", "'`a.b`'"))
     assert papers.declared_fields() == ("year", "yeer", "`a.b`")
     assert papers.forget_fields(["yeer"]) == ("yeer",)
     assert papers.declared_fields() == ("year", "`a.b`")

@@ -249,7 +249,7 @@ def test_vectors_that_are_not_of_unit_length_are_found(collection: Collection, f
     vectors = collection.snapshot().vectors.segments[0].vectors.copy()
     vectors[2, 0] *= factor
     replace_vectors(collection, [1, 2, 3, 4], vectors)
-    assert unsound(examine(collection.library)) == [(SUBJECT, f"vectors that are not of unit length. {MEND}")]
+    assert unsound(examine(collection.library)) == [(SUBJECT, Naming("not of unit length", MEND))]
 
 
 def test_passages_that_wait_are_counted_and_sound(collection: Collection) -> None:
@@ -346,7 +346,7 @@ def test_vectors_that_were_exchanged_consistently_are_caught_by_the_proof(collec
     ((subject, detail),) = unsound(examine(collection.library, prove=True))
     # The farthest exchange is (0, 1) for "a a a bb", which is (3, 1)/√10: a cosine of 1/√10.
     assert subject == "texts, proof"
-    assert detail == f"4 passages encoded again: cosine to what is stored at least 0.31623. {ANEW}"
+    assert detail == Naming("4 passages", "0.31623", ANEW)
 
 
 def test_an_encoder_that_has_changed_is_told_by_the_proof(

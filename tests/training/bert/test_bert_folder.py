@@ -198,7 +198,7 @@ def test_a_vocabulary_that_the_weights_do_not_fit_is_refused_with_both_numbers(s
     message = str(caught.value)
     assert "up to 10" in message
     assert "end at 8 (9 tokens)" in message
-    assert message.endswith("Take the tokenizer files of the model that the weights are from")
+    assert "tokenizer files" in message
 
 
 def test_a_vocabulary_smaller_than_the_weights_fits(save: Save) -> None:
@@ -208,7 +208,7 @@ def test_a_vocabulary_smaller_than_the_weights_fits(save: Save) -> None:
 def test_a_config_json_of_another_vocabulary_than_the_weights_is_refused(save: Save) -> None:
     folder = save()
     change_config(folder, vocab_size=12)
-    with pytest.raises(BadInputError, match=r"\b12 tokens.*\b9$"):
+    with pytest.raises(BadInputError, match=r"\b12 tokens.*\b9\."):
         load_bert(folder)
 
 

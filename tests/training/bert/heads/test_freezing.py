@@ -68,5 +68,5 @@ def test_what_says_nothing_is_refused(text: str) -> None:
 
 
 def test_more_layers_than_there_are_cannot_be_frozen(network: HeadNetwork) -> None:
-    with pytest.raises(BadInputError, match=r"\b2 layers .*frozen.*\b1$"):
+    with pytest.raises(BadInputError, match=r"\b2 layers .*frozen.*\b1\."):
         freeze(network, Freezing.parse("2"))

@@ -102,10 +102,9 @@ def test_a_suite_holds_every_judged_set_once_and_notes_what_it_does_not_take(sui
         ("ways", "retrieval"),
     ]
     assert [each.read().name for each in found.sets] == [each.name for each in found.sets]
-    told = "\n".join(found.notes)
-    assert Naming("alone", "test.tsv", "not taken", "NLI", "train or dev") in told
-    assert Naming("papers", "papers.jsonl", "not taken", "columns") in told
-    assert Naming("only_train", "not taken", "'test'") in told
+    assert Naming("alone", "test.tsv", "not taken", "NLI", "train or dev") in found.notes
+    assert Naming("papers", "papers.jsonl", "not taken", "columns") in found.notes
+    assert Naming("only_train", "not taken", "'test'") in found.notes
     assert len(found.notes) == 3
 
 
@@ -152,11 +151,10 @@ def test_nli_in_numbers_and_in_words_agree_and_rows_without_agreement_are_left_o
     assert isinstance(found, NliSet)
     assert [label for _, _, label in found.rows] == ["neutral", "contradiction", "entailment"]
     assert [label for _, _, label in found.train] == ["neutral", "contradiction"]
-    told = "\n".join(found.notes)
-    assert Naming("test.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed") in told
-    assert Naming("test.tsv", "1 rows", "no label", "left out") in told
-    assert Naming("train.tsv", "2 rows", "no label", "left out") in told
-    assert "train.tsv, 2 rows" in told
+    assert Naming("test.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed") in found.notes
+    assert Naming("test.tsv", "1 rows", "no label", "left out") in found.notes
+    assert Naming("train.tsv", "2 rows", "no label", "left out") in found.notes
+    assert Naming("train.tsv, 2 rows") in found.notes
 
 
 def test_premises_and_hypotheses_with_two_numbers_must_be_named(spelt: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
     lists = SentenceExamples("lists", ExampleKind.TUPLES, ("q", "one", "two"), texts, None)
     said: list[str] = []
     trained(lists, bert, tmp_path / "guided", loss=loss, guide=tmp_path / "teacher", said=said, epochs=90)
-    assert said == Naming("lists", "8 tuples", f"loss {loss or 'margin-mse'}")
+    assert Naming("lists", "8 tuples", f"loss {loss or 'margin-mse'}") in said
     pairs = [(row[0], text) for row in texts for text in row[1:]]
     given = load_judge(tmp_path / "teacher", device="cpu").scores(pairs).reshape(-1, 2)
     scored = replace(lists, scores=tuple(map(tuple, given.tolist())), sha256="")

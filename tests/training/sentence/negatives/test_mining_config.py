@@ -26,7 +26,7 @@ def test_choices_may_be_given_by_their_names() -> None:
         ({"first_rank": 0}, "ranks 0-100 are no range"),
         ({"first_rank": 9, "last_rank": 8}, "ranks 9-8 are no range"),
         ({"last_rank": 10_001}, "ranks 1-10001 are no range"),
-        ({"first_rank": 10, "last_rank": 11}, "ranks 10-11 .*3 negatives"),
+        ({"first_rank": 10, "last_rank": 11}, "ranks 10-11 hold fewer"),
         ({"relative_margin": 1.5}, "relative margin is 1.5"),
         ({"relative_margin": -0.1}, "relative margin is -0.1"),
         ({"absolute_margin": math.nan}, "absolute margin is nan"),
