@@ -1,7 +1,7 @@
 """Indexing a generation by the workers of a Ray cluster.
 
 The index is trained once, on vectors drawn from everywhere, and each worker fills copies of it with groups of
-passages: the centres and the code book are the same in all, so that what a group proposes is what one index
+passages: the centroids and the code book are the same in all, so that what a group proposes is what one index
 of everything would have proposed of it. Candidates of all groups are scored exactly, each by its worker. The
 kind is the smallest that keeps the contract, measured over the whole: every worker answers the same queries,
 by its index and by looking at all of its vectors, and the driver merges both.
@@ -50,6 +50,7 @@ _DECIDING: Final = 1000  # and others that decide
 _KINDS: Final = (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)  # the smallest first
 _TRIES: Final = 3  # for a worker that died
 _DOING: Final = "building the index"
+_MEASURING: Final = "measuring kinds of index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def index_on_cluster(
     folder:   where the segments are written
     measured: choose the kind and how far a search looks, to keep the plan's contract over the whole; False:
         as the plan has them. The plan is exact, and there are no segments, where no kind keeps it
-    indexes:  its segments of indexes, whose centres are taken where nothing is measured
+    indexes:  its segments of indexes, whose centroids are taken where nothing is measured
     queries:  (n, d) unit length, the user's own, to measure with; None: stored vectors
 
     The caller holds the writer lock and enters what comes back.
@@ -274,6 +275,7 @@ class _Indexing:
                     continue
                 recipe = self._trained(kind, shape)
                 self._build(recipe)
+                self._listener(Progress(len(report), None, _MEASURING, "candidates"))
                 row = self._climbed(recipe, row, proposing, deciding)
                 report.append(row)
                 if row.verdict == "taken":
@@ -337,9 +339,10 @@ class _Indexing:
     def _trained(self, kind: PlanKind, shape: Mapping[str, int]) -> _Recipe:
         engine = engine_of(kind)
         if not isinstance(engine, InvertedLists):
-            msg = f"{kind} has no centres that workers could share"
+            msg = f"{kind} has no centroids that workers could share"
             raise TypeError(msg)
         sample = self._drawn(engine.training_vectors(shape), SEED)[1]
+        self._listener(Progress(0, None, "training the index", "vectors"))
         index = CandidateIndex(engine, engine.trained(sample, shape), 0)
         return _Recipe(kind, dict(shape), index.serialise())
 

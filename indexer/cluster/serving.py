@@ -378,7 +378,7 @@ def _chooser(
 ) -> ListChooser | None:
     """What chooses lists for a snapshot; before: an earlier one's, taken again if it is of the same file."""
     plan = found.plan
-    if plan.kind is PlanKind.EXACT or not engine_of(plan.kind).has_centres or not faiss_is_installed():
+    if plan.kind is PlanKind.EXACT or not engine_of(plan.kind).has_centroids or not faiss_is_installed():
         return None
     usable = (row for row in segments if row.kind is SegmentKind.INDEX and row.state is SegmentState.CURRENT)
     row = next(usable, None)  # further ones have its centroids, as a rule

@@ -233,10 +233,10 @@ class ListedProducts:
         device: str | None = "cpu",
     ) -> "ListedProducts":
         """Put the vectors at the places, in an order that says nothing, into lists; measure k's recall."""
-        centres = _centres(points, places, listener)
-        probes = _nearest_lists(points, places, centres, listener, device)
+        centroids = _centroids(points, places, listener)
+        probes = _nearest_lists(points, places, centroids, listener, device)
         order = np.argsort(probes[:, 0], kind="stable")
-        starts = np.searchsorted(probes[order, 0], np.arange(len(centres) + 1))
+        starts = np.searchsorted(probes[order, 0], np.arange(len(centroids) + 1))
         probes = probes[order]  # while the products are not there yet: of a million 256 MB twice
         products = Products.of(points, places[order], device)
         probed, recall = _measured(products, probes, k, listener)
@@ -290,8 +290,8 @@ class ListedProducts:
             yield slice(begin, min(begin + _LISTS_QUERIES, len(self.products)))
 
 
-def _centres(points: Vectors, places: NDArray[np.int64], listener: ProgressListener) -> NDArray[np.float32]:
-    """About as many centres (lists, d) as the root of the count, on one thread: the same every time."""
+def _centroids(points: Vectors, places: NDArray[np.int64], listener: ProgressListener) -> NDArray[np.float32]:
+    """About as many centroids (lists, d) as the root of the count, on one thread: the same every time."""
     count = min(2 ** max(1, round(np.log2(places.size) / 2)), max(1, places.size // 4), 16_384)
     sample = places[:: max(1, places.size // (count * _TRAINING_VECTORS_A_LIST))]
     sample = sample[: count * _TRAINING_VECTORS_A_LIST]
@@ -302,23 +302,25 @@ def _centres(points: Vectors, places: NDArray[np.int64], listener: ProgressListe
             points.dimension, count, niter=8, seed=SEED, spherical=True, min_points_per_centroid=1
         )
         kmeans.train(points.rows(sample))
-    centres: NDArray[np.float32] = kmeans.centroids
-    return centres
+    centroids: NDArray[np.float32] = kmeans.centroids
+    return centroids
 
 
 def _nearest_lists(
     points: Vectors,
     places: NDArray[np.int64],
-    centres: NDArray[np.float32],
+    centroids: NDArray[np.float32],
     listener: ProgressListener,
     device: str | None,
 ) -> NDArray[np.int16]:
-    """The lists whose centres are nearest to each vector, the nearest first."""
+    """The lists whose centroids are nearest to each vector, the nearest first."""
     import torch
 
-    centre = Products.of(Points.from_array(np.arange(len(centres)), centres), np.arange(len(centres)), device)
+    centre = Products.of(
+        Points.from_array(np.arange(len(centroids)), centroids), np.arange(len(centroids)), device
+    )
     rows = centre.rows
-    width = min(_MOST_PROBES, len(centres))
+    width = min(_MOST_PROBES, len(centroids))
     probes = np.empty((places.size, width), dtype=np.int16)
     with torch.inference_mode():
         for begin in range(0, places.size, _BLOCK):

@@ -80,7 +80,7 @@ class CandidateIndex:
         self.parameters = {**engine.defaults, **(parameters or {})}
         self._index = index
         self._mapped = mapped
-        if centroids is None and engine.has_centres and index is not None:
+        if centroids is None and engine.has_centroids and index is not None:
             centroids = Centroids(index.quantizer, (index, mapped))
         self._centroids = centroids
         self._members = members or _Members(engine, index)
@@ -114,7 +114,7 @@ class CandidateIndex:
     @property
     def lists(self) -> int:
         """The most lists that a search can look into; 0 where there are none."""
-        return int(self._index.nlist) if self.engine.has_centres else 0
+        return int(self._index.nlist) if self.engine.has_centroids else 0
 
     def wider(self, factor: float) -> Self:
         """The same index, looking `factor` times as far and scoring as many times the candidates.
@@ -170,11 +170,11 @@ class CandidateIndex:
     @cached_property
     def where(self) -> Where | None:
         """Indexes for which this is the same look into the same lists; None for a kind without."""
-        hashed = self.centres_hash
+        hashed = self.centroids_hash
         return None if hashed is None else Where(hashed, self._probes)
 
     @property
-    def centres_hash(self) -> bytes | None:
+    def centroids_hash(self) -> bytes | None:
         """What indexes with the same centroids have in common; None for a kind without."""
         return None if self._centroids is None else self._centroids.hash
 

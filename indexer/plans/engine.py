@@ -34,7 +34,7 @@ ADD_BLOCK = 16_384  # vectors read and added at a time: 25 MB at 384 dimensions
 class Shared:
     """What indexes over the same passages, built under one seed, have in common."""
 
-    centres: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # by how many: (lists, d)
+    centroids: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # by how many: (lists, d)
 
 
 class Engine(ABC):
@@ -42,7 +42,7 @@ class Engine(ABC):
 
     kind: ClassVar[PlanKind]
     keeps_recall_under_filters: ClassVar[bool]  # False: a filter that lets little through costs it recall
-    has_centres: ClassVar[bool] = False  # whether the vectors stand in lists around centres
+    has_centroids: ClassVar[bool] = False  # whether the vectors stand in lists around centroids
     defaults: ClassVar[Mapping[str, int]]  # search parameters where a plan names none
 
     @abstractmethod

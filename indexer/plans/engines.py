@@ -20,7 +20,7 @@ from nearsay.indexer.vectors.vector_store import VectorStore
 __all__ = ["ENGINES", "InvertedLists", "build", "engine_of", "open_index", "part_shape"]
 
 
-# Inverted lists: a query looks into the lists whose centres are nearest to it.
+# Inverted lists: a query looks into the lists whose centroids are nearest to it.
 #
 # Coded in half precision, in a byte a number, or product-quantised for FAISS's fast scan (André et al.
 # 2015, http://www.vldb.org/pvldb/vol9/p288-andre.pdf; Douze et al. 2024, section 5,
@@ -29,7 +29,7 @@ __all__ = ["ENGINES", "InvertedLists", "build", "engine_of", "open_index", "part
 
 _TRAINING_VECTORS_A_LIST = 48
 _ID_BYTES = 8
-_CENTRE_BYTES = 4 + 2  # in float32, and in half precision for one query alone
+_CENTROID_BYTES = 4 + 2  # in float32, and in half precision for one query alone
 _BOOK_BYTES = 4
 _READ_AT_ONCE = 1 << 20  # bytes of a serialised index, which stay in the processor's cache
 _TOGETHER = 32  # codes that fast scan looks at together
@@ -40,7 +40,7 @@ class InvertedLists(Engine):
     """What the kinds of inverted lists share; they keep their recall under any filter if enough is probed."""
 
     keeps_recall_under_filters = True
-    has_centres = True
+    has_centroids = True
     factor: ClassVar[int] = 2  # candidates scored again, as a multiple of k: makes up for the rounding
 
     @abstractmethod
@@ -65,9 +65,9 @@ class InvertedLists(Engine):
         return tuple({"probes": probes, "factor": self.factor} for probes in steps_of_probes(shape["lists"]))
 
     def expected_bytes(self, count: int, dimension: int, shape: Mapping[str, int]) -> int:
-        """Codes, numbers and centres."""
-        centres = shape["lists"] * dimension * _CENTRE_BYTES
-        return count * (self.code_bytes(dimension, shape) + _ID_BYTES) + centres
+        """Codes, numbers and centroids."""
+        centroids = shape["lists"] * dimension * _CENTROID_BYTES
+        return count * (self.code_bytes(dimension, shape) + _ID_BYTES) + centroids
 
     def build(
         self,
@@ -77,7 +77,7 @@ class InvertedLists(Engine):
         seed: int = SEED,
         shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """Trained on a drawn sample, then filled in blocks; the centres are the same for every coding."""
+        """Trained on a drawn sample, then filled in blocks; the centroids are the same for every coding."""
         sample = drawn(vectors, ids, self.training_vectors(shape), seed)
         index = self.trained(sample, shape, seed, shared)
         fill(index, vectors, ids)
@@ -85,7 +85,7 @@ class InvertedLists(Engine):
 
     @staticmethod
     def training_vectors(shape: Mapping[str, int]) -> int:
-        """How many vectors the centres are learned from."""
+        """How many vectors the centroids are learned from."""
         return shape["lists"] * _TRAINING_VECTORS_A_LIST
 
     def trained(
@@ -97,7 +97,7 @@ class InvertedLists(Engine):
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """The empty FAISS index, trained on a sample (n, d); shared: as for `build`."""
         index = self.empty(sample.shape[1], shape)
-        known = None if shared is None else shared.centres.get(shape["lists"])
+        known = None if shared is None else shared.centroids.get(shape["lists"])
         if known is not None:
             index.quantizer.add(known)  # FAISS leaves a full quantiser as it is
         index.cp.seed = seed
@@ -105,7 +105,7 @@ class InvertedLists(Engine):
         index.cp.min_points_per_centroid = 1  # few are enough where there are few: no warning
         index.train(sample)
         if shared is not None and known is None:
-            shared.centres[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
+            shared.centroids[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
         return index
 
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
@@ -394,7 +394,7 @@ def build(
     """An index over the passages `ids` (rising), read in blocks, the same under one seed.
 
     shape: one of the engine's `shapes`; its first if left out; shared: kept between the kinds over the same
-    passages, it saves training the same centres again.
+    passages, it saves training the same centroids again.
     """
     engine = engine_of(kind)
     if shape is None:

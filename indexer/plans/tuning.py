@@ -237,8 +237,8 @@ class _Tuning:
         for kind, shape in every:
             held = ENGINES[kind].expected_bytes(count, dimension, shape)
             if limit is not None and held > limit and kind in _MAPPABLE:
-                centres = 4 * dimension * shape["lists"]  # all the rest stays in the file
-                yield Measured(kind, dict(shape), mapped=True, bytes=centres)
+                centroids = 4 * dimension * shape["lists"]  # all the rest stays in the file
+                yield Measured(kind, dict(shape), mapped=True, bytes=centroids)
 
     def _tried(self, row: Measured, best: _Trial) -> _Trial:
         """The better of the best so far and a candidate; what became of it goes into the report."""

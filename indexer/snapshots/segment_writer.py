@@ -49,9 +49,9 @@ def written_index(folder: Path, made_by: EncoderRow, index: CandidateIndex) -> P
 def emptied(path: Path, row: SegmentRow, made_by: EncoderRow, plan: Plan) -> CandidateIndex | None:
     """The trained index of a segment without its passages, for others to be filled into.
 
-    None where it has no centres, others than the plan's, or is damaged: then one has to be trained.
+    None where it has no centroids, others than the plan's, or is damaged: then one has to be trained.
     """
-    if row.state is not SegmentState.CURRENT or not engine_of(plan.kind).has_centres:
+    if row.state is not SegmentState.CURRENT or not engine_of(plan.kind).has_centroids:
         return None
     try:
         serialised = open_index_bytes(path, row.sha256, row.header(made_by), seen=True)

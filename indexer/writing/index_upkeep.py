@@ -375,9 +375,10 @@ def _prepared_beside(
     some = replace(state, vectors=state.after(after))
     vectors, alive, last = _opened(store, collection, generation, some, after)
     ids = vectors.ids[alive[vectors.ids]]
-    if store.cluster is not None:  # the centres that its groups have in common
-        path = store.segment(collection.id, beside[0].sha256)
-        index = emptied(path, beside[0], generation.encoder, plan)
+    if store.cluster is not None:  # the centroids that its groups have in common, of any sound one
+        made_by = generation.encoder
+        opened = (emptied(store.segment(collection.id, row.sha256), row, made_by, plan) for row in beside)
+        index = next((one for one in opened if one is not None), None)
     if index is not None:
         fill(index.faiss_index, vectors, ids)
     else:

@@ -13,11 +13,17 @@ import pytest
 
 from nearsay.indexer import Cluster
 from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.vectors.progress import ProgressListener
 
 MEMORY: Final = 80 * 2**20  # bytes of each node's object store
 _SOON = 60.0  # seconds
 
-__all__ = ["MEMORY", "await_listening", "joined_nodes", "kill_one", "processes"]
+__all__ = ["MEMORY", "await_listening", "joined_nodes", "kill_one", "processes", "while_embedding"]
+
+
+def while_embedding(listener: ProgressListener) -> ProgressListener:
+    """Tell it how far the workers are, and not how far the entering of rows before is."""
+    return lambda progress: None if progress.doing else listener(progress)
 
 
 @contextmanager

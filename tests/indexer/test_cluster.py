@@ -27,7 +27,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 from ray import cloudpickle
-from ray_processes import MEMORY, await_listening, joined_nodes
+from ray_processes import MEMORY, await_listening, joined_nodes, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
@@ -275,7 +275,7 @@ def test_one_two_and_four_workers_write_the_same_segments(
         load = _together(workers, took_part)
         with Library.open(tmp_path / str(workers), cluster=cluster, load_encoder=load) as library:
             notes = library.collection("notes")
-            report = notes.add_rows(_TEXTS, progress=told.append)
+            report = notes.add_rows(_TEXTS, progress=while_embedding(told.append))
             assert (report.added, report.embedded, told[-1]) == (100, 100, Progress(100, 100))
             assert len(list(took_part.iterdir())) == workers
             assert _unsound(library) == []
@@ -325,7 +325,7 @@ def test_threads_of_ray_data_have_the_names_that_are_waited_for(tmp_path: Path, 
         seen.update(thread.name for thread in threading.enumerate() if thread not in before)
 
     with _library(tmp_path, nodes, workers=1) as library:
-        assert library.collection("notes").add_rows(_TEXTS, progress=look).embedded == 100
+        assert library.collection("notes").add_rows(_TEXTS, progress=while_embedding(look)).embedded == 100
     for name in joining._THREADS:
         assert any(each.startswith(name) for each in seen), name
 
@@ -344,7 +344,12 @@ def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) ->
     try:
         with Library.open(tmp_path / "library", cluster=Cluster(nodes.address), load_encoder=load) as library:
             texts = [f"{text} Again." for text in _TEXTS]
-            assert library.collection("notes").add_rows([*_TEXTS, *texts], progress=grow).embedded == 200
+            assert (
+                library.collection("notes")
+                .add_rows([*_TEXTS, *texts], progress=while_embedding(grow))
+                .embedded
+                == 200
+            )
             assert (took_part / "a new machine").exists()
             assert _unsound(library) == []
     finally:
@@ -417,7 +422,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: An
     with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
         notes = library.collection("notes")
         with pytest.raises(KeyboardInterrupt) as raised:
-            notes.add_rows(_TEXTS, progress=stop)
+            notes.add_rows(_TEXTS, progress=while_embedding(stop))
         assert raised  # its frames are still there
         threads = [thread.name for thread in threading.enumerate()]
         assert not any(name.startswith("StreamingExecutor") for name in threads), threads
@@ -445,7 +450,7 @@ def test_a_worker_that_is_killed_within_a_range_costs_nothing_but_time(
     cluster, load = Cluster(nodes.address, workers=2), _held(mine if anew else BUNDLED_NAME, tmp_path)
     with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
         notes = library.collection("notes")
-        assert notes.add_rows(_TEXTS, progress=kill).embedded == 100
+        assert notes.add_rows(_TEXTS, progress=while_embedding(kill)).embedded == 100
         if anew:
             assert killed == []
             assert notes.rebuild(mine, progress=kill).embedded == 100
@@ -472,7 +477,7 @@ def test_a_machine_that_goes_away_within_a_range_costs_nothing_but_time(
     try:
         with Library.open(tmp_path / "library", cluster=cluster, load_encoder=load) as library:
             notes = library.collection("notes")
-            assert notes.add_rows(_TEXTS, progress=remove).embedded == 100
+            assert notes.add_rows(_TEXTS, progress=while_embedding(remove)).embedded == 100
             assert there == []
             assert _hashes(library) == undisturbed[0]
             assert len(notes.search("birds", 200, mode="dense")) == 100
@@ -496,7 +501,7 @@ def test_a_record_that_comes_twice_is_entered_and_counted_once(
     told: list[Progress] = []
     with _library(tmp_path, nodes, workers=1) as library:
         notes = library.collection("notes")
-        report = notes.add_rows(_TEXTS, progress=told.append)
+        report = notes.add_rows(_TEXTS, progress=while_embedding(told.append))
         assert (report.embedded, report.truncated, told[-1]) == (100, 7, Progress(100, 100))
         with library.store.database.reading() as connection:
             assert [row.truncated for row in generations.all_of(connection, 1)] == [7]
@@ -522,6 +527,8 @@ from nearsay.indexer import Cluster, Library
 from nearsay.indexer.snapshots import segment_writer
 
 def said(now):
+    if now.doing:
+        return
     print(now.done, flush=True)
     if limit := sys.stdin.readline():  # or it is ended here
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))

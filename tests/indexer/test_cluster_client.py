@@ -18,7 +18,7 @@ if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
 from ray import cloudpickle
-from ray_processes import await_listening
+from ray_processes import await_listening, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
 from nearsay.indexer.catalogue import generations
@@ -144,7 +144,7 @@ def test_a_client_that_is_interrupted_goes_on_where_it_was(
     with Library.open(tmp_path, cluster=Cluster(client), precision="float32", device="cpu") as library:
         notes = library.collection("notes")
         with pytest.raises(KeyboardInterrupt):
-            notes.add_rows(_TEXTS, progress=stop)
+            notes.add_rows(_TEXTS, progress=while_embedding(stop))
         assert (notes.snapshot().searchable, notes.snapshot().waiting) == (16, 84)
         assert free_room(Cluster(client), 2, "a test") == 2  # its workers have ended
         assert notes.rebuild().embedded == 84
@@ -161,7 +161,8 @@ folder, address = sys.argv[1:]
 texts = [f"Sentence {number} speaks of {number % 7} birds." for number in range(600)]
 with Library.open(folder, cluster=Cluster(address), precision="float32", device="cpu") as library:
     try:
-        library.collection("notes").add_rows(texts, progress=lambda now: print(now.done, flush=True))
+        said = lambda now: now.doing or print(now.done, flush=True)
+        library.collection("notes").add_rows(texts, progress=said)
     except NearsayError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 """
@@ -187,12 +188,13 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         others = _processes_of_clients(process.pid)
         driver = subprocess.Popen(
             [sys.executable, "-c", _EMBEDS, str(tmp_path), address],
-            env=os.environ
-            | {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"},  # seconds that Ray waits; else thirty
+            env=os.environ | {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"},  # seconds
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        stack.enter_context(driver)
+        stack.callback(driver.kill)
         assert driver.stdout is not None
         assert driver.stdout.readline() == "16\n"
         ends = _processes_of_clients(process.pid) - others

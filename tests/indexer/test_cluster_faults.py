@@ -22,7 +22,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import postgresql_server
 from ray import cloudpickle
-from ray_processes import joined_nodes
+from ray_processes import joined_nodes, while_embedding
 
 from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Library
@@ -104,13 +104,14 @@ def _is_whole(library: Library) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("doing", ["entering rows", ""])
 def test_a_catalogue_that_is_started_again_in_between_loses_nothing(
-    open_library: Callable[..., Library], own_postgresql_server: postgresql_server.Server
+    open_library: Callable[..., Library], own_postgresql_server: postgresql_server.Server, doing: str
 ) -> None:
     restarted: list[int] = []
 
     def restart(progress: Progress) -> None:
-        if not restarted:
+        if not restarted and progress.doing == doing:
             restarted.append(progress.done)
             own_postgresql_server.stop()
             own_postgresql_server.start()
@@ -120,7 +121,7 @@ def test_a_catalogue_that_is_started_again_in_between_loses_nothing(
         notes.add_rows(_rows(), progress=restart)
     assert restarted
     again = open_library()
-    again.collection("notes").add_rows(_rows())
+    again.collection("notes").add_rows(_rows(), progress=lambda _: None)  # by the workers, as before
     _is_whole(again)
 
 
@@ -161,7 +162,7 @@ def test_workers_whose_disk_is_full_say_so_and_the_same_command_goes_on(
         flag.touch()
 
     with pytest.raises(ClusterError, match=r"passages wait.*no room left") as raised:
-        notes.add_rows(_rows(), progress=fill)
+        notes.add_rows(_rows(), progress=while_embedding(fill))
     assert "run the same command again" in str(raised.value)
     assert 0 < notes.snapshot().searchable < 100
     assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
@@ -311,7 +312,7 @@ def test_a_second_driver_is_refused_or_waits(open_library: Callable[..., Library
             waiting.start()
         assert waiting.is_alive()
 
-    first.collection("notes").add_rows(_rows(), progress=meanwhile)
+    first.collection("notes").add_rows(_rows(), progress=while_embedding(meanwhile))
     assert len(busy) == 1
     waiting.join(_SOON)
     assert not waiting.is_alive()

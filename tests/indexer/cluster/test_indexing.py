@@ -204,7 +204,7 @@ def test_what_comes_later_shares_the_centres_of_the_groups(
         index = snapshot.index
         assert isinstance(index, UnitedIndex)
         assert [len(part) for part in index.parts] == [1000, 1000, 450]
-        assert len({part.centres_hash for part in index.parts}) == 1
+        assert len({part.centroids_hash for part in index.parts}) == 1
         (path, row) = next(
             (library.store.segment(1, row.sha256), row)
             for row in segments(library)
@@ -222,11 +222,13 @@ def test_what_comes_later_shares_the_centres_of_the_groups(
         ):
             np.testing.assert_array_equal(one.ids, other.ids)
             np.testing.assert_array_equal(one.scores, other.scores)
-        before = {part.centres_hash for part in index.parts}
+        before = {part.centroids_hash for part in index.parts}
         made.rebuild()
         again = made.snapshot().index
         assert isinstance(again, UnitedIndex)
-        assert {part.centres_hash for part in again.parts} == before, "and so do groups that are built again"
+        assert {part.centroids_hash for part in again.parts} == before, (
+            "and so do groups that are built again"
+        )
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 

@@ -238,7 +238,7 @@ def test_kinds_that_share_their_centres_are_what_they_are_alone(
     for kind in kinds:
         alone = built[kind].serialise().tobytes()
         assert build(kind, vectors, ids, 3 * COUNT, shared=shared).serialise().tobytes() == alone
-        assert len(shared.centres) == 1
+        assert len(shared.centroids) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -441,7 +441,7 @@ def test_centroids_are_opened_alone_and_stay_in_the_file(
 ) -> None:
     serialised = built[kind].serialise()
     alone = open_centroids(serialised, DIMENSION)
-    assert (alone.count, alone.hash) == (built[kind].lists, built[kind].centres_hash)
+    assert (alone.count, alone.hash) == (built[kind].lists, built[kind].centroids_hash)
     assert np.shares_memory(alone._exact, serialised)
     for queries in (vectors.rows(np.arange(1)), vectors.rows(np.arange(40))):
         wanted = built[kind].looking({"probes": 5}).chosen_lists(queries)
