@@ -363,7 +363,7 @@ def test_an_index_that_was_made_for_nothing_takes_no_place(
         return built(*given, **named)
 
     monkeypatch.setattr(index_upkeep, "build", meanwhile)
-    with pytest.raises(BusyError, match="another process"):
+    with pytest.raises(BusyError, match="indexed by another process"):
         growing.optimize()
     assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 800]
     assert list(growing.library.store.building.iterdir()) == []

@@ -383,17 +383,25 @@ def test_the_hash_is_of_the_content_alone(write: Write) -> None:
     assert first.select([1, 0]).select([1, 0]) == first
 
 
-def test_examples_that_do_not_fit_their_kind_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"pairs.*\b1 texts"):
-        SentenceExamples("x", PAIRS, ("a",), (("t",),), None)
-    with pytest.raises(BadInputError, match=r"some rows.*\b2 texts"):
-        SentenceExamples("x", PAIRS, ("a", "b"), (("t",),), None)
-    with pytest.raises(BadInputError, match=r"scored.*label"):
-        SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), None)
-    with pytest.raises(BadInputError, match=r"pairs.*no labels"):
-        SentenceExamples("x", PAIRS, ("a", "b"), (("t", "u"),), (1.0,))
-    with pytest.raises(BadInputError, match="2 labels for 1 rows"):
-        SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), (1.0, 2.0))
+@pytest.mark.parametrize(
+    ("kind", "columns", "row", "labels", "named"),
+    [
+        (PAIRS, ("a",), ("t",), None, r"pairs.*\b1 texts"),
+        (PAIRS, ("a", "b"), ("t",), None, r"some rows.*\b2 texts"),
+        (SCORED, ("a", "b"), ("t", "u"), None, "scored.*label"),
+        (PAIRS, ("a", "b"), ("t", "u"), (1.0,), "pairs.*no labels"),
+        (SCORED, ("a", "b"), ("t", "u"), (1.0, 2.0), "2 labels for 1 rows"),
+    ],
+)
+def test_examples_that_do_not_fit_their_kind_are_refused(
+    kind: ExampleKind,
+    columns: tuple[str, ...],
+    row: tuple[str, ...],
+    labels: tuple[float, ...] | None,
+    named: str,
+) -> None:
+    with pytest.raises(BadInputError, match=named):
+        SentenceExamples("x", kind, columns, (row,), labels)
 
 
 def test_tuples_may_have_a_teacher_s_score_of_each_passage(write: Write) -> None:
