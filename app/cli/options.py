@@ -336,7 +336,7 @@ ADDRESS = option(
     "for the one that RAY_ADDRESS names or that `nearsay cluster up` started.",
     metavar="ADDRESS",
 )
-WORKERS = option("Maximum number of workers.", metavar="N", shown="as many as fit")
+WORKERS = option("Maximum number of workers.", metavar="N", shown="as many as fit", least=1)
 WORKER_CPUS = option("Number of CPU cores of each worker.", default=1.0)
 
 
@@ -465,6 +465,8 @@ class Sharded(Encoding):
         from nearsay.indexer import Cluster
 
         if self.cluster is None:
+            if self.partial:
+                raise click.UsageError("--partial is of the shards of a cluster: add --cluster ADDRESS")
             return None
         return Cluster(self.cluster or "auto", None, 1.0, 0.0, searches=True, partial=self.partial)
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -414,7 +415,12 @@ def _address(cluster: Cluster) -> str:
     named = cluster.address if cluster.address != "auto" else os.environ.get("RAY_ADDRESS")
     if named and named.startswith(_CLIENT) and find_spec("grpc") is None:
         raise MissingExtraError(f"the cluster {named}", "cluster")
-    if named:
+    if named and named != "auto":
+        if not re.fullmatch(r"(ray://)?(\[[^]]+\]|[^\s/:]+):\d+", named):
+            raise ClusterError(
+                f"'{named}' is no address of a cluster. Give HOST:PORT of its head, ray://HOST:PORT of its "
+                "client server, or auto"
+            )
         return named
     running = _running()
     if running is None:
@@ -435,6 +441,10 @@ def _environment(address: str) -> Iterator[None]:
         wanted |= {"RAY_AUTH_TOKEN_PATH": str(_token_file()), **_ONE_MACHINE}
         several = False
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
+        if (file := os.environ.get("RAY_AUTH_TOKEN_PATH")) and not Path(file).is_file():
+            raise ClusterError(
+                f"there is no file {file}, which RAY_AUTH_TOKEN_PATH names. Put the token there"
+            )
         raise ClusterError(
             f"there is no token for the Ray cluster at {address}, and one without tokens is not joined: "
             "whoever reaches it can run programs there. Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, and "
@@ -489,12 +499,19 @@ def _refuse_open(address: str) -> None:
         else:
             GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
 
+    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
     is_open = False
     try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()  # Ray tries for long
         with _variables({"RAY_AUTH_MODE": "disabled"}), contextlib.suppress(AuthenticationError):
             ask()
             is_open = True
         ask()  # joining tries for half a minute with another token
+    except AuthenticationError as error:
+        raise ClusterError(
+            f"the Ray cluster at {address} has another token. Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to "
+            "the one that its head was started with"
+        ) from error
     except Exception as error:  # whatever Ray raises: nothing has shown that a token is asked for
         raise _unanswered(address, error) from error
     finally:

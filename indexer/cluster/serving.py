@@ -203,7 +203,7 @@ class Shards:
             except ray.exceptions.RayTaskError as error:
                 raise raised_by(error) from error
             except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-                logger.warning("a shard does not answer: %s", first_line(error))
+                logger.info("a shard does not answer: %s", first_line(error))
             if other < len(replicas):
                 call = _called(replicas, turn + other, method, given)
         return None
@@ -418,10 +418,14 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
         raise ClusterError(f"collection '{collection.name}' is empty: there is nothing to serve")
     parts = parted(rows, shards)
     if len(parts) < shards:
+        name, files = collection.name, sum(row.kind is SegmentKind.VECTORS for row in rows)
+        why, more = f"its vectors are in {counted(files, 'file')}", ""
+        if files >= shards:
+            why = "an index is held by one shard"
+            more = f", or build its index in groups: nearsay index rebuild {name} --cluster ADDRESS"
         raise ClusterError(
-            f"collection '{collection.name}' divides into {counted(len(parts), 'part')}, not {shards}: an "
-            "index is held by one shard. Serve it by fewer, or build its index in groups: "
-            f"nearsay index rebuild {collection.name} --cluster ADDRESS"
+            f"collection '{name}' divides into {counted(len(parts), 'part')}, not {shards}: {why}. "
+            f"Serve it by fewer (--shards {len(parts)}){more}"
         )
     url = store.database.engine.url.render_as_string(hide_password=False)
     with joined(cluster), _sole(store, collection):

@@ -231,11 +231,12 @@ def add(
                 embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
         else:
             from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
-            from nearsay.indexer.cluster.joining import joined
+            from nearsay.indexer.cluster.joining import free_room, joined
 
             with store.database.reading() as connection:
                 tally.counts["resumed"] = ranges.unembedded(connection, generation)
-            with joined(store.cluster):  # nothing is entered where there is no cluster
+            with joined(store.cluster):  # nothing is entered where there is no cluster, or no room on it
+                free_room(store.cluster, 1, "a worker that embeds")
                 entered = 0
                 for window in source.windows():  # entered; their texts are read again by the workers
                     entered += len(window.numbers)

@@ -165,6 +165,20 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
     assert "drain" not in said.lower(), "it would wait for processes of Ray Data"
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["cluster", "up", "--workers", "0"], "--workers"),
+        (["search", "papers", "a cat", "--partial"], "--cluster"),
+        (["cluster", "status", "--cluster", "nonsense"], "'nonsense'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(home: Path, command: list[str], named: str) -> None:
+    refused = _run(home, *command)
+    assert refused.returncode in (1, 2)
+    assert named in refused.stderr
+
+
 @pytest.mark.long
 def test_a_cluster_is_started_once(home: Path) -> None:
     try:

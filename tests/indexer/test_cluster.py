@@ -61,6 +61,25 @@ def test_a_cluster_without_a_token_is_not_joined(monkeypatch: pytest.MonkeyPatch
         pass
 
 
+def test_an_address_where_nothing_listens_and_one_that_is_none_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for address in ("nonsense", "http://head:6379"):
+        with pytest.raises(ClusterError, match=rf"'{address}'.*HOST:PORT"), joined(Cluster(address)):
+            pass
+    closed = f"127.0.0.1:{joining._free_port()}"
+    for address in (closed, f"ray://{closed}"):
+        with pytest.raises(ClusterError, match=rf"{address}.*refused"), joined(Cluster(address)):
+            pass
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "nothing"))
+    with pytest.raises(ClusterError, match=str(tmp_path / "nothing")), joined(Cluster(closed)):
+        pass
+
+
 def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -482,12 +482,24 @@ def test_a_replica_answers_for_another(folder: Path, nodes: Any) -> None:
             searching.collection("made").search(query, 3, mode="dense")
 
 
-def test_one_index_of_everything_is_not_divided(tmp_path: Path, nodes: Any) -> None:
-    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address)) as library:
+def test_what_cannot_be_divided_says_why_and_its_remedy_is_one(
+    tmp_path: Path, unindexed: Path, nodes: Any
+) -> None:
+    cluster = Cluster(nodes.address, workers=2, cpus=0.25)
+    with Library.open(tmp_path / "small", cluster=cluster) as library:
         made = library.collection("made", encoder=VectorsOnly("made", WIDTH))
         made.add_rows(ROWS[:100], vectors=VECTORS[:100])
+        with pytest.raises(ClusterError, match=r"1 part, not 2.*1 file.*--shards 1") as raised:
+            library.serve("made", 2)
+        assert "index" not in str(raised.value)
+    with Library.open(unindexed) as alone:
+        alone.collection("made").tune()
+    with Library.open(unindexed, cluster=cluster) as library:
         with pytest.raises(ClusterError, match=r"1 part, not 2.*nearsay index rebuild made --cluster"):
             library.serve("made", 2)
+        library.collection("made").rebuild()
+        assert len(library.serve("made", 2)) == 2
+        assert library.release("made") == 2
 
 
 def _row(number: int, kind: SegmentKind, first: int, last: int) -> SegmentRow:
