@@ -70,7 +70,7 @@ def _lock(descriptor: int, *, wait: bool, shared: bool) -> bool:
         import fcntl
     except ImportError as error:
         raise NearsayError(
-            "runs in the background need Linux or macOS. Here, give the command itself in a terminal"
+            "jobs in the background need Linux or macOS. Here, give the command itself in a terminal"
         ) from error
     how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:

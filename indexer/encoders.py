@@ -25,7 +25,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.report import Report, of_json
-from nearsay.indexer.catalogue import runs
+from nearsay.indexer.catalogue import jobs
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import EncoderRow, EncoderUse, KnownEncoder, known_encoders
 from nearsay.training.encoder.folder import EncoderFolder
@@ -137,12 +137,12 @@ class Encoders:
         berts: also the BERTs that were made here, last
         """
         found = {BUNDLED_NAME: EncoderEntry(BUNDLED_NAME, BUNDLED_NAME, Origin.BUNDLED)}
-        jobs = self._jobs()
+        made_by = self._jobs()
         for name, folder in self._made():
             source = str(folder.resolve())
-            job = jobs.get(source) or jobs.get(str(folder.parent.resolve()))
+            job = made_by.get(source) or made_by.get(str(folder.parent.resolve()))
             found.setdefault(source, EncoderEntry(name, source, Origin.MADE, job=job))
-        for product, job in jobs.items():
+        for product, job in made_by.items():
             if Path(product, "modules.json").is_file():
                 found.setdefault(product, EncoderEntry(_named(Path(product)), product, Origin.MADE, job=job))
         for used in self._used():
@@ -222,7 +222,7 @@ class Encoders:
         if self._database is None:
             return {}
         with self._database.reading() as connection:
-            rows = runs.newest(connection, states=["done"])
+            rows = jobs.newest(connection, states=["done"])
         return {str(Path(row.product).resolve()): row.number for row in reversed(rows) if row.product}
 
     def _used(self) -> Iterable[KnownEncoder]:

@@ -1,4 +1,4 @@
-"""The process of a run: `python -m nearsay.app.cli.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
+"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
 
 It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
 stopped as a person stops a command: by Ctrl-C.
@@ -23,9 +23,9 @@ import click
 from nearsay.app import life_lock
 from nearsay.app.cli.main import main as nearsay
 from nearsay.app.cli.progress import heard_by
-from nearsay.app.runs.command_line import background_arguments
-from nearsay.app.runs.run import RunState
-from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.app.jobs.command_line import background_arguments
+from nearsay.app.jobs.job import JobState
+from nearsay.app.jobs.job_folder import JOBS_FOLDER, JobFolder, JobProgress
 from nearsay.data.errors import NearsayError, first_line
 
 if TYPE_CHECKING:
@@ -36,23 +36,23 @@ _SECONDS_BETWEEN_TRIES = 0.2
 
 @contextmanager
 def turn(library: Path, number: int, *, at_once: int) -> Iterator[None]:
-    """Wait until this run may work; the turn ends with the block, or with the process.
+    """Wait until this job may work; the turn ends with the block, or with the process.
 
-    Files alone are looked at, so a run that waits needs neither a database nor the modules for one.
+    Files alone are looked at, so a job that waits needs neither a database nor the modules for one.
     """
     while (descriptor := _place(library, number, at_once)) is None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
     try:
-        RunFolder(library, number).turn_has_come()
+        JobFolder(library, number).turn_has_come()
         yield
     finally:
         os.close(descriptor)
 
 
 def _place(library: Path, number: int, at_once: int) -> int | None:
-    """One of the locks that stand for a run at work, if one is free and nobody waits for it longer."""
+    """One of the locks that stand for a job at work, if one is free and nobody waits for it longer."""
     for place in range(1, at_once + 1):
-        descriptor = life_lock.take(library / "runs" / f"turn-{place}.lock")
+        descriptor = life_lock.take(library / JOBS_FOLDER / f"turn-{place}.lock")
         if descriptor is not None:
             if not _somebody_waits_longer(library, number):
                 return descriptor
@@ -62,9 +62,9 @@ def _place(library: Path, number: int, at_once: int) -> int | None:
 
 
 def _somebody_waits_longer(library: Path, number: int) -> bool:
-    names = (place.name for place in (library / "runs").iterdir())
+    names = (place.name for place in (library / JOBS_FOLDER).iterdir())
     earlier = sorted(int(name) for name in names if name.isdecimal() and int(name) < number)
-    return any(RunFolder(library, other).waiting for other in earlier)
+    return any(JobFolder(library, other).waiting for other in earlier)
 
 
 _SECONDS_BETWEEN_LOOKS = 0.25
@@ -74,14 +74,14 @@ _SECONDS_BETWEEN_WRITES = 0.5
 class Watcher:
     """A thread: the work never waits for a file, and its last look is written though it falls silent."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: JobFolder) -> None:
         """`folder`: where progress goes, and where it is asked to stop."""
         self._folder = folder
-        self._latest: RunProgress | None = None
-        self._written: RunProgress | None = None
+        self._latest: JobProgress | None = None
+        self._written: JobProgress | None = None
         self._sent = 0  # interrupts
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watcher of the run", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="watcher of the job", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -99,7 +99,7 @@ class Watcher:
         """Whether somebody asked, and was heard."""
         return self._sent > 0
 
-    def heard(self, progress: RunProgress) -> None:
+    def heard(self, progress: JobProgress) -> None:
         """Take one look at the work; the latest is what others read."""
         self._latest = progress
 
@@ -136,7 +136,7 @@ class _Ending:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the run of these arguments; the exit status."""
+    """Be the job of these arguments; the exit status."""
     with contextlib.suppress(OSError):
         os.nice(_GIVES_WAY)
     life_lock.keep(int(arguments[3]))
@@ -144,10 +144,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _carry_out(library: Path, number: int, *, at_once: int) -> int:
-    """Do a run from its wait for its turn to the record of its end; its exit status."""
+    """Do a job from its wait for its turn to the record of its end; its exit status."""
     for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
         signal.signal(one, signal.default_int_handler)
-    watcher, ending = Watcher(RunFolder(library, number)), None
+    watcher, ending = Watcher(JobFolder(library, number)), None
     try:
         with watcher, turn(library, number, at_once=at_once):
             ending = _work(library, number, watcher)
@@ -166,18 +166,18 @@ def _carry_out(library: Path, number: int, *, at_once: int) -> int:
 
 
 def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
-    from nearsay.indexer.catalogue import runs
+    from nearsay.indexer.catalogue import jobs
     from nearsay.indexer.catalogue.store import now
 
     try:
         with _catalogue(library) as database, database.writing() as connection:
-            row = runs.find(connection, number)
-            runs.begun(connection, number, now("milliseconds"))
+            row = jobs.find(connection, number)
+            jobs.begun(connection, number, now("milliseconds"))
     except NearsayError as error:
         click.echo(f"Error: {error}", err=True)
         return _Ending(1, str(error))
     if row is None:
-        return _Ending(1, "the run was removed")
+        return _Ending(1, "the job was removed")
     with heard_by(watcher.heard):
         return _command(background_arguments(row.arguments, library))
 
@@ -195,36 +195,36 @@ def _command(arguments: list[str]) -> _Ending:
         return _Ending(1, "it asked a question, which nobody could answer. Say --yes where a command has it")
     except SystemExit as end:
         return _Ending(end.code if isinstance(end.code, int) else int(end.code is not None))
-    except Exception as error:  # noqa: BLE001 - a defect, which the run's log and message tell
+    except Exception as error:  # noqa: BLE001 - a defect, which the job's log and message tell
         traceback.print_exc()
-        return _Ending(1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the run's log")
+        return _Ending(1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the job's log")
     return _Ending(0)
 
 
 def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
-    from nearsay.indexer.catalogue import runs
+    from nearsay.indexer.catalogue import jobs
     from nearsay.indexer.catalogue.store import now
 
-    RunFolder(library, number).turn_has_come()
-    state, message = RunState.FAILED, ending.message
+    JobFolder(library, number).turn_has_come()
+    state, message = JobState.FAILED, ending.message
     if ending.exit_code == 0:
-        state = RunState.DONE
+        state = JobState.DONE
     elif ending.exit_code == _STOPPED:
-        state = RunState.CANCELLED if asked else RunState.INTERRUPTED
+        state = JobState.CANCELLED if asked else JobState.INTERRUPTED
     elif message is None:
-        message = next(iter(RunFolder(library, number).log(last=1)), None)
-    recorded = runs.Ending(state, ending.exit_code, message, now("milliseconds"))
+        message = next(iter(JobFolder(library, number).log(last=1)), None)
+    recorded = jobs.Ending(state, ending.exit_code, message, now("milliseconds"))
     try:
         with _catalogue(library) as database, database.writing() as connection:
-            runs.ended(connection, number, recorded)
+            jobs.ended(connection, number, recorded)
     except NearsayError as error:
-        click.echo(f"how the run ended could not be recorded: {error}", err=True)
+        click.echo(f"how the job ended could not be recorded: {error}", err=True)
     return ending.exit_code
 
 
 @contextlib.contextmanager
 def _catalogue(library: Path) -> Iterator["Database"]:
-    """The library's catalogue, for a moment: a run that works for hours keeps no connection."""
+    """The library's catalogue, for a moment: a job that works for hours keeps no connection."""
     import sqlalchemy as sa
 
     from nearsay.indexer.catalogue.database import Database

@@ -326,7 +326,7 @@ def improve(
 
 
 def _print(found: "Improvement", collection: str) -> None:
-    from nearsay.app.runs.results import improvement_table
+    from nearsay.app.jobs.results import improvement_table
 
     rows = improvement_table(found)
     print_table(list(rows[0]), [list(row.values()) for row in rows])

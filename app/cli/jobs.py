@@ -13,12 +13,12 @@ from nearsay.app.cli.printing import print_json, print_notes, print_results, pri
 from nearsay.data.document import visible
 
 if TYPE_CHECKING:
-    from nearsay.app.runs import Run, Runs
+    from nearsay.app.jobs import Job, Jobs
 
 __all__ = ["jobs"]
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
-_LINES = 20  # of what a run printed, beside the rest that is shown of it
+_LINES = 20  # of what a job printed, beside the rest that is shown of it
 _WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it going on."
 
 
@@ -50,19 +50,19 @@ def list_(
     Example:
         nearsay jobs list --state running
     """
-    from nearsay.app.runs import Runs
+    from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        found = Runs(library).list(state, collection, limit)
+        found = Jobs(library).list(state, collection, limit)
     if as_json:
-        for run in found:
-            print_json(_facts(run))
+        for job in found:
+            print_json(_facts(job))
         return
     print_table(
-        ["run", "state", "what", "begun", "minutes", "progress"],
+        ["job", "state", "what", "begun", "minutes", "progress"],
         [
-            [str(run.number), run.state, run.title, run.created_at[:16], _minutes(run), _far(run)]
-            for run in found
+            [str(job.number), job.state, job.title, job.created_at[:16], _minutes(job), _far(job)]
+            for job in found
         ],
     )
 
@@ -82,21 +82,21 @@ def show(
         nearsay jobs show 3
         nearsay jobs show 3 --all
     """
-    from nearsay.app.runs import Runs
+    from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        run = Runs(library).get(number)
+        job = Jobs(library).get(number)
     if whole and as_json:
-        for row in run.output():
+        for row in job.output():
             click.echo(visible(row)) if isinstance(row, str) else print_json(row)
     elif whole:
-        print_result(run)
+        print_result(job)
     elif as_json:
-        print_json(_facts(run) | {"log": run.log(log)})
+        print_json(_facts(job) | {"log": job.log(log)})
     else:
-        _print_facts(run)
-        print_result(run, _LINES)
-        print_notes(run.log(log))
+        _print_facts(job)
+        print_result(job, _LINES)
+        print_notes(job.log(log))
 
 
 @jobs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -117,12 +117,12 @@ def start(
         nearsay jobs start documents add papers papers.jsonl --text abstract
         nearsay jobs start --wait train vocabulary novels/ --out my-vocabulary
     """
-    from nearsay.app.runs import RunKind, Runs
+    from nearsay.app.jobs import JobKind, Jobs
 
     with place.open(create=True) as library:
-        found = Runs(library)
-        run = found.start(RunKind.of(command), command, title=title)
-        _told(_waited(found, run) if wait else run, as_json=as_json)
+        found = Jobs(library)
+        job = found.start(JobKind.of(command), command, title=title)
+        _told(_waited(found, job) if wait else job, as_json=as_json)
 
 
 @jobs.command()
@@ -135,11 +135,11 @@ def cancel(number: int, place: Place = GROUP) -> None:
     Example:
         nearsay jobs cancel 3
     """
-    from nearsay.app.runs import Runs
+    from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        Runs(library).cancel(number)
-    click.echo(f"run {number} was asked to stop. Whether it has: nearsay jobs show {number}", err=True)
+        Jobs(library).cancel(number)
+    click.echo(f"job {number} was asked to stop. Whether it has: nearsay jobs show {number}", err=True)
 
 
 @jobs.command()
@@ -150,12 +150,12 @@ def resume(number: int, wait: bool = option(_WAIT), as_json: bool = JSON, place:
     Example:
         nearsay jobs resume 3
     """
-    from nearsay.app.runs import Runs
+    from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        found = Runs(library)
-        run = found.resume(number)
-        _told(_waited(found, run) if wait else run, as_json=as_json)
+        found = Jobs(library)
+        job = found.resume(number)
+        _told(_waited(found, job) if wait else job, as_json=as_json)
 
 
 @jobs.command()
@@ -170,90 +170,90 @@ def remove(
     Example:
         nearsay jobs remove 1 2 --yes
     """
-    from nearsay.app.runs import Runs
+    from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        found = Runs(library)
+        found = Jobs(library)
         titles = ", ".join(f"{number} ({found.get(number).title})" for number in numbers)
         if removal.may(f"the logs and results of {titles}"):
             for number in numbers:
                 found.remove(number)
 
 
-def _waited(found: "Runs", run: "Run") -> "Run":
+def _waited(found: "Jobs", job: "Job") -> "Job":
     try:
-        return found.wait(run.number)
+        return found.wait(job.number)
     except KeyboardInterrupt:
-        click.echo(f"\nrun {run.number} goes on. Stop it: nearsay jobs cancel {run.number}", err=True)
+        click.echo(f"\njob {job.number} goes on. Stop it: nearsay jobs cancel {job.number}", err=True)
         sys.exit(130)
 
 
-def _told(run: "Run", *, as_json: bool) -> None:
-    """Say what became of a run that was started; ends with its exit status if it failed."""
+def _told(job: "Job", *, as_json: bool) -> None:
+    """Say what became of a job that was started; ends with its exit status if it failed."""
     if as_json:
-        print_json(_facts(run))
+        print_json(_facts(job))
     else:
-        state = f"{run.state}: {run.message}" if run.message else run.state
-        click.echo(f"run {run.number} is {visible(state)}. See: nearsay jobs show {run.number}", err=True)
-    if run.state.ended and run.state != "done":
-        sys.exit(run.exit_code or 1)
+        state = f"{job.state}: {job.message}" if job.message else job.state
+        click.echo(f"job {job.number} is {visible(state)}. See: nearsay jobs show {job.number}", err=True)
+    if job.state.ended and job.state != "done":
+        sys.exit(job.exit_code or 1)
 
 
-def _facts(run: "Run") -> dict[str, object]:
+def _facts(job: "Job") -> dict[str, object]:
     names = (
         "number", "kind", "state", "title", "collection", "product", "resumes", "pid", "host",
         "created_at", "started_at", "ended_at", "exit_code", "message", "command",
     )  # fmt: skip
-    look = run.progress()
-    return {name: getattr(run, name) for name in names} | {"progress": None if look is None else asdict(look)}
+    look = job.progress()
+    return {name: getattr(job, name) for name in names} | {"progress": None if look is None else asdict(look)}
 
 
-def _print_facts(run: "Run") -> None:
-    """A table of what a run is, and a line of how far it is."""
-    known = {name: value for name, value in _facts(run).items() if value is not None}
+def _print_facts(job: "Job") -> None:
+    """A table of what a job is, and a line of how far it is."""
+    known = {name: value for name, value in _facts(job).items() if value is not None}
     # A pid and an exit status are no amounts: 12053, as `kill` takes it.
     rows = [[name.replace("_", " "), str(known[name])] for name in known if name not in ("title", "progress")]
-    print_table(["", run.title], rows)
-    if far := _far(run):
+    print_table(["", job.title], rows)
+    if far := _far(job):
         click.echo(far)
 
 
-def _minutes(run: "Run") -> str:
-    if run.started_at is None or (run.ended_at is None and run.state.ended):
+def _minutes(job: "Job") -> str:
+    if job.started_at is None or (job.ended_at is None and job.state.ended):
         return ""
-    begun = datetime.fromisoformat(run.started_at)
-    ended = datetime.now(begun.tzinfo) if run.ended_at is None else datetime.fromisoformat(run.ended_at)
+    begun = datetime.fromisoformat(job.started_at)
+    ended = datetime.now(begun.tzinfo) if job.ended_at is None else datetime.fromisoformat(job.ended_at)
     return f"{(ended - begun).total_seconds() / 60:.1f}"
 
 
-def _far(run: "Run") -> str:
-    """How far a run is, in words."""
-    look = run.progress()
-    if look is None or run.state == "done":
+def _far(job: "Job") -> str:
+    """How far a job is, in words."""
+    look = job.progress()
+    if look is None or job.state == "done":
         return ""
     of = "" if look.total is None else f" of {look.total:,}"
     share = "" if look.share is None else f" ({look.share:.0%})"
     left = ""
-    if look.seconds_left is not None and not run.state.ended:
+    if look.seconds_left is not None and not job.state.ended:
         left = f", {int(look.seconds_left) // 60}:{int(look.seconds_left) % 60:02} left"
-    asked = ", stopping" if run.stopping else ""
+    asked = ", stopping" if job.stopping else ""
     if not look.done and look.total is None:
         return visible(f"{look.doing} …{asked}")
     return visible(f"{look.doing}: {look.done:,}{of} {look.unit}{share}{left}{asked}")
 
 
-def print_result(run: "Run", first: int | None = None) -> None:
-    """Print what a run printed; first: only so many lines of it, and how to see all of them."""
-    from nearsay.app.runs import RunKind
-    from nearsay.app.runs.results import read_results
+def print_result(job: "Job", first: int | None = None) -> None:
+    """Print what a job printed; first: only so many lines of it, and how to see all of them."""
+    from nearsay.app.jobs import JobKind
+    from nearsay.app.jobs.results import read_results
     from nearsay.indexer import AddReport
     from nearsay.indexer.results import newest
 
-    output = run.output(None if first is None else first + 1)
-    if run.kind is RunKind.ADD and run.collection:
+    output = job.output(None if first is None else first + 1)
+    if job.kind is JobKind.ADD and job.collection:
         added = newest(output, AddReport)
         if added is not None:
-            for line in added.lines(run.collection):
+            for line in added.lines(job.collection):
                 click.echo(visible(line))
             return
     found = read_results(output[:first])
@@ -261,4 +261,4 @@ def print_result(run: "Run", first: int | None = None) -> None:
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
-        click.echo(f"… all rows: nearsay jobs show {run.number} --all")
+        click.echo(f"… all rows: nearsay jobs show {job.number} --all")

@@ -20,7 +20,7 @@ from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
 
 if TYPE_CHECKING:
-    from nearsay.app.runs.results import Row, RunResults
+    from nearsay.app.jobs.results import JobResults, Row
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.points import Near, ShownPassage
     from nearsay.indexer.query.hit import Explanation
@@ -187,7 +187,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def print_changes(changes: Iterable["JudgedChange"]) -> None:
     """Print a table of evaluations before and after a training."""
-    from nearsay.app.runs.results import changes_table
+    from nearsay.app.jobs.results import changes_table
 
     rows = changes_table(changes)
     if rows:
@@ -197,7 +197,7 @@ def print_changes(changes: Iterable["JudgedChange"]) -> None:
 
 def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
     """Reports as lines of JSON, or as the tables that a job of the same command shows."""
-    from nearsay.app.runs.results import results_of
+    from nearsay.app.jobs.results import results_of
 
     if as_json:
         for report in found:
@@ -208,7 +208,7 @@ def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
         print_notes(results.lines)
 
 
-def print_results(found: "RunResults") -> None:
+def print_results(found: "JobResults") -> None:
     """The tables of what was reported."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
     rows = [{_label(name): _cut(value) for name, value in row.items()} for row in found.rows]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import click
 
 if TYPE_CHECKING:
-    from nearsay.app.runs import RunProgress
+    from nearsay.app.jobs import JobProgress
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.run.training_progress import TrainingProgress
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-ProgressHearer: TypeAlias = Callable[["RunProgress"], None]
+ProgressHearer: TypeAlias = Callable[["JobProgress"], None]
 
 _HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer", default=None)
 
@@ -115,12 +115,12 @@ class ProgressBar:
         """Tell who listens, if anyone does."""
         if self._hearer is None:
             return
-        from nearsay.app.runs import RunProgress
+        from nearsay.app.jobs import JobProgress
 
         seconds = time.monotonic() - self._begun
         rate = done / seconds if done and seconds else None
         self._hearer(
-            RunProgress(
+            JobProgress(
                 doing=self._what,
                 unit=self._unit,
                 done=done,
@@ -158,9 +158,9 @@ class TrainingLine:
         self._terminal = sys.stderr.isatty()
         self._hearer = hearer()
         if self._hearer is not None and before is None:
-            from nearsay.app.runs import RunProgress
+            from nearsay.app.jobs import JobProgress
 
-            self._hearer(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
+            self._hearer(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
         self._said = time.monotonic()
         self._pending = False
         self._contended = False
@@ -218,10 +218,10 @@ class TrainingLine:
         return ", ".join(parts)
 
 
-def _look(progress: "TrainingProgress") -> "RunProgress":
-    from nearsay.app.runs import RunProgress
+def _look(progress: "TrainingProgress") -> "JobProgress":
+    from nearsay.app.jobs import JobProgress
 
-    return RunProgress(
+    return JobProgress(
         doing="training",
         unit="steps",
         done=progress.step,

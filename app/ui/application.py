@@ -45,7 +45,7 @@ PAGES = (
     PageEntry(
         "training", "Training", ":material/model_training:", "nearsay.app.ui.training.page", read_only=False
     ),
-    PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page", read_only=False),
+    PageEntry("jobs", "Jobs", ":material/timeline:", "nearsay.app.ui.jobs.page", read_only=False),
 )
 _SEEN = "pages_seen"  # in the session: the pages that were shown whole
 # Where there is nothing yet, the way in is shown instead, by the page Collections.

@@ -9,12 +9,12 @@ from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import start_run
+from nearsay.app.ui.watching import start_job
 from nearsay.data.quantity import counted
 
 __all__ = ["ask_to_remove", "names_html"]
 
-_AT_ONCE: Final = 2_000  # documents that a filter lets through: more are removed by a run
+_AT_ONCE: Final = 2_000  # documents that a filter lets through: more are removed by a job
 _NAMED: Final = 50  # documents that are named one by one
 
 
@@ -36,8 +36,8 @@ def ask_to_remove(visit: Visit, ids: Sequence[str] = (), why: str = "", *, where
         st.query_params.pop("doc", None)
         if where is not None and count > _AT_ONCE:
             arguments = ["documents", "remove", "--yes", "--where", where, "--", collection.name]
-            run = start_run(visit, arguments, f"Remove {count:,} documents of {collection.name}")
-            st.query_params["run"] = str(run.number)  # the page is this one already, at its documents
+            job = start_job(visit, arguments, f"Remove {count:,} documents of {collection.name}")
+            st.query_params["job"] = str(job.number)  # the page is this one already, at its documents
             st.rerun()
         with st.spinner("Removing …"):
             removed = collection.remove(ids, where=where)

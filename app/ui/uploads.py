@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nearsay.app.runs import Run, RunState
+from nearsay.app.jobs import Job, JobState
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import readable_suffixes
@@ -20,7 +20,7 @@ __all__ = ["UPLOAD_TYPES", "TrainingFiles", "Upload", "Uploads", "safe_name"]
 
 
 _UNUSED_SECONDS: Final = 24 * 3600  # after which files that nobody indexed are removed
-_FAILED_SECONDS: Final = 14 * 24 * 3600  # those of a run that failed or was stopped: it can be resumed
+_FAILED_SECONDS: Final = 14 * 24 * 3600  # those of a job that failed or was stopped: it can be resumed
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 _LONGEST: Final = 120  # characters of a name
 _BLOCK: Final = 2**20
@@ -65,21 +65,21 @@ class Uploads:
         if place.parent == self.folder and _TOKEN.fullmatch(place.name):
             shutil.rmtree(place, ignore_errors=True)
 
-    def clear(self, runs: Iterable[Run], now: float | None = None) -> int:
+    def clear(self, jobs: Iterable[Job], now: float | None = None) -> int:
         """Remove what was indexed, and what was forgotten; how many folders.
 
-        runs: every run of the library. Those that failed or were stopped keep their files for two weeks, so
-              that they can be resumed; files that no run was started for stay a day.
+        jobs: every job of the library. Those that failed or were stopped keep their files for two weeks, so
+              that they can be resumed; files that no job was started for stay a day.
         """
         if not self.folder.is_dir():
             return 0
         moment = time.time() if now is None else now
-        using: dict[str, list[RunState]] = {}
-        for run in runs:
-            for argument in run.arguments:
+        using: dict[str, list[JobState]] = {}
+        for job in jobs:
+            for argument in job.arguments:
                 path = Path(argument)
                 if path.parent == self.folder:
-                    using.setdefault(path.name, []).append(run.state)
+                    using.setdefault(path.name, []).append(job.state)
         removed = 0
         for place in self.folder.iterdir():
             if _TOKEN.fullmatch(place.name) and _is_over(place, using.get(place.name, []), moment):
@@ -112,10 +112,10 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _is_over(place: Path, states: Sequence[RunState], now: float) -> bool:
+def _is_over(place: Path, states: Sequence[JobState], now: float) -> bool:
     if any(not state.ended for state in states):
         return False
-    if RunState.DONE in states:
+    if JobState.DONE in states:
         return True
     try:
         age = now - place.stat().st_mtime

@@ -42,6 +42,7 @@ __all__ = [
     "field_values",
     "gates",
     "generations",
+    "jobs",
     "judgements",
     "libraries",
     "maps",
@@ -51,7 +52,6 @@ __all__ = [
     "plan_queries",
     "refinements",
     "removed_passages",
-    "runs",
     "segments",
     "token_samples",
 ]
@@ -435,8 +435,9 @@ refinements = Table(
     sqlite_autoincrement=True,
 )
 
-# Work in a process of its own. Whether one that waits or runs is still alive, its lock file says.
-runs = Table(
+# Jobs: work in processes of their own. Whether one that waits or runs is still alive, its lock file says.
+# The table keeps the name that it was made with.
+jobs = Table(
     "runs",
     metadata,
     Column("number", BigKey, primary_key=True, autoincrement=True),
@@ -444,9 +445,9 @@ runs = Table(
     Column("title", Text, nullable=False),
     Column("arguments", Json, nullable=False),  # what stands behind `nearsay` on the command line: a list
     Column("working_folder", Text, nullable=False),  # where names of files in the arguments begin
-    Column("collection", String(200), nullable=True),  # by name: a run outlives its collection
+    Column("collection", String(200), nullable=True),  # by name: a job outlives its collection
     Column("product", Text, nullable=True),  # what it makes: a folder, a file or a name
-    Column("resumes", BigInteger, nullable=True),  # the number of the run that this one goes on with
+    Column("resumes", BigInteger, nullable=True),  # the number of the job that this one goes on with
     Column("state", String(20), nullable=False),
     Column("pid", Integer, nullable=True),
     Column("host", Text, nullable=True),

@@ -12,10 +12,10 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
+from nearsay.app.jobs import process
+from nearsay.app.jobs.command_line import checked
+from nearsay.app.jobs.job_folder import JobFolder
 from nearsay.app.life_lock import wait_until_free
-from nearsay.app.runs import process
-from nearsay.app.runs.command_line import checked
-from nearsay.app.runs.run_folder import RunFolder
 from nearsay.indexer import Library
 
 Call = Callable[..., Result]
@@ -149,7 +149,7 @@ def test_a_job_has_what_the_file_of_the_command_that_starts_it_says(home: str) -
 def test_a_job_reads_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child = (sys.executable, "-c", "import os; print(os.environ['NEARSAY_CONFIG'])")
     monkeypatch.setattr(process, "CHILD", child)
-    folder = RunFolder(tmp_path, 1)
+    folder = JobFolder(tmp_path, 1)
     lock = folder.make()
     process.spawn(folder, lock, working_folder=Path.cwd(), database=None, at_once=1)
     os.close(lock)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.app.runs.run import RunKind
+from nearsay.app.jobs.job import JobKind
 from nearsay.indexer import Library
 
 Run = Callable[..., Result]
@@ -77,5 +77,5 @@ def test_an_encoder_compared_with_itself_has_not_changed(run: Run) -> None:
     assert max(row["divergence"] for row in found) < 1e-9
 
 
-def test_making_a_sample_can_be_a_run() -> None:
-    assert RunKind.of(["encoders", "inside", "sample", "pets", "--layer", "1"]) is RunKind.INSIDE
+def test_making_a_sample_can_be_a_job() -> None:
+    assert JobKind.of(["encoders", "inside", "sample", "pets", "--layer", "1"]) is JobKind.INSIDE

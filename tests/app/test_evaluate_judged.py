@@ -11,7 +11,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
-from nearsay.app.runs.results import read_results
+from nearsay.app.jobs.results import read_results
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 Run = Callable[..., Result]

@@ -12,7 +12,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.app.cli.explore_clusters import print_clusters
-from nearsay.app.runs.results import read_results
+from nearsay.app.jobs.results import read_results
 from nearsay.indexer.catalogue.clusterings import Members
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering
 

@@ -1,6 +1,6 @@
 """How a plan is shown."""
 
-from nearsay.app.runs.results import read_results
+from nearsay.app.jobs.results import read_results
 from nearsay.indexer.plans.plan import (
     GpuKind,
     GpuMeasured,

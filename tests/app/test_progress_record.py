@@ -6,14 +6,14 @@ import pytest
 from naming import Naming
 
 from nearsay.app.cli.progress import ProgressBar, TrainingLine, heard_by, hearer
-from nearsay.app.runs import RunProgress
+from nearsay.app.jobs import JobProgress
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.run.training_progress import TrainingProgress
 
 
 def test_nobody_listens_unless_asked_to_and_only_for_a_block() -> None:
     assert hearer() is None
-    looks: list[RunProgress] = []
+    looks: list[JobProgress] = []
     with heard_by(looks.append):
         assert hearer() == looks.append
     assert hearer() is None
@@ -25,7 +25,7 @@ def test_nobody_listens_unless_asked_to_and_only_for_a_block() -> None:
 def test_a_bar_tells_where_it_is_how_quick_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    looks: list[RunProgress] = []
+    looks: list[JobProgress] = []
     with heard_by(looks.append), ProgressBar("embedding") as bar:
         now = 104.0
         bar(Progress(10, 30))
@@ -34,16 +34,16 @@ def test_a_bar_tells_where_it_is_how_quick_and_how_long_still(monkeypatch: pytes
         now = 106.0
         bar(Progress(4, None, "measuring", "candidates"))
     assert [replace(look, at=0.0) for look in looks] == [
-        RunProgress("embedding", "passages", 0, None, None, None, 0.0, None, at=0.0),
-        RunProgress("embedding", "passages", 10, 30, 1 / 3, 2.5, 4.0, 8.0, at=0.0),
-        RunProgress("embedding", "passages", 40, 40, 1.0, 10.0, 4.0, 0.0, at=0.0),
-        RunProgress("measuring", "candidates", 0, 8, 0.0, None, 0.0, None, at=0.0),
-        RunProgress("measuring", "candidates", 4, None, None, 2.0, 2.0, None, at=0.0),
+        JobProgress("embedding", "passages", 0, None, None, None, 0.0, None, at=0.0),
+        JobProgress("embedding", "passages", 10, 30, 1 / 3, 2.5, 4.0, 8.0, at=0.0),
+        JobProgress("embedding", "passages", 40, 40, 1.0, 10.0, 4.0, 0.0, at=0.0),
+        JobProgress("measuring", "candidates", 0, 8, 0.0, None, 0.0, None, at=0.0),
+        JobProgress("measuring", "candidates", 4, None, None, 2.0, 2.0, None, at=0.0),
     ]
 
 
 def test_a_training_tells_its_step_its_share_and_its_figures() -> None:
-    looks: list[RunProgress] = []
+    looks: list[JobProgress] = []
     seen = TrainingProgress(
         step=20,
         steps=None,

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.app.runs import RunKind
+from nearsay.app.jobs import JobKind
 from nearsay.training.sentence.adaptation import adapt
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
@@ -63,4 +63,4 @@ def test_what_is_better_can_be_searched_with_and_judgements_are_measured(
 
 
 def test_in_the_background_it_is_a_fine_tuning() -> None:
-    assert RunKind.of(["train", "adapt", "letters", "--out", "out"]) is RunKind.SENTENCE
+    assert JobKind.of(["train", "adapt", "letters", "--out", "out"]) is JobKind.SENTENCE

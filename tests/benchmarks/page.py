@@ -63,7 +63,7 @@ PAGES = (
     "collections?see=Health",
     "encoders",
     "training",
-    "runs",
+    "jobs",
 )
 HEADING = "return !!document.querySelector('[data-testid=stMain] h1')"
 CARD = "return !!document.querySelector('.ns-card')"

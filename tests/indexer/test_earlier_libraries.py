@@ -1,7 +1,7 @@
 """Libraries that earlier versions wrote, one of each schema of the catalogue, opened by today's code.
 
 Each holds what `add_rows` of six documents, the removal of one, and `add_rows` of a changed and a new one
-left behind, with the bundled encoder. 0002 came with 0003; 0014 holds a run, too.
+left behind, with the bundled encoder. 0002 came with 0003; 0014 holds a job, too.
 """
 
 import tarfile
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import runs, tables
+from nearsay.indexer.catalogue import jobs, tables
 from nearsay.indexer.doctor import examine
 
 _WRITTEN = sorted((Path(__file__).parent / "libraries").glob("*.tar.xz"))
@@ -42,9 +42,9 @@ def test_a_library_of_an_earlier_version_answers_and_grows(written: Path, tmp_pa
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
-def test_a_run_that_an_earlier_version_started_is_listed_and_has_no_subject(tmp_path: Path) -> None:
+def test_a_job_that_an_earlier_version_started_is_listed_and_has_no_subject(tmp_path: Path) -> None:
     with tarfile.open(_WRITTEN[0].parent / "0014.tar.xz") as packed:
         packed.extractall(tmp_path, filter="data")
     with Library.open(tmp_path / "library") as library, library.store.database.reading() as connection:
-        (found,) = runs.newest(connection)
+        (found,) = jobs.newest(connection)
     assert (found.title, found.state, found.subject) == ("Most similar pairs in pets", "done", None)

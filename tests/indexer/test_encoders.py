@@ -8,7 +8,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import runs
+from nearsay.indexer.catalogue import jobs
 from nearsay.indexer.encoders import Made, Origin, Shelf, made, new_folder_for, note_made, stamp
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder
 
@@ -108,9 +108,9 @@ def test_an_encoder_made_here_is_known_by_its_name_with_the_job_that_made_it(lib
     home = library.store.folder
     folder = trained("mine", home / "encoders")
     with library.store.database.writing() as connection:
-        new = runs.NewRun("sentence", "", ("train", "sentence"), str(home), None, str(folder), None, "2026")
-        number = runs.create(connection, new)
-        runs.ended(connection, number, runs.Ending("done", 0, None, "2026"))
+        new = jobs.NewJob("sentence", "", ("train", "sentence"), str(home), None, str(folder), None, "2026")
+        number = jobs.create(connection, new)
+        jobs.ended(connection, number, jobs.Ending("done", 0, None, "2026"))
     mine = library.encoders.get("mine")
     assert (mine.source, mine.origin, mine.job) == (str(folder), Origin.MADE, number)
     assert library.encoders.get(folder) == mine

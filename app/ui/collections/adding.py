@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
 from nearsay.app.ui.command_form import Asks, ask_options
@@ -369,7 +369,7 @@ def _begin(
         raise BadInputError(f"there is a collection '{new.name}' by now. Choose it to add to it")
     st.session_state["add_round"] = st.session_state.get("add_round", 0) + 1
     st.session_state["add_begun"] = True
-    files = st.session_state.pop("add_staged", None)  # its files are the run's from now on
+    files = st.session_state.pop("add_staged", None)  # its files are the job's from now on
     try:
         start(visit, arguments, title, elsewhere=elsewhere)
     except NearsayError:

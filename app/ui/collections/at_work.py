@@ -7,14 +7,14 @@ from typing import Final
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.uploads import Uploads
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import followed, running_runs, runs_of, start_run, watch_run
+from nearsay.app.ui.watching import followed, jobs_of, running_jobs, start_job, watch_job
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import AddReport
@@ -90,10 +90,10 @@ def look_at(part: Part, name: str) -> None:
 
 
 _SHOWN: Final = (
-    *(RunKind.ADD, RunKind.REMOVE, RunKind.REBUILD, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.TUNE),
-    *(RunKind.COMPACT, RunKind.DEMO, RunKind.OTHER),
+    *(JobKind.ADD, JobKind.REMOVE, JobKind.REBUILD, JobKind.PROMOTE, JobKind.ROLLBACK, JobKind.TUNE),
+    *(JobKind.COMPACT, JobKind.DEMO, JobKind.OTHER),
 )
-_FILLS: Final = (RunKind.ADD, RunKind.DEMO)
+_FILLS: Final = (JobKind.ADD, JobKind.DEMO)
 _ASKED: Final = (
     "walks are a tug of war, my arm is killing me",
     "ceiling gadget keeps beeping though nothing is burning",
@@ -114,62 +114,62 @@ def start(
     elsewhere: this is another page than Collections, which is gone to
     """
     is_first = not visit.library.names()
-    run = start_run(visit, arguments, title, collection=collection)
+    job = start_job(visit, arguments, title, collection=collection)
     if is_first:  # somebody will search what is embedded now, in a process of its own
         get_ready(visit.library, visit.settings)
-    st.session_state[NEXT_PART] = Part.OVERVIEW if RunKind.of(arguments) in _FILLS else None
+    st.session_state[NEXT_PART] = Part.OVERVIEW if JobKind.of(arguments) in _FILLS else None
     if elsewhere:
-        open_page("collections", run=str(run.number))
-    st.query_params["run"] = str(run.number)
+        open_page("collections", job=str(job.number))
+    st.query_params["job"] = str(job.number)
     st.rerun()
 
 
 def show_at_work(visit: Visit) -> bool:
-    """What is at work on collections now, and how the run ended that the address names; whether any is."""
+    """What is at work on collections now, and how the job ended that the address names; whether any is."""
     _clear_uploads(visit)
-    at_work = [run for run in running_runs(visit) if run.kind in _SHOWN]
+    at_work = [job for job in running_jobs(visit) if job.kind in _SHOWN]
     asked = _asked(visit)
     if at_work and asked is None:  # who comes while it is at work sees how it ends, too
-        st.query_params["run"] = str(at_work[0].number)
-    for run in at_work:
-        watch_run(visit, run, place="collections")
-    if asked is not None and asked.number not in {run.number for run in at_work}:
+        st.query_params["job"] = str(at_work[0].number)
+    for job in at_work:
+        watch_job(visit, job, place="collections")
+    if asked is not None and asked.number not in {job.number for job in at_work}:
         _show_ended(visit, asked)
     return bool(at_work)
 
 
-def _asked(visit: Visit) -> Run | None:
-    number = st.query_params.get("run", "")
+def _asked(visit: Visit) -> Job | None:
+    number = st.query_params.get("job", "")
     if not number.isdecimal() or len(number) > 15:
         return None
     try:
-        run = followed(visit, runs_of(visit).get(int(number)))
+        job = followed(visit, jobs_of(visit).get(int(number)))
     except BadInputError:
         return None
-    return run if run.kind in _SHOWN else None
+    return job if job.kind in _SHOWN else None
 
 
-def _show_ended(visit: Visit, run: Run) -> None:
-    report = newest(run.output(100), AddReport) if run.kind is RunKind.ADD else None
+def _show_ended(visit: Visit, job: Job) -> None:
+    report = newest(job.output(100), AddReport) if job.kind is JobKind.ADD else None
     result = None if report is None else add_result(report)
-    watch_run(visit, run, place="collections", done=None if result is None else result.sentence)
-    if run.state is RunState.DONE and result is not None:
+    watch_job(visit, job, place="collections", done=None if result is None else result.sentence)
+    if job.state is JobState.DONE and result is not None:
         for remark in result.remarks:
             st.caption(as_markdown(remark))
         if result.faults:
             st.dataframe(list(result.faults), hide_index=True, height="content")
-    if run.state is RunState.DONE and run.kind in _FILLS and run.collection in visit.library.names():
-        _go_on(run)
+    if job.state is JobState.DONE and job.kind in _FILLS and job.collection in visit.library.names():
+        _go_on(job)
     else:
         _close()
 
 
-def _go_on(run: Run) -> None:
+def _go_on(job: Job) -> None:
     """From a collection that was filled to a search of it."""
-    name = str(run.collection)
+    name = str(job.collection)
     with st.container(border=True):
         st.markdown(f"**{as_markdown(name)} can be searched.** Ask it something, in your own words.")
-        with st.form(f"first-search-{run.number}", border=False), st.container(horizontal=True):
+        with st.form(f"first-search-{job.number}", border=False), st.container(horizontal=True):
             query = st.text_input(
                 "Question",
                 placeholder="what it should say, not which words it should use",
@@ -177,7 +177,7 @@ def _go_on(run: Run) -> None:
             )
             if st.form_submit_button("Search", type="primary", icon=":material/search:") and query.strip():
                 open_page("search", collection=name, q=query.strip())
-        if run.kind is RunKind.DEMO:
+        if job.kind is JobKind.DEMO:
             for asked in _ASKED:
                 link_to("search", as_markdown(asked), icon=":material/search:", collection=name, q=asked)
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -195,11 +195,11 @@ def _go_on(run: Run) -> None:
 
 def _close() -> None:
     if st.button("Close", key="collections-close", icon=":material/close:"):
-        del st.query_params["run"]
+        del st.query_params["job"]
         st.rerun()
 
 
 def _clear_uploads(visit: Visit) -> None:
     uploads = Uploads(visit.library.store.folder)
     if visit.may_write and uploads.folder.is_dir() and any(uploads.folder.iterdir()):
-        uploads.clear(runs_of(visit).list(limit=None))
+        uploads.clear(jobs_of(visit).list(limit=None))

@@ -118,7 +118,7 @@ def shown_row(row: DocumentRow) -> dict[str, object]:
     }
 
 
-_WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a run first
+_WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a job first
 _MOST_PASSAGES: Final = 500  # of a document that are shown
 _FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.collections.at_work import Part, look_at
 from nearsay.app.ui.controls import widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import moment, running_runs, runs_of, start_run, watch_run
+from nearsay.app.ui.watching import jobs_of, moment, running_jobs, start_job, watch_job
 from nearsay.data.quantity import counted
 from nearsay.data.report import Finding
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
@@ -52,7 +52,7 @@ def to_be_told(found: CollectionOverview) -> list[str]:
         said.append(
             f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is running "
             "or was stopped. To resume a stopped one, add the same documents again or resume it on the page "
-            "Runs; mending the live generation under Generations embeds what it had read."
+            "Jobs; mending the live generation under Generations embeds what it had read."
         )
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)
@@ -77,7 +77,7 @@ def to_be_told(found: CollectionOverview) -> list[str]:
     return said
 
 
-_LOOKED_AT = 200  # newest runs among which the last report is looked for
+_LOOKED_AT = 200  # newest jobs among which the last report is looked for
 
 
 def show_health(visit: Visit) -> None:
@@ -87,9 +87,9 @@ def show_health(visit: Visit) -> None:
         "The doctor looks whether the rows, words, fields, vectors and indexes of every collection say the "
         "same, and what this machine has. It changes nothing."
     )
-    latest = next((run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind is RunKind.DOCTOR), None)
+    latest = next((job for job in jobs_of(visit).list(limit=_LOOKED_AT) if job.kind is JobKind.DOCTOR), None)
     if latest is not None and not latest.state.ended:
-        watch_run(visit, latest, place="health")
+        watch_job(visit, latest, place="health")
         return
     _ask(visit)
     if latest is not None:
@@ -104,16 +104,16 @@ def _ask(visit: Visit) -> None:
             "each collection again and search for them. Minutes for a million passages.",
         )
         if st.form_submit_button("Ask the doctor", type="primary", icon=":material/stethoscope:"):
-            start_run(visit, ["doctor", *(["--prove"] if prove else [])], "Ask the doctor")
+            start_job(visit, ["doctor", *(["--prove"] if prove else [])], "Ask the doctor")
             st.rerun()
 
 
-def _report(visit: Visit, run: Run) -> None:
-    rows = finding_rows(list(every(run.output(), Finding)))
-    if not rows or run.state not in (RunState.DONE, RunState.FAILED):
-        watch_run(visit, run, place="health")
+def _report(visit: Visit, job: Job) -> None:
+    rows = finding_rows(list(every(job.output(), Finding)))
+    if not rows or job.state not in (JobState.DONE, JobState.FAILED):
+        watch_job(visit, job, place="health")
         return
-    said = f"{verdict(rows)} Asked {moment(run.created_at)} UTC."
+    said = f"{verdict(rows)} Asked {moment(job.created_at)} UTC."
     if any(row["state"] == "✗ wrong" for row in rows):
         st.error(as_markdown(said), icon=":material/error:")
     else:
@@ -128,7 +128,7 @@ def _report(visit: Visit, run: Run) -> None:
     for row in wrong:  # whole sentences: a cell may cut them
         st.markdown(f"- **{as_markdown(row['what'])}**: {as_markdown(row['found'])}")
     with st.expander("The same in a shell", icon=":material/terminal:"):
-        st.code(run.command, language="bash", wrap_lines=True)
+        st.code(job.command, language="bash", wrap_lines=True)
 
 
 def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
@@ -156,7 +156,7 @@ _A_ROW = 3  # cards beside each other on a wide screen; on a narrow one they sta
 def show_overview(visit: Visit) -> None:
     """A card for each collection: what it holds, by which encoder, and what is to be done."""
     names = visit.library.names()
-    at_work = {run.collection for run in running_runs(visit)}
+    at_work = {job.collection for job in running_jobs(visit)}
     for begin in range(0, len(names), _A_ROW):
         columns = st.columns(min(_A_ROW, max(2, len(names))))
         for column, name in zip(columns, names[begin : begin + _A_ROW], strict=False):

@@ -43,7 +43,7 @@ def show(visit: Visit) -> None:
 
 @st.fragment(run_every=1.0)
 def _look_for_new(visit: Visit, names: list[str]) -> None:
-    """Draw the page again once what is at work has made a collection: its run may take hours from then on."""
+    """Draw the page again once what is at work has made a collection: its job may take hours from then on."""
     with telling_errors():
         if visit.library.names() != names:
             st.rerun()

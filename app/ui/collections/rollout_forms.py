@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
@@ -12,7 +12,7 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import offer_run, show_command
+from nearsay.app.ui.watching import offer_job, show_command
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
@@ -68,7 +68,7 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
     )
     arguments = ["index", "optimize", *options_of({"newer": newer}, {}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"
-    offer_run(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
+    offer_job(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
 
 
 def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
@@ -111,7 +111,7 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
         )
     arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
     key, icon = f"compact-{found.name}", ":material/compress:"
-    offer_run(visit, "Compact", arguments, f"Compact {found.name}", key, icon, begin=start)
+    offer_job(visit, "Compact", arguments, f"Compact {found.name}", key, icon, begin=start)
 
 
 def _delete(visit: Visit, found: CollectionOverview) -> None:
@@ -272,7 +272,7 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
         )
         arguments = ["index", "rebuild", "--", found.name]
         key, icon = f"mend-{found.name}", ":material/healing:"
-        offer_run(visit, "Mend it", arguments, f"Mend {found.name}", key, icon, begin=start)
+        offer_job(visit, "Mend it", arguments, f"Mend {found.name}", key, icon, begin=start)
     if retired and live is not None:
         before = max(retired, key=lambda row: row.promotion or 0)
         label = f"Roll back to generation {before.number} …"
@@ -317,7 +317,7 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
     label, title = f"Rebuild {found.passages:,} passages", f"Rebuild {found.name} with {source}"
     key, icon, shell = f"rebuild-{found.name}", ":material/play_arrow:", source is not None
     how = {"type": "primary", "disabled": source is None}
-    offer_run(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)
+    offer_job(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)
 
 
 @st.dialog("Which generation answers", icon=":material/layers:")

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.runs.results import Row, changes_table, evaluation_row
+from nearsay.app.jobs import Job, JobKind, JobState
+from nearsay.app.jobs.results import Row, changes_table, evaluation_row
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import spec_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import start_run
+from nearsay.app.ui.watching import start_job
 from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
@@ -23,8 +23,8 @@ from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore
 __all__ = ["figures_of", "layer_scores", "show_entry"]
 
 
-def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[str, str]) -> None:
-    """Show it; runs: the library's, the newest first; sets: that it can be measured on."""
+def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[str, str]) -> None:
+    """Show it; jobs: the library's, the newest first; sets: that it can be measured on."""
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(visible(entry.name))}**", width="content")
@@ -41,7 +41,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             say_error(error)
             return
         _told(visit, entry, facts)
-        figures = figures_of(entry.source, runs)
+        figures = figures_of(entry.source, jobs)
         if facts.changes:
             st.markdown("Before and after its training:")
             st.dataframe(changes_table(facts.changes), hide_index=True, width="stretch")
@@ -50,8 +50,8 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             st.dataframe(figures, hide_index=True, width="stretch")
         with st.container(horizontal=True, vertical_alignment="center"):
             if entry.job is not None and visit.may_write:
-                label = f"Its training, run {entry.job}"
-                link_to("runs", label, icon=":material/timeline:", run=str(entry.job))
+                label = f"Its training, job {entry.job}"
+                link_to("jobs", label, icon=":material/timeline:", job=str(entry.job))
             if visit.may_write:
                 _evaluating(visit, entry, sets)
                 _embedding(visit, entry)
@@ -85,7 +85,7 @@ def _evaluating(visit: Visit, entry: EncoderEntry, sets: dict[str, str]) -> None
         if st.form_submit_button("Measure", type="primary"):
             kind, _, place = spec_of(visit, chosen).partition(":")
             arguments = ["evaluate", kind, place, "--encoder", entry.source]
-            start_run(visit, arguments, f"Measure {entry.name} on {sets[chosen]}", kept="encoders_run")
+            start_job(visit, arguments, f"Measure {entry.name} on {sets[chosen]}", kept="encoders_job")
             st.rerun()
 
 
@@ -102,7 +102,7 @@ def _embedding(visit: Visit, entry: EncoderEntry) -> None:
             name = st.selectbox("Collection", names, key=f"enc_collection-{entry.source}")
             if st.form_submit_button("Embed", type="primary"):
                 arguments = ["index", "rebuild", "--encoder", entry.source, "--", str(name)]
-                start_run(visit, arguments, f"Embed {name} with {entry.name}", kept="encoders_run")
+                start_job(visit, arguments, f"Embed {name} with {entry.name}", kept="encoders_job")
                 st.rerun()
 
 
@@ -112,30 +112,30 @@ def _facts(source: str, changed: int, _visit: Visit) -> EncoderFacts:
     return _visit.library.encoders.facts(source)
 
 
-def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
-    """What evaluations of an encoder found; of several on one set the newest. runs: the newest first."""
+def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
+    """What evaluations of an encoder found; of several on one set the newest. jobs: the newest first."""
     newest: dict[str, Row] = {}
-    for run in runs:
-        if run.kind is not RunKind.EVALUATE or run.state is not RunState.DONE:
+    for job in jobs:
+        if job.kind is not JobKind.EVALUATE or job.state is not JobState.DONE:
             continue
-        if _about(run).get("encoder") != source:
+        if _about(job).get("encoder") != source:
             continue
-        for one in every(run.output(100), Evaluation):
+        for one in every(job.output(100), Evaluation):
             row = evaluation_row(one)
             del row["encoder"]
             newest.setdefault(one.name, row)
     return list(newest.values())
 
 
-def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
+def layer_scores(source: str, jobs: Sequence[Job]) -> list[Row]:
     """What the newest `evaluate layers` of an encoder found: a row a layer, a column a pooling."""
-    for run in runs:
-        about = _about(run)
-        layers = about.get("command") == "evaluate layers" and run.state is RunState.DONE
+    for job in jobs:
+        about = _about(job)
+        layers = about.get("command") == "evaluate layers" and job.state is JobState.DONE
         if not layers or about.get("encoder") != source:
             continue
         found: dict[str, Row] = {}
-        for one in every(run.output(200), LayerScore):
+        for one in every(job.output(200), LayerScore):
             row = found.setdefault(one.layers, {"layer": one.layers})
             row[str(one.pooling)] = next(iter(one.figures.values()))
         if found:
@@ -143,6 +143,6 @@ def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
     return []
 
 
-def _about(run: Run) -> Mapping[str, JsonValue]:
-    """What a run is about; nothing of one that an older version started."""
-    return run.subject or {}
+def _about(job: Job) -> Mapping[str, JsonValue]:
+    """What a job is about; nothing of one that an older version started."""
+    return job.subject or {}

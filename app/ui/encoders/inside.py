@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind, RunState
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs import JobKind, JobState
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.attention_component.show_attention import (
     AttentionChoice,
@@ -24,7 +24,7 @@ from nearsay.app.ui.encoders.trying import heat_html
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import offer_run, runs_of, start_run, to_watch, watch_run
+from nearsay.app.ui.watching import jobs_of, offer_job, start_job, to_watch, watch_job
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.explored import TokenSampleRow
 from nearsay.indexer.encoders import stamp
@@ -89,7 +89,7 @@ def layers_html(values: Sequence[Sequence[float]]) -> str:
 _TEXT = "She sat on the bank of the river and counted the boats."
 _LONGEST = 20_000  # characters
 _KEY, _BESIDE = "attention", "attention_beside"  # the two graphs
-_RUN, _SCORED = "inside_run", "scored_run"  # what was started here
+_JOB, _SCORED = "inside_job", "scored_job"  # what was started here
 _COMPARED = 40  # passages over which heads are compared
 _MOST_KEPT = 64 * 2**20  # bytes of attention that a session keeps
 _HELP = (
@@ -210,7 +210,7 @@ def _search(
 ) -> None:
     """Tokens of the collection that are like the frozen one."""
     st.subheader(f"The same in {as_markdown(visit.name or '')}", anchor=False)
-    _watch(visit, _RUN, (RunKind.INSIDE,), "inside")
+    _watch(visit, _JOB, (JobKind.INSIDE,), "inside")
     place = None if choice is None else choice.place
     if choice is None or place is None or place >= len(read.tokens) or read.tokens[place].special:
         st.caption("Click a token above to find tokens of the collection that are like it.")
@@ -288,18 +288,18 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
         ).strip()
     options = {"encoder": source, "layer": layer, "tagger": tagger or None}
     arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options, {})]
-    label, icon, begin = f"Sample layer {layer}", ":material/database:", partial(start_run, kept=_RUN)
+    label, icon, begin = f"Sample layer {layer}", ":material/database:", partial(start_job, kept=_JOB)
     title = f"Tokens of {visit.name} at layer {layer}"
-    offer_run(visit, label, arguments, title, "in_sample", icon, begin=begin, shell=False)
+    offer_job(visit, label, arguments, title, "in_sample", icon, begin=begin, shell=False)
 
 
-def _watch(visit: Visit, name: str, kinds: tuple[RunKind, ...], place: str) -> None:
+def _watch(visit: Visit, name: str, kinds: tuple[JobKind, ...], place: str) -> None:
     """What is at work; what was started here is forgotten once it is done, since the page then shows it."""
-    runs, mine = to_watch(visit, name, kinds)
-    for run in runs:
-        if run.state is not RunState.DONE:
-            watch_run(visit, run, place=place, log=2)
-    if mine is not None and mine.state is RunState.DONE:
+    jobs, mine = to_watch(visit, name, kinds)
+    for job in jobs:
+        if job.state is not JobState.DONE:
+            watch_job(visit, job, place=place, log=2)
+    if mine is not None and mine.state is JobState.DONE:
         st.session_state[name] = None
 
 
@@ -332,7 +332,7 @@ def _divergence(
 def _layers(visit: Visit, source: str) -> None:
     """What each layer is worth, by the explorer of layers."""
     _watch(visit, _SCORED, (), "scored")
-    scores = layer_scores(source, runs_of(visit).list(limit=None))
+    scores = layer_scores(source, jobs_of(visit).list(limit=None))
     with st.expander("What each layer is worth"):
         if scores:
             st.dataframe(scores, hide_index=True)
@@ -344,6 +344,6 @@ def _layers(visit: Visit, source: str) -> None:
         st.caption("Each layer's vectors can be scored under every pooling, as nearsay evaluate layers does.")
         if visit.may_write:
             arguments = ["evaluate", "layers", "--sts", str(sample_file("scored-pairs")), "--encoder", source]
-            label, icon, begin = "Score the layers", ":material/straighten:", partial(start_run, kept=_SCORED)
+            label, icon, begin = "Score the layers", ":material/straighten:", partial(start_job, kept=_SCORED)
             title = "Score of each layer"
-            offer_run(visit, label, arguments, title, "in_score", icon, begin=begin, shell=False)
+            offer_job(visit, label, arguments, title, "in_score", icon, begin=begin, shell=False)

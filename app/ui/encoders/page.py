@@ -5,17 +5,17 @@ from pkgutil import resolve_name
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import runs_of, watch_started
+from nearsay.app.ui.watching import jobs_of, watch_started
 
 __all__ = ["show"]
 
 _LIST, _TRY, _INSIDE, _BERT = "List", "Try an encoder", "Inside", "Try a BERT"
 _SHOWN = {_TRY: "trying:try_encoder", _INSIDE: "inside:look_inside", _BERT: "trying:try_bert"}
-_STARTED = "encoders_run"
+_STARTED = "encoders_job"
 _NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 
 
@@ -34,17 +34,17 @@ def _list(visit: Visit) -> None:
     from nearsay.app.ui.encoders.entry_card import show_entry
     from nearsay.app.ui.offered import evaluation_sets
 
-    watch_started(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD), place="enc", beside=_beside)
-    runs = runs_of(visit).list(limit=None)
+    watch_started(visit, _STARTED, (JobKind.EVALUATE, JobKind.REBUILD), place="enc", beside=_beside)
+    jobs = jobs_of(visit).list(limit=None)
     sets = {spec: told for spec, told in evaluation_sets(visit).items() if not spec.startswith(_NEEDS_MORE)}
     for entry in visit.library.encoders.list():
-        show_entry(visit, entry, runs, sets)
+        show_entry(visit, entry, jobs, sets)
     if visit.may_write:
         link_to("training", "Train another", icon=":material/model_training:")
 
 
-def _beside(run: Run, mine: bool) -> None:
+def _beside(job: Job, mine: bool) -> None:
     """The way on from an embedding that was started here."""
-    if mine and run.kind is RunKind.REBUILD and run.state is RunState.DONE and run.collection is not None:
+    if mine and job.kind is JobKind.REBUILD and job.state is JobState.DONE and job.collection is not None:
         label, icon = "Promote it on the page Collections", ":material/upgrade:"
-        link_to("collections", label, icon=icon, collection=run.collection, see="Generations")
+        link_to("collections", label, icon=icon, collection=job.collection, see="Generations")

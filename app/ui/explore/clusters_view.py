@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import streamlit as st
 
-from nearsay.app.runs import RunKind
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs import JobKind
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
 from nearsay.app.ui.controls import pick, show_paged
@@ -19,7 +19,7 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import (
     like_link,
-    newest_runs,
+    newest_jobs,
     offer_file,
     offer_look,
     watch_newest,
@@ -232,7 +232,7 @@ _ASKS: Final = {
 
 
 def cluster_form(visit: Visit, label: str) -> None:
-    """Choices and the button that starts the run."""
+    """Choices and the button that starts the job."""
     called = {method: str(method) for method in METHODS}
     method = pick("How clusters are found", called, "cl_method", "Leave it as it is if you do not know.")
     st.caption(METHODS[method])
@@ -253,7 +253,7 @@ _AGAIN = "Cluster again"
 
 def show_clusters_view(visit: Visit) -> None:
     """The clusters as cards, and the form that makes them."""
-    watch_newest(visit, newest_runs(visit, RunKind.CLUSTER), "clusters")
+    watch_newest(visit, newest_jobs(visit, JobKind.CLUSTER), "clusters")
     explorer = visit.collection.explore
     if not explorer.has_clusters():
         st.markdown("Clusters are passages that say like things; each gets a name from its words.")

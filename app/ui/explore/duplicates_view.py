@@ -209,7 +209,7 @@ class Groups:
 
 
 def groups_of(found: Iterable[DuplicateGroup], notes: tuple[str, ...] = ()) -> Groups:
-    """The documents of the groups that the library found, now or in a run."""
+    """The documents of the groups that the library found, now or in a job."""
     every_id = ((group.representative.id, *(other.id for other in group.others)) for group in found)
     return Groups(tuple(every_id), notes)
 
@@ -351,7 +351,7 @@ def _show_groups(visit: Visit) -> None:
     )
 
     def show(found: Found[Groups]) -> None:
-        since = None if found.run is None else found.run.started_at
+        since = None if found.job is None else found.job.started_at
         _show_found(visit, still_there(visit.collection, found.rows, since), arguments)
 
     look_at(visit, look, show)

@@ -1,4 +1,4 @@
-"""Explorations that a page shows: done at once where that is quick, else as a run that is read back."""
+"""Explorations that a page shows: done at once where that is quick, else as a job that is read back."""
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -8,15 +8,15 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.runs.command_line import checked
+from nearsay.app.jobs import Job, JobKind, JobState
+from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui.asked import written_ids
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import moment, offer_run, runs_of, show_command, watch_run
+from nearsay.app.ui.watching import jobs_of, moment, offer_job, show_command, watch_job
 from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.neighbours.points import Near, ShownPassage
 
@@ -27,7 +27,7 @@ __all__ = [
     "like_link",
     "look_at",
     "near_words",
-    "newest_runs",
+    "newest_jobs",
     "offer_file",
     "offer_look",
     "show_passage",
@@ -60,7 +60,7 @@ def near_words(what: str, near: Near | None) -> str:
 
 
 _Rows = TypeVar("_Rows")
-_LOOKED_AT = 200  # newest runs of the collection among which an earlier look is sought
+_LOOKED_AT = 200  # newest jobs of the collection among which an earlier look is sought
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Look(Generic[_Rows]):
     """One exploration."""
 
     name: str  # tells apart the keys of its buttons
-    title: str  # of its run
+    title: str  # of its job
     arguments: tuple[str, ...]  # behind `nearsay`
     most: int  # passages: of a larger collection it takes more than some two seconds
     at_once: Callable[[], _Rows]
-    from_output: Callable[[Iterable[Any]], _Rows]  # the same from the reports of a run that found it
+    from_output: Callable[[Iterable[Any]], _Rows]  # the same from the reports of a job that found it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Found(Generic[_Rows]):
     """What an exploration found."""
 
     rows: _Rows
-    run: Run | None  # that found it; None: it is about the collection as it is now
+    job: Job | None  # that found it; None: it is about the collection as it is now
 
 
 def is_quick(visit: Visit, most: int) -> bool:
@@ -97,63 +97,63 @@ def look_at(visit: Visit, look: Look[_Rows], show: Callable[[Found[_Rows]], None
 
 
 def _found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
-    """What is found, or None while somebody has to start a run or to wait for it: then the page says so."""
+    """What is found, or None while somebody has to start a job or to wait for it: then the page says so."""
     if is_quick(visit, look.most):
         found = remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
         return Found(found, None)
     subject = checked(look.arguments).subject
-    before = [run for run in newest_runs(visit, RunKind.of(look.arguments)) if run.subject == subject]
-    done = next((run for run in before if run.state is RunState.DONE), None)
+    before = [job for job in newest_jobs(visit, JobKind.of(look.arguments)) if job.subject == subject]
+    done = next((job for job in before if job.state is JobState.DONE), None)
     watch_newest(visit, before, look.name)
     _offer(visit, look, before, done)
     if done is None:
         return None
-    key = f"{visit.library.store.folder}|run {done.number}|{done.created_at}"
+    key = f"{visit.library.store.folder}|job {done.number}|{done.created_at}"
     return Found(remembered(key, lambda: look.from_output(done.folder.output())), done)
 
 
-def newest_runs(visit: Visit, kind: RunKind) -> list[Run]:
-    """The collection's runs of a kind, the newest first.
+def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
+    """The collection's jobs of a kind, the newest first.
 
-    Runs about a collection of the same name that was deleted are none of them.
+    Jobs about a collection of the same name that was deleted are none of them.
     """
     since = visit.collection.snapshot().collection.created_at
-    every = runs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
+    every = jobs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
     return [
-        run
-        for run in every
-        if run.kind is kind and datetime.fromisoformat(run.created_at) >= datetime.fromisoformat(since)
+        job
+        for job in every
+        if job.kind is kind and datetime.fromisoformat(job.created_at) >= datetime.fromisoformat(since)
     ]
 
 
-def watch_newest(visit: Visit, runs: Sequence[Run], place: str) -> None:
-    """Show the newest of some runs while it is at work; if it then fails, how, for as long as one stays."""
+def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
+    """Show the newest of some jobs while it is at work; if it then fails, how, for as long as one stays."""
     seen: set[int] = st.session_state.setdefault("explore_seen", set())
-    if not runs:
+    if not jobs:
         return
-    newest = runs[0]
+    newest = jobs[0]
     if not newest.state.ended:
         seen.add(newest.number)
-    elif newest.state is RunState.DONE:
+    elif newest.state is JobState.DONE:
         return
     if newest.number in seen:
-        watch_run(visit, newest, place=place)
+        watch_job(visit, newest, place=place)
 
 
 def offer_look(
     visit: Visit, label: str, arguments: Sequence[str], title: str, key: str, icon: str, *, first: bool
 ) -> None:
-    """The button that starts a run, where something may be changed and none of its kind is at work.
+    """The button that starts a job, where something may be changed and none of its kind is at work.
 
     first: nothing was found before
     """
-    if visit.may_write and all(run.state.ended for run in newest_runs(visit, RunKind.of(arguments))):
+    if visit.may_write and all(job.state.ended for job in newest_jobs(visit, JobKind.of(arguments))):
         kind = "primary" if first else "secondary"
-        offer_run(visit, label, arguments, title, key, icon, shell=False, type=kind)
+        offer_job(visit, label, arguments, title, key, icon, shell=False, type=kind)
 
 
-def _offer(visit: Visit, look: Look[_Rows], before: list[Run], done: Run | None) -> None:
-    """The button that starts a run, and when was looked last."""
+def _offer(visit: Visit, look: Look[_Rows], before: list[Job], done: Job | None) -> None:
+    """The button that starts a job, and when was looked last."""
     with st.container(horizontal=True, vertical_alignment="center"):
         label, icon = "Look now" if done is None else "Look again", ":material/search_insights:"
         offer_look(visit, label, look.arguments, look.title, f"look-{look.name}", icon, first=done is None)

@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
+from nearsay.app.jobs import JobKind
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.controls import say_notes, widths
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
-from nearsay.app.ui.explore.looking import like_link, newest_runs, offer_look, watch_newest
+from nearsay.app.ui.explore.looking import like_link, newest_jobs, offer_look, watch_newest
 from nearsay.app.ui.map_component.show_map import PackedMap, Selection, show_map
 from nearsay.app.ui.opened import kept_drawing
 from nearsay.app.ui.removing import ask_to_remove
@@ -33,17 +33,17 @@ _A_MINUTE = 23_300  # passages that are laid out in about a minute
 
 def show_map_view(visit: Visit) -> None:
     """The map with what can be done on it; without one, the way to it."""
-    runs = newest_runs(visit, RunKind.MAP)  # before the map: one that they say is done is there
-    clustering = newest_runs(visit, RunKind.CLUSTER)
+    jobs = newest_jobs(visit, JobKind.MAP)  # before the map: one that they say is done is there
+    clustering = newest_jobs(visit, JobKind.CLUSTER)
     with st.spinner("Looking …"):
         kept = kept_drawing(visit)
-    watch_newest(visit, runs, "map")
+    watch_newest(visit, jobs, "map")
     watch_newest(visit, clustering, "map-clusters")
     if kept is None:
         _offer(visit)
         return
     shown, mapped = kept
-    if shown.drawn.clusters is None and all(run.state.ended for run in clustering):
+    if shown.drawn.clusters is None and all(job.state.ended for job in clustering):
         _offer_clusters(visit)
     _say_what_is_missing(visit, shown, mapped)
     asked = st.text_input(

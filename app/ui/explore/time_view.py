@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.controls import choose_part, say_notes
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.download import csv_bytes, offer_download

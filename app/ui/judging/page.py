@@ -16,7 +16,7 @@ from nearsay.app.ui.page_link import open_page
 from nearsay.app.ui.side import Ranking, Side, comparable, usual_sides
 from nearsay.app.ui.uploads import safe_name
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command, start_run
+from nearsay.app.ui.watching import show_command, start_job
 from nearsay.data.quantity import counted
 from nearsay.data.query_file import read_queries
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -284,6 +284,6 @@ def _offer_improving(visit: Visit) -> None:
                         if encoder and option != "--undo":
                             folder = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, encoder)
                             options += ["--encoder", str(folder)]
-                        run = start_run(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
-                        open_page("collections", run=str(run.number))
+                        job = start_job(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
+                        open_page("collections", job=str(job.number))
         show_command(visit, ["index", "improve", *(["--encoder", encoder] if encoder else []), "--", name])

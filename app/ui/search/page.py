@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import (
     PAGE,
     Asked,

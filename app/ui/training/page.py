@@ -6,12 +6,12 @@ from pkgutil import resolve_name
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, scroll_to_top
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import STATE_ICONS, running_runs, runs_of, start_run, watch_started
+from nearsay.app.ui.watching import STATE_ICONS, jobs_of, running_jobs, start_job, watch_started
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
@@ -23,10 +23,10 @@ _FORMS = {  # the names stand in the address, too
     "BERT": "pretraining_form:pretraining_form",
     "Vocabulary": "pretraining_form:vocabulary_form",
 }
-_STARTED, _AT_TOP = "training_run", "training_at_top"
-_TRIED = {RunKind.SENTENCE: "Try an encoder", RunKind.PRETRAIN: "Try a BERT"}  # where, on the page Encoders
-_WATCHED = (RunKind.VOCABULARY, RunKind.PRETRAIN, RunKind.SENTENCE)
-_LOOKED_AT = 200  # newest runs among which the last training is sought
+_STARTED, _AT_TOP = "training_job", "training_at_top"
+_TRIED = {JobKind.SENTENCE: "Try an encoder", JobKind.PRETRAIN: "Try a BERT"}  # where, on the page Encoders
+_WATCHED = (JobKind.VOCABULARY, JobKind.PRETRAIN, JobKind.SENTENCE)
+_LOOKED_AT = 200  # newest jobs among which the last training is sought
 
 
 def show(visit: Visit) -> None:
@@ -43,16 +43,16 @@ def show(visit: Visit) -> None:
 
 
 def start_training(visit: Visit, arguments: Sequence[str], title: str, product: Path) -> None:
-    """Start it and show the page anew, with the run at its top.
+    """Start it and show the page anew, with the job at its top.
 
-    BadInputError if a run that is at work, or waits for its turn, makes the same product.
+    BadInputError if a job that is at work, or waits for its turn, makes the same product.
     """
-    for other in running_runs(visit):
+    for other in running_jobs(visit):
         if (other.product or "").casefold() == str(product).casefold():
             raise BadInputError(
-                f"run {other.number} is making '{product.name}' already. Wait for it, or take another name"
+                f"job {other.number} is making '{product.name}' already. Wait for it, or take another name"
             )
-    st.session_state[_AT_TOP] = start_run(visit, arguments, title, kept=_STARTED).number
+    st.session_state[_AT_TOP] = start_job(visit, arguments, title, kept=_STARTED).number
     st.rerun()
 
 
@@ -62,10 +62,10 @@ def _show_trainings(visit: Visit) -> None:
     Where there is none, the last one of all, as a link.
     """
 
-    def beside(run: Run, mine: bool) -> None:
-        link_to("runs", "Curves, result and log", icon=":material/open_in_full:", run=str(run.number))
-        if mine and run.state is RunState.DONE and run.kind in _TRIED:
-            link_to("encoders", "Try it", icon=":material/hub:", part=_TRIED[run.kind])
+    def beside(job: Job, mine: bool) -> None:
+        link_to("jobs", "Curves, result and log", icon=":material/open_in_full:", job=str(job.number))
+        if mine and job.state is JobState.DONE and job.kind in _TRIED:
+            link_to("encoders", "Try it", icon=":material/hub:", part=_TRIED[job.kind])
 
     if _AT_TOP in st.session_state:  # the button that started it stands far below
         scroll_to_top(st.session_state[_AT_TOP])
@@ -75,8 +75,8 @@ def _show_trainings(visit: Visit) -> None:
 
 def _last(visit: Visit) -> None:
     """The way to the training that ended last: its result outlives the visit in which it was started."""
-    ended = (run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind in _WATCHED and run.state.ended)
-    last = max(ended, key=lambda run: run.ended_at or run.created_at, default=None)
+    ended = (job for job in jobs_of(visit).list(limit=_LOOKED_AT) if job.kind in _WATCHED and job.state.ended)
+    last = max(ended, key=lambda job: job.ended_at or job.created_at, default=None)
     if last is not None:
         label = f"The last one: {as_markdown(visible(last.title))}, {last.state}"
-        link_to("runs", label, icon=STATE_ICONS[last.state], run=str(last.number))
+        link_to("jobs", label, icon=STATE_ICONS[last.state], job=str(last.number))

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.command_form import Asks, ask_length, ask_options
 from nearsay.app.ui.controls import pick, pick_several
 from nearsay.app.ui.page_link import link_to

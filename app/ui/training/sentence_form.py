@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import streamlit as st
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.command_form import Asks, ask_for, ask_length, ask_options, command_options
 from nearsay.app.ui.controls import pick, pick_several
 from nearsay.app.ui.escaping import as_markdown

@@ -112,8 +112,8 @@ PICTURES = (
     Picture("inside", "encoders", {"part": "Inside"}, size=(1280, 1240), acts=look_inside),
     Picture("inside-beside", "encoders", {"part": "Inside"}, size=(1280, 2720), acts=look_beside, dark=True),
     Picture("training", "training", {"train": "Sentence encoder"}),
-    Picture("runs", "runs"),
-    Picture("run", "runs", {"run": "1"}),
+    Picture("jobs", "jobs"),
+    Picture("job", "jobs", {"job": "1"}),
 )
 
 

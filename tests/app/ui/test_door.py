@@ -131,7 +131,7 @@ def sign_in(door: Door, password: str = PASSWORD, url: str = "/", **more: str) -
 EVERYTHING = [
     ("GET", "/"),
     ("GET", "/search?q=rain"),
-    ("HEAD", "/runs"),
+    ("HEAD", "/jobs"),
     ("GET", "/static/js/index.js"),
     ("GET", "/media/0123.csv"),
     ("GET", "/component/map/index.html"),
@@ -248,8 +248,8 @@ def test_the_printed_token_lets_in_and_leaves_the_address(alone: Door) -> None:
     assert (answer.status, answer.headers["location"]) == (303, "/search?q=a+b&k=3")
     assert ask(alone, "/search?q=a+b&k=3", cookie=answer.cookie).passed
     assert ask(alone, "/?token=the-token").status == 303  # as often as one likes
-    again = ask(alone, "/runs?token=old", cookie=answer.cookie)
-    assert (again.status, again.headers["location"]) == (303, "/runs")
+    again = ask(alone, "/jobs?token=old", cookie=answer.cookie)
+    assert (again.status, again.headers["location"]) == (303, "/jobs")
     assert "set-cookie" not in again.headers
 
 

@@ -8,7 +8,7 @@ import pytest
 import streamlit as st
 from naming import Naming
 
-from nearsay.app.runs import RunKind, Runs
+from nearsay.app.jobs import JobKind, Jobs
 from nearsay.app.ui import errors, opened
 from nearsay.app.ui.application import PAGES
 from nearsay.app.ui.collections import adding
@@ -45,7 +45,7 @@ def test_every_page_but_those_that_start_something_is_shown_to_who_may_only_read
 
 
 @pytest.mark.long
-def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_page, settings, monkeypatch):
+def test_the_menu_of_a_page_that_only_reads_has_no_jobs_and_no_training(whole_page, settings, monkeypatch):
     listed = []
     usual = st.navigation
 
@@ -57,7 +57,7 @@ def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_pa
     whole_page()
     whole_page(read_only=True)
     everything, reading = listed
-    assert set(everything) - set(reading) == {"judge", "runs", "training"}
+    assert set(everything) - set(reading) == {"judge", "jobs", "training"}
 
 
 @pytest.mark.long
@@ -67,18 +67,18 @@ def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_pa
         ("search", {"q": "rain"}),
         ("compare", {"q": "rain"}),
         *(("explore", {"view": view}) for view in ("map", "clusters", "duplicates", "time", "unusual")),
-        *(("collections", {"see": see, "run": "1"}) for see in ("Overview", "Documents", "Generations")),
+        *(("collections", {"see": see, "job": "1"}) for see in ("Overview", "Documents", "Generations")),
         *(("encoders", {"part": part}) for part in ("List", "Try an encoder", "Try a BERT")),
     ],
 )
 def test_who_may_only_read_is_not_shown_where_things_lie_on_the_server(
     page, settings, monkeypatch, path, query
 ):
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     with Library.open(settings.library, device="cpu") as library:
-        runs = Runs(library)
-        runs.start(RunKind.COMPACT, ["index", "compact", "--", "samples"], collection="samples")
-        runs.start(RunKind.CLUSTER, ["explore", "clusters", "samples"], collection="samples")
+        jobs = Jobs(library)
+        jobs.start(JobKind.COMPACT, ["index", "compact", "--", "samples"], collection="samples")
+        jobs.start(JobKind.CLUSTER, ["explore", "clusters", "samples"], collection="samples")
     gone = Path(settings.library).parent / "encoder that is gone"
     entry = EncoderEntry("gone", str(gone), Origin.USED, there=False)
     monkeypatch.setattr(Encoders, "list", lambda *_, **__: [entry])

@@ -218,7 +218,7 @@ def test_no_secret_of_the_door_stands_in_the_environment():
     assert "NEARSAY_UI_PASSWORD" not in found
     for secret in ("hash-of-it", behind.token, behind.ticket, "a quiet harbour"):
         assert not any(secret in value for value in found.values())
-    assert "secret" in found[VARIABLE]  # other users cannot read it, and no run inherits it
+    assert "secret" in found[VARIABLE]  # other users cannot read it, and no job inherits it
     assert "hash-of-it" in json.dumps(behind.handed_over())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs import Runs
+from nearsay.app.jobs import Jobs
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -61,11 +61,11 @@ def test_the_sample_corpus_takes_one_click(
 ) -> None:
     begun: list[list[str]] = []
 
-    def start(self: Runs, kind: object, arguments: list[str], **said: object) -> object:
+    def start(self: Jobs, kind: object, arguments: list[str], **said: object) -> object:
         begun.append(arguments)
         return type("Begun", (), {"number": 1})()
 
-    monkeypatch.setattr(Runs, "start", start)
+    monkeypatch.setattr(Jobs, "start", start)
     Library.open(tmp_path / "empty").close()
     app = page("collections", settings=replace(settings, library=str(tmp_path / "empty")))
     (button,) = [button for button in app.button if button.label == "Add the sample corpus"]

@@ -1,4 +1,4 @@
-"""Runs: long work in processes of its own.
+"""Jobs: long work in processes of its own, in the table `runs`.
 
 Revision: 0006
 """

@@ -1,4 +1,4 @@
-"""What a run is about.
+"""What a job is about.
 
 Revision: 0015
 """
@@ -12,6 +12,6 @@ down_revision = "0014"
 
 
 def upgrade() -> None:
-    """Add the column; of runs that were started before, nobody wrote it down."""
+    """Add the column; of jobs that were started before, nobody wrote it down."""
     json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
     op.add_column("runs", sa.Column("subject", json, nullable=True))

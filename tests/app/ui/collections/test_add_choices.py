@@ -3,7 +3,7 @@
 import pytest
 from naming import Naming
 
-from nearsay.app.runs.command_line import checked
+from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui.collections.adding import add_arguments, add_title, chunking_text
 from nearsay.app.ui.collections.at_work import add_result
 from nearsay.data.errors import BadInputError

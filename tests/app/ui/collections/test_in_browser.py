@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import RunKind, Runs, process
+from nearsay.app.jobs import JobKind, Jobs, process
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -23,7 +23,7 @@ def test_a_collection_is_shown_as_soon_as_it_is_made(
 ) -> None:
     monkeypatch.setattr(process, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
     with Library.open(settings.library, device="cpu") as library:
-        run = Runs(library).start(RunKind.OTHER, ["collections", "list"], title="Something long")
+        job = Jobs(library).start(JobKind.OTHER, ["collections", "list"], title="Something long")
         try:
             visitor.goes_to("collections?see=Overview")
             visitor.sees("Something long")
@@ -32,7 +32,7 @@ def test_a_collection_is_shown_as_soon_as_it_is_made(
             visitor.sees_element("[class*=st-key-card-fresh]", 1)  # though what is at work goes on
             visitor.sees("Something long")
         finally:
-            os.kill(run.pid, signal.SIGKILL)
+            os.kill(job.pid, signal.SIGKILL)
 
 
 @pytest.fixture

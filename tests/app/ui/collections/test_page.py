@@ -11,8 +11,8 @@ import pytest
 from naming import Naming
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs import RunKind, Runs, RunState
-from nearsay.app.runs.command_line import checked
+from nearsay.app.jobs import JobKind, Jobs, JobState
+from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui.collections import at_work
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.uploads import Upload, Uploads
@@ -24,15 +24,15 @@ Page = Callable[..., AppTest]
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that the page starts, each one that can be a run; none is really begun."""
+    """The commands that the page starts, each one that can be a job; none is really begun."""
     commands: list[list[str]] = []
 
-    def start(runs: Runs, kind: RunKind, arguments: list[str], **said: object) -> object:
+    def start(jobs: Jobs, kind: JobKind, arguments: list[str], **said: object) -> object:
         checked(arguments)
         commands.append(list(arguments))
         return SimpleNamespace(number=7)
 
-    monkeypatch.setattr(Runs, "start", start)
+    monkeypatch.setattr(Jobs, "start", start)
     return commands
 
 
@@ -267,25 +267,25 @@ def test_who_comes_while_it_is_at_work_sees_how_it_ended(
     page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _library(settings) as library:
-        runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.OTHER, ["collections", "list"], title="Look").number)
+        jobs = Jobs(library)
+        job = jobs.wait(jobs.start(JobKind.OTHER, ["collections", "list"], title="Look").number)
     with monkeypatch.context() as while_at_work:
-        while_at_work.setattr(at_work, "running_runs", lambda _: [run])
+        while_at_work.setattr(at_work, "running_jobs", lambda _: [job])
         app = page("collections")
     app.run()
-    assert app.query_params["run"] == str(run.number)
+    assert app.query_params["job"] == str(job.number)
     assert "Done in" in _said(app)
 
 
 @pytest.mark.long
-def test_a_run_that_ends_while_the_page_looks_is_shown_to_its_end(
+def test_a_job_that_ends_while_the_page_looks_is_shown_to_its_end(
     page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _library(settings) as library:
-        runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.DEMO, ["collections", "list"], collection="samples").number)
-    looks = iter([[replace(run, state=RunState.RUNNING)]])
-    monkeypatch.setattr(at_work, "running_runs", lambda _: next(looks, []))
+        jobs = Jobs(library)
+        job = jobs.wait(jobs.start(JobKind.DEMO, ["collections", "list"], collection="samples").number)
+    looks = iter([[replace(job, state=JobState.RUNNING)]])
+    monkeypatch.setattr(at_work, "running_jobs", lambda _: next(looks, []))
     app = page("collections")
     assert "Done in" in _said(app)
     assert "samples can be searched" in _said(app)
@@ -312,11 +312,11 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
     with _library(settings) as library:
         uploads = Uploads(library.store.folder)
         place = uploads.keep([Upload("a.txt", io.BytesIO(b"A line of text."))])
-        runs = Runs(library)
+        jobs = Jobs(library)
         arguments = ["documents", "add", "--relative-to", str(place), "--", "mine", str(place / "a.txt")]
-        run = runs.wait(runs.start(RunKind.ADD, arguments, collection="mine").number)
-        assert run.message is None
-    app = page("collections", run=str(run.number))
+        job = jobs.wait(jobs.start(JobKind.ADD, arguments, collection="mine").number)
+        assert job.message is None
+    app = page("collections", job=str(job.number))
     assert not place.exists()
     assert "1 document added; 1 passage embedded." in _said(app)
     assert "mine can be searched" in _said(app)
@@ -338,8 +338,8 @@ def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settin
 
 
 @pytest.mark.parametrize("number", ["x", "99", "9" * 40])
-def test_a_run_that_is_not_there_is_passed_over(page: Page, number: str) -> None:
-    assert "**160 documents**" in _said(page("collections", run=number))
+def test_a_job_that_is_not_there_is_passed_over(page: Page, number: str) -> None:
+    assert "**160 documents**" in _said(page("collections", job=number))
 
 
 @pytest.mark.long

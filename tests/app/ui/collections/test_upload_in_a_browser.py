@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import Runs, RunState
+from nearsay.app.jobs import Jobs, JobState
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -25,7 +25,7 @@ def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor.sees("bad.pdf is called a PDF file, but is text")
     visitor.types("Name of the new collection", "pumps")
     visitor.presses("Add reports.jsonl to pumps")
-    visitor.is_at("run=")
+    visitor.is_at("job=")
     visitor.browser.refresh()
     visitor.sees("40 documents added; 40 passages embedded.")
     visitor.sees("pumps can be searched")
@@ -40,5 +40,5 @@ def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor.presses("Add roofs.txt to roofs")
     visitor.sees("1 document added; 1 passage embedded.")
     with Library.open(settings.library, device="cpu") as library:
-        runs = Runs(library).list()
-    assert [run.state for run in runs] == [RunState.DONE] * 2
+        jobs = Jobs(library).list()
+    assert [job.state for job in jobs] == [JobState.DONE] * 2

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import RunState
+from nearsay.app.jobs import JobState
 from nearsay.app.ui.uploads import Upload, Uploads, safe_name
 
 _DAY = 24 * 3600
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Job:
     arguments: tuple[str, ...]
-    state: RunState
+    state: JobState
 
 
 @pytest.mark.parametrize(
@@ -71,34 +71,34 @@ def test_each_upload_has_a_folder_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "days", "gone"),
     [
-        (RunState.DONE, 0, True),
-        (RunState.RUNNING, 100, False),
-        (RunState.WAITING, 100, False),
-        (RunState.FAILED, 1, False),
-        (RunState.CANCELLED, 1, False),
-        (RunState.FAILED, 15, True),
+        (JobState.DONE, 0, True),
+        (JobState.RUNNING, 100, False),
+        (JobState.WAITING, 100, False),
+        (JobState.FAILED, 1, False),
+        (JobState.CANCELLED, 1, False),
+        (JobState.FAILED, 15, True),
         (None, 0, False),
         (None, 2, True),
     ],
 )
 def test_files_go_when_nobody_needs_them(
-    tmp_path: Path, state: RunState | None, days: int, gone: bool
+    tmp_path: Path, state: JobState | None, days: int, gone: bool
 ) -> None:
     uploads = Uploads(tmp_path)
     place = _kept(uploads, "a.txt")
-    runs = [] if state is None else [_Run(("documents", "add", "--relative-to", str(place), "notes"), state)]
+    jobs = [] if state is None else [_Job(("documents", "add", "--relative-to", str(place), "notes"), state)]
     moment = place.stat().st_mtime + days * _DAY
-    assert uploads.clear(runs, now=moment) == int(gone)
+    assert uploads.clear(jobs, now=moment) == int(gone)
     assert place.exists() is not gone
 
 
-def test_files_of_a_run_that_failed_go_when_it_was_resumed(tmp_path: Path) -> None:
+def test_files_of_a_job_that_failed_go_when_it_was_resumed(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path)
     place = _kept(uploads, "a.txt")
     arguments = ("documents", "add", "notes", str(place / "a.txt"), "--relative-to", str(place))
-    both = [_Run(arguments, RunState.FAILED), _Run(arguments, RunState.RUNNING)]
+    both = [_Job(arguments, JobState.FAILED), _Job(arguments, JobState.RUNNING)]
     assert uploads.clear(both) == 0
-    assert uploads.clear([_Run(arguments, RunState.FAILED), _Run(arguments, RunState.DONE)]) == 1
+    assert uploads.clear([_Job(arguments, JobState.FAILED), _Job(arguments, JobState.DONE)]) == 1
 
 
 def test_what_is_no_upload_is_never_removed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs import Runs
+from nearsay.app.jobs import Jobs
 from nearsay.app.ui.attention_component import show_attention
 from nearsay.app.ui.attention_component.show_attention import (
     AttentionChoice,
@@ -167,29 +167,29 @@ def test_heads_are_compared_over_the_collection(page: Callable[..., AppTest], ma
 
 
 @pytest.mark.long
-def test_a_layer_is_scored_by_a_run(page: Callable[..., AppTest], settings, monkeypatch) -> None:
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+def test_a_layer_is_scored_by_a_job(page: Callable[..., AppTest], settings, monkeypatch) -> None:
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     app = _open(page("encoders", part="Inside"))
     next(each for each in app.button if each.label == "Score the layers").click().run()
     with Library.open(settings.library) as library:
-        (run,) = Runs(library).list()
-    assert run.arguments[:2] == ("evaluate", "layers")
+        (job,) = Jobs(library).list()
+    assert job.arguments[:2] == ("evaluate", "layers")
 
 
 @pytest.mark.long
 def test_a_sample_keeps_the_tags_of_a_tagger_that_is_named(
     page: Callable[..., AppTest], settings, monkeypatch
 ) -> None:
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     frozen = AttentionChoice(layers=(LAYER,), heads=(0, 1), place=2)
     monkeypatch.setattr("nearsay.app.ui.encoders.inside.choice_of", lambda *_, **__: frozen)
     app = _open(page("encoders", part="Inside"))
     app = app.text_input(key="in_tagger").set_value(" my-tagger ").run()
     app.button(key="in_sample").click().run()
     with Library.open(settings.library) as library:
-        (run,) = Runs(library).list()
-    assert run.arguments[:3] == ("encoders", "inside", "sample")
-    given = dict(itertools.pairwise(run.arguments))
+        (job,) = Jobs(library).list()
+    assert job.arguments[:3] == ("encoders", "inside", "sample")
+    given = dict(itertools.pairwise(job.arguments))
     assert (given["--tagger"], given["--layer"]) == ("my-tagger", str(LAYER + 1))
 
 

@@ -2,24 +2,24 @@
 
 from pathlib import Path
 
-from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.encoders.entry_card import figures_of
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.reports import Evaluation
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 
-def _run(number: int, library: Path, subject: dict[str, str] | None) -> Run:
-    return Run(
+def _job(number: int, library: Path, subject: dict[str, str] | None) -> Job:
+    return Job(
         number=number,
-        kind=RunKind.EVALUATE,
+        kind=JobKind.EVALUATE,
         title="",
         arguments=(),
         working_folder=str(library),
         collection=None,
         product=None,
         resumes=None,
-        state=RunState.DONE,
+        state=JobState.DONE,
         pid=None,
         host=None,
         created_at="2026-01-02",
@@ -51,9 +51,9 @@ def test_the_newest_figure_on_a_set_is_told(tmp_path, monkeypatch):
         )
         return [report.to_json()]
 
-    monkeypatch.setattr(Run, "output", output)
-    runs = [_run(number, tmp_path, {"encoder": "/e"}) for number in (3, 2)]
-    runs.append(_run(1, tmp_path, {"encoder": BUNDLED_NAME}))
-    runs.append(_run(4, tmp_path, None))  # that an older version started
-    assert [row["MAP"] for row in figures_of("/e", runs)] == ["0.3000"]
-    assert [row["MAP"] for row in figures_of(BUNDLED_NAME, runs)] == ["0.1000"]
+    monkeypatch.setattr(Job, "output", output)
+    jobs = [_job(number, tmp_path, {"encoder": "/e"}) for number in (3, 2)]
+    jobs.append(_job(1, tmp_path, {"encoder": BUNDLED_NAME}))
+    jobs.append(_job(4, tmp_path, None))  # that an older version started
+    assert [row["MAP"] for row in figures_of("/e", jobs)] == ["0.3000"]
+    assert [row["MAP"] for row in figures_of(BUNDLED_NAME, jobs)] == ["0.1000"]

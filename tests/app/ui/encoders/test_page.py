@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from naming import Naming
 
-from nearsay.app.runs import Runs
+from nearsay.app.jobs import Jobs
 from nearsay.app.ui.encoders import trying
 from nearsay.indexer import Library
 
@@ -36,25 +36,25 @@ def test_nothing_is_started_where_the_page_only_reads(page, made_encoder, settin
     assert "all-MiniLM-L6-v2" in _words(app)
 
 
-def test_a_collection_is_embedded_by_a_run(page, made_encoder, settings, monkeypatch):
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+def test_a_collection_is_embedded_by_a_job(page, made_encoder, settings, monkeypatch):
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     app = page("encoders")
     _press(app, "Embed")
     with Library.open(settings.library) as library:
-        (run,) = Runs(library).list()
-    assert run.arguments[:2] == ("index", "rebuild")
-    assert run.arguments[-3:] == (str(made_encoder), "--", "samples")
-    assert run.collection == "samples"
+        (job,) = Jobs(library).list()
+    assert job.arguments[:2] == ("index", "rebuild")
+    assert job.arguments[-3:] == (str(made_encoder), "--", "samples")
+    assert job.collection == "samples"
 
 
-def test_an_encoder_is_measured_by_a_run(page, made_encoder, settings, monkeypatch):
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+def test_an_encoder_is_measured_by_a_job(page, made_encoder, settings, monkeypatch):
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
     app = page("encoders")
     [measure for measure in app.button if measure.label == "Measure"][-1].click().run()
     with Library.open(settings.library) as library:
-        (run,) = Runs(library).list()
-    assert run.arguments[:2] == ("evaluate", "sts")
-    assert run.arguments[-2:] == ("--encoder", str(made_encoder))
+        (job,) = Jobs(library).list()
+    assert job.arguments[:2] == ("evaluate", "sts")
+    assert job.arguments[-2:] == ("--encoder", str(made_encoder))
 
 
 def test_two_sentences_are_compared_in_words_and_as_a_figure(page):
@@ -150,8 +150,8 @@ def test_a_folder_that_holds_no_bert_is_told(page, tmp_path):
     assert "holds no config.json" in _words(app)
 
 
-def test_a_run_that_was_removed_elsewhere_is_forgotten(page):
-    app = page("encoders", state={"encoders_run": 77})
+def test_a_job_that_was_removed_elsewhere_is_forgotten(page):
+    app = page("encoders", state={"encoders_job": 77})
     assert not app.error
     assert "all-MiniLM-L6-v2" in _words(app)
 

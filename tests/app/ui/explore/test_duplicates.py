@@ -40,7 +40,7 @@ def papers(tmp_path):
         yield collection
 
 
-def test_a_run_and_a_look_at_once_give_the_same_groups(papers):
+def test_a_job_and_a_look_at_once_give_the_same_groups(papers):
     found = papers.explore.duplicates(0.95)
     printed = [json.loads(json.dumps(group.to_json())) for group in found]
     assert groups_of(found).groups == (("a", "b"),)

@@ -1,8 +1,8 @@
-"""Which of the runs before is the same look."""
+"""Which of the jobs before is the same look."""
 
 import pytest
 
-from nearsay.app.runs.command_line import checked
+from nearsay.app.jobs.command_line import checked
 
 OURS = ["explore", "pairs", "papers", "--limit", "20"]
 

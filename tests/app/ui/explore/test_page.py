@@ -11,7 +11,7 @@ import pytest
 from naming import Naming
 from streamlit import runtime
 
-from nearsay.app.runs import RunKind, Runs, RunState
+from nearsay.app.jobs import JobKind, Jobs, JobState
 from nearsay.app.ui import opened, watching
 from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view
 from nearsay.app.ui.explore.page import VIEWS
@@ -28,7 +28,7 @@ _LATER = "2999-01-01T00:00:00+00:00"
 
 
 class Recorder:
-    """Stands for the runs of the library: keeps what was to be started."""
+    """Stands for the jobs of the library: keeps what was to be started."""
 
     def __init__(self):
         self.started = []
@@ -109,15 +109,15 @@ def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explore
 
 
 @pytest.mark.long
-def test_what_takes_long_is_a_run_that_is_read_back(page, explored, monkeypatch):
+def test_what_takes_long_is_a_job_that_is_read_back(page, explored, monkeypatch):
     monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
     press(app, "Look now")
     with Library.open(explored.library, device="cpu") as library:
-        runs = Runs(library)
-        (started,) = runs.list()
-        assert started.kind is RunKind.DUPLICATES
-        assert runs.wait(started.number).state is RunState.DONE
+        jobs = Jobs(library)
+        (started,) = jobs.list()
+        assert started.kind is JobKind.DUPLICATES
+        assert jobs.wait(started.number).state is JobState.DONE
     app.run()
     assert "Look again" in labels(app)
     assert [each.value for each in app.metric] == ["2", "2"]
@@ -158,30 +158,30 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
     assert "is not a cluster\\'s name" in app.error[0].value
 
 
-def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
-    runs = Recorder()
-    monkeypatch.setattr(watching, "runs_of", runs)
+def test_clusters_and_map_are_made_by_jobs(page, explored, monkeypatch):
+    jobs = Recorder()
+    monkeypatch.setattr(watching, "jobs_of", jobs)
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     app.selectbox(key="cl_method").set_value("kmeans").run()
     app.number_input(key="cl_clusters").set_value(3).run()
     press(app, "Make clusters")
     app.segmented_control(key="view").set_value("map").run()
     press(app, "Make the map")
-    assert runs.started == [
-        (RunKind.CLUSTER, ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "3"]),
-        (RunKind.MAP, ["explore", "map", "notes", "--no-file"]),
+    assert jobs.started == [
+        (JobKind.CLUSTER, ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "3"]),
+        (JobKind.MAP, ["explore", "map", "notes", "--no-file"]),
     ]
 
 
 def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored, chosen, monkeypatch):
     with Library.open(explored.library, device="cpu") as library:
         library.collection("notes").explore.draw_map(None)
-    runs = Recorder()
-    monkeypatch.setattr(watching, "runs_of", runs)
+    jobs = Recorder()
+    monkeypatch.setattr(watching, "jobs_of", jobs)
     app = page("explore", settings=explored, state=NOTES)
     assert "nearsay explore clusters" not in said(app)
     press(app, "Find clusters")
-    assert runs.started == [(RunKind.CLUSTER, ["explore", "clusters", "notes"])]
+    assert jobs.started == [(JobKind.CLUSTER, ["explore", "clusters", "notes"])]
     assert "Find clusters" not in labels(page("explore", settings=explored))  # which has some
 
 
@@ -225,8 +225,8 @@ def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
 @pytest.mark.long
 def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen, monkeypatch):
     with Library.open(explored.library, device="cpu") as library:
-        runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.MAP, ["collections", "list"], collection="samples").number)
+        jobs = Jobs(library)
+        job = jobs.wait(jobs.start(JobKind.MAP, ["collections", "list"], collection="samples").number)
     looks = []
 
     def changing(before, after):
@@ -238,8 +238,8 @@ def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen
 
         return look
 
-    at_work = [replace(run, state=RunState.RUNNING)]
-    monkeypatch.setattr(map_view, "newest_runs", changing(lambda *_: at_work, lambda *_: [run]))
+    at_work = [replace(job, state=JobState.RUNNING)]
+    monkeypatch.setattr(map_view, "newest_jobs", changing(lambda *_: at_work, lambda *_: [job]))
     monkeypatch.setattr(map_view, "kept_drawing", changing(lambda _: None, opened.kept_drawing))
     app = page("explore", settings=explored)
     assert "Make the map" not in labels(app)
@@ -271,8 +271,8 @@ def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(pag
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
     press(app, "Look now")
     with Library.open(explored.library, device="cpu") as library:
-        (started,) = Runs(library).list()
-        assert Runs(library).wait(started.number).state is RunState.DONE
+        (started,) = Jobs(library).list()
+        assert Jobs(library).wait(started.number).state is JobState.DONE
     app.run()
     assert len(app.dataframe) == 1
     with Library.open(explored.library, device="cpu") as library:

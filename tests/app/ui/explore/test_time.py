@@ -26,7 +26,7 @@ LINE = ThroughTime(
 )
 
 
-def test_what_a_run_printed_comes_back_as_it_was_found():
+def test_what_a_job_printed_comes_back_as_it_was_found():
     printed = json.loads(json.dumps(LINE.to_json()))
     assert newest([printed, "a line that is no report"], ThroughTime) == LINE
 

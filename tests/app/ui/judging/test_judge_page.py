@@ -133,7 +133,7 @@ def test_a_passage_is_shown_as_it_is() -> None:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands of the runs that would be started; no process is."""
+    """The commands of the jobs that would be started; no process is."""
     arguments_of: list[list[str]] = []
 
     class Started:
@@ -143,12 +143,12 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             arguments_of.append(arguments)
             return self
 
-    monkeypatch.setattr("nearsay.app.ui.watching.runs_of", lambda _: Started())
+    monkeypatch.setattr("nearsay.app.ui.watching.jobs_of", lambda _: Started())
     return arguments_of
 
 
 @pytest.mark.long
-def test_improving_is_started_as_a_run(page: Page, begun: list[list[str]]) -> None:
+def test_improving_is_started_as_a_job(page: Page, begun: list[list[str]]) -> None:
     app = asked(page)
     app.button(key="improve-Improve and apply").click()
     app.run()
@@ -305,7 +305,7 @@ class TestFromNothing:
             visitor.is_still()
             visitor.unfolds("Improve the search")
             visitor.presses("Improve and apply")
-            visitor.is_at("run=")
+            visitor.is_at("job=")
             visitor.until(lambda _: house.snapshot().refinement is not None, "nothing was applied")
             after = house.search("who shuts the window of the barn?", 1)[0]
             assert after.id == "rota"

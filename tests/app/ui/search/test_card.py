@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.runs.command_line import checked
+from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui import full_document
 from nearsay.app.ui.asked import Asked
 from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, score_line

@@ -4,7 +4,7 @@ import json
 
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs.command_line import options_of
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.command_form import command_options
 from nearsay.app.ui.training.sentence_form import fitting_objectives
 from nearsay.training.sentence.objectives.table import ObjectiveKind

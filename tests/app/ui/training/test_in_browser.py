@@ -13,7 +13,7 @@ def test_a_vocabulary_is_made_watched_and_found_again(visitor, library_folder):
     visitor.sees("Vocabulary from-a-form")
     visitor.sees("Done in")  # without anybody's doing
     assert (library_folder / "vocabularies" / "from-a-form" / "tokenizer.json").is_file()
-    visitor.goes_to("runs")
+    visitor.goes_to("jobs")
     visitor.sees("Vocabulary from-a-form")
     visitor.sees("done")
     visitor.goes_to("training?train=BERT")

@@ -10,7 +10,7 @@ import pytest
 from naming import Naming
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs import RunKind, Runs, RunState
+from nearsay.app.jobs import JobKind, Jobs, JobState
 from nearsay.app.ui.training import choosing
 from nearsay.app.ui.uploads import TrainingFiles
 from nearsay.data.samples import sample_file
@@ -25,7 +25,7 @@ def started(monkeypatch):
 
     def start(visit, arguments, title, product):
         visit.check_writing()
-        found.append((str(RunKind.of(arguments)), list(arguments), title, product))
+        found.append((str(JobKind.of(arguments)), list(arguments), title, product))
 
     for module in ("sentence_form", "pretraining_form"):
         monkeypatch.setattr(f"nearsay.app.ui.training.{module}.start_training", start)
@@ -96,7 +96,7 @@ def test_more_choices_become_options(page, started):
     ]
 
 
-def test_the_settings_of_the_loss_are_asked_with_what_is_usual_for_it_and_given_to_the_run(page, started):
+def test_the_settings_of_the_loss_are_asked_with_what_is_usual_for_it_and_given_to_the_job(page, started):
     app = page("training", state={"sen_from": "Samples", "sen_sample": "triplets"})
     assert app.number_input(key="sen_ranking_scale").placeholder == "20"  # the usual loss of such data
     assert app.number_input(key="sen_ranking_scale").value is None
@@ -227,7 +227,7 @@ def test_judgements_are_offered_once_there_are_some_and_become_a_file(page, sett
 
 
 def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)  # no process: it is interrupted
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)  # no process: it is interrupted
     app = page("training", train="Vocabulary")
     app.session_state["voc_from"] = "Samples"
     app.run()
@@ -236,27 +236,27 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     assert "Vocabulary small" in "".join(each.value for each in app.markdown)
     assert "Interrupted" in app.warning[0].value
     with Library.open(settings.library) as library:
-        (run,) = Runs(library).list()
-    assert run.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
+        (job,) = Jobs(library).list()
+    assert job.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
     app.button(key="training_away").click().run()
     assert "**Vocabulary small**" not in [each.value for each in app.markdown]
     (link,) = [each for each in app.get("page_link") if "The last one" in each.proto.label]
     assert link.proto.label == "The last one: Vocabulary small, interrupted"
-    assert f"run={run.number}" in link.proto.query_string
+    assert f"job={job.number}" in link.proto.query_string
 
 
 def test_the_last_training_is_the_one_that_ended_last(page, settings, monkeypatch):
     with Library.open(settings.library) as library:
-        monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
-        run = Runs(library).start(
-            RunKind.VOCABULARY, ["train", "vocabulary", "a.txt", "--out", "v"], title="v"
+        monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
+        job = Jobs(library).start(
+            JobKind.VOCABULARY, ["train", "vocabulary", "a.txt", "--out", "v"], title="v"
         )
     both = [
-        replace(run, number=2, title="cancelled", state=RunState.CANCELLED, ended_at="2026-03-02T10:00:00"),
-        replace(run, number=1, title="done later", state=RunState.DONE, ended_at="2026-03-02T11:00:00"),
+        replace(job, number=2, title="cancelled", state=JobState.CANCELLED, ended_at="2026-03-02T10:00:00"),
+        replace(job, number=1, title="done later", state=JobState.DONE, ended_at="2026-03-02T11:00:00"),
     ]
     listed = SimpleNamespace(list=lambda **_: both)
-    monkeypatch.setattr("nearsay.app.ui.training.page.runs_of", lambda _: listed)
+    monkeypatch.setattr("nearsay.app.ui.training.page.jobs_of", lambda _: listed)
     (link,) = [each for each in page("training").get("page_link") if "The last one" in each.proto.label]
     assert link.proto.label == "The last one: done later, done"
 
@@ -267,18 +267,18 @@ def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
     app.run()
     folder = Path(settings.library).resolve() / "vocabularies" / "Small"
     with Library.open(settings.library) as library:
-        monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
-        run = Runs(library).start(RunKind.OTHER, ["collections", "list"], product=str(folder))
-    monkeypatch.setattr("nearsay.app.ui.training.page.running_runs", lambda _: [replace(run, number=7)])
+        monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
+        job = Jobs(library).start(JobKind.OTHER, ["collections", "list"], product=str(folder))
+    monkeypatch.setattr("nearsay.app.ui.training.page.running_jobs", lambda _: [replace(job, number=7)])
     app.text_input(key="voc_name").input("small")
     _submit(app, "Make the vocabulary")
     assert app.error[0].value.replace("\\", "") == Naming(7, "'small'")
     with Library.open(settings.library) as library:
-        assert len(Runs(library).list()) == 1
+        assert len(Jobs(library).list()) == 1
 
 
 def test_a_training_that_was_removed_elsewhere_is_forgotten(page):
-    app = page("training", state={"training_run": 77})
+    app = page("training", state={"training_job": 77})
     assert not app.error
     assert app.segmented_control
 

@@ -1,11 +1,11 @@
-"""Which commands can be runs, and what is added to them."""
+"""Which commands can be jobs, and what is added to them."""
 
 from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs.command_line import background_arguments, checked, shell_line
-from nearsay.app.runs.run import RunKind
+from nearsay.app.jobs.command_line import background_arguments, checked, shell_line
+from nearsay.app.jobs.job import JobKind
 from nearsay.data.errors import BadInputError
 
 HOME = Path("/home/ada/my library")
@@ -47,7 +47,7 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         (["documents", "add", "papers"], "nearsay documents add: Missing argument"),
         (["documents", "add", "papers", "x", "--frob"], "No such option '--frob'"),
         (["index", "tune", "papers", "--queries", "no such file"], "'no such file' does not exist"),
-        (["documents", "add", "papers", "-"], "a run reads no standard input. Write it to a file"),
+        (["documents", "add", "papers", "-"], "a job reads no standard input. Write it to a file"),
         (["documents", "add", "papers", "x", "--library", "y"], "Leave --library away"),
         (
             ["documents", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"],
@@ -55,13 +55,13 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         ),
         (["documents", "add", "--help"], "Leave --help and --version away"),
         (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
-        (["jobs", "list"], "'jobs' is no work for a run"),
-        (["ui"], "'ui' is no work for a run"),
+        (["jobs", "list"], "'jobs' is no work for a job"),
+        (["ui"], "'ui' is no work for a job"),
         (["documents", "add", "papers", "x\0y"], "zero character"),
         (["documents", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
     ],
 )
-def test_what_cannot_be_a_run_is_told_before_it_is_one(arguments: list[str], said: str) -> None:
+def test_what_cannot_be_a_job_is_told_before_it_is_one(arguments: list[str], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         checked(arguments)
 
@@ -106,16 +106,16 @@ def test_the_line_for_a_terminal_can_be_pasted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
-        ("documents add papers x", RunKind.ADD),
-        ("explore clusters papers", RunKind.CLUSTER),
-        ("explore pairs papers", RunKind.EXPLORE),
-        ("train sentence x", RunKind.SENTENCE),
-        ("train average x", RunKind.TRAIN),
-        ("evaluate sts x", RunKind.EVALUATE),
-        ("doctor", RunKind.DOCTOR),
-        ("search papers x", RunKind.OTHER),
-        ("", RunKind.OTHER),
+        ("documents add papers x", JobKind.ADD),
+        ("explore clusters papers", JobKind.CLUSTER),
+        ("explore pairs papers", JobKind.EXPLORE),
+        ("train sentence x", JobKind.SENTENCE),
+        ("train average x", JobKind.TRAIN),
+        ("evaluate sts x", JobKind.EVALUATE),
+        ("doctor", JobKind.DOCTOR),
+        ("search papers x", JobKind.OTHER),
+        ("", JobKind.OTHER),
     ],
 )
-def test_the_kind_of_a_command_is_known(arguments: str, kind: RunKind) -> None:
-    assert RunKind.of(arguments.split()) is kind
+def test_the_kind_of_a_command_is_known(arguments: str, kind: JobKind) -> None:
+    assert JobKind.of(arguments.split()) is kind

@@ -1,4 +1,4 @@
-"""The process of a run."""
+"""The process of a job."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.jobs.job_folder import JobFolder
 from nearsay.data.errors import NearsayError
 
 __all__ = ["spawn"]
@@ -16,10 +16,10 @@ __all__ = ["spawn"]
 CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 
 
-def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
-    """Start the process of a run, `nearsay.app.cli.child`, in a session of its own; its process id.
+def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
+    """Start the process of a job, `nearsay.app.cli.child`, in a session of its own; its process id.
 
-    lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
+    lock:     the descriptor of the job's lock, which the child goes on holding when it is closed here
     database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
     """
     environment = {  # NEARSAY_UI…: the page's password and what else it was told
@@ -29,7 +29,7 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
-    environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the run's arguments
+    environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the job's arguments
     arguments = [str(folder.library), str(folder.number), str(at_once), str(lock)]
     with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
         try:
@@ -48,5 +48,5 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
                 f"no process could be started in {working_folder} ({error.strerror}). "
                 "Check that the folder is there and that there is memory left, then start it again"
             ) from error
-    threading.Thread(target=process.wait, name=f"run {folder.number}", daemon=True).start()
+    threading.Thread(target=process.wait, name=f"job {folder.number}", daemon=True).start()
     return process.pid

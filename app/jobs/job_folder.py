@@ -1,4 +1,4 @@
-"""The folder of one run: its lock, its progress, its output and its log."""
+"""The folder of one job: its lock, its progress, its output and its log."""
 
 import contextlib
 import json
@@ -14,13 +14,15 @@ from nearsay.app import life_lock
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["RunFolder", "RunProgress"]
+__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress"]
+
+JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
 _TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines
 
 
 @dataclass(frozen=True, slots=True)
-class RunProgress:
+class JobProgress:
     """One look at a command that is under way."""
 
     doing: str  # in a word or two: "embedding", "measuring kinds of index", "training"
@@ -37,29 +39,29 @@ class RunProgress:
     at: float = field(default_factory=time.time)  # when this was seen, in seconds since 1970
 
 
-class RunFolder:
+class JobFolder:
     """`LIBRARY/runs/NUMBER`; every look at it is a read of a small file."""
 
     def __init__(self, library: Path, number: int) -> None:
         """The folder need not be there."""
         self.library = library
         self.number = number
-        self.path = library / "runs" / str(number)
+        self.path = library / JOBS_FOLDER / str(number)
         self.output_file = self.path / "output"  # standard output: JSON lines where the command has --json
         self.log_file = self.path / "log"  # standard error
-        self.lock_file = self.path / "lock"  # held by the run's process for its life
+        self.lock_file = self.path / "lock"  # held by the job's process for its life
         self._progress_file = self.path / "progress.json"
-        self._waiting_file = self.path / "waiting"  # there while the run waits for its turn
+        self._waiting_file = self.path / "waiting"  # there while the job waits for its turn
         self._stop_files = (self.path / "stop", self.path / "stop-at-once")
 
     @property
     def alive(self) -> bool:
-        """Whether the run's process is there."""
+        """Whether the job's process is there."""
         return life_lock.is_held(self.lock_file)
 
     @property
     def waiting(self) -> bool:
-        """Whether the run waits for its turn, and is alive."""
+        """Whether the job waits for its turn, and is alive."""
         return self._waiting_file.exists() and self.alive
 
     @property
@@ -68,11 +70,11 @@ class RunFolder:
         return sum(file.exists() for file in self._stop_files)
 
     def make(self) -> int:
-        """Make the folder of a run that waits; the descriptor of its lock, for its process to inherit."""
+        """Make the folder of a job that waits; the descriptor of its lock, for its process to inherit."""
         with _writing(self.path):
             if self.alive:
                 raise NearsayError(
-                    f"a run that the catalogue does not know is at work in {self.path}. Let it end"
+                    f"a job that the catalogue does not know is at work in {self.path}. Let it end"
                 )
             if self.path.exists():
                 shutil.rmtree(self.path)  # a backup of the catalogue was restored
@@ -88,14 +90,14 @@ class RunFolder:
         self._waiting_file.unlink(missing_ok=True)
 
     def ask_to_stop(self) -> None:
-        """Ask the run to end after what it is at; asked already, to end at once."""
+        """Ask the job to end after what it is at; asked already, to end at once."""
         for file in self._stop_files:
             with contextlib.suppress(FileExistsError), _writing(self.path):
                 file.touch(exist_ok=False)
                 return
 
-    def write_progress(self, progress: RunProgress) -> None:
-        """Let others read how far the run is.
+    def write_progress(self, progress: JobProgress) -> None:
+        """Let others read how far the job is.
 
         It replaces the file, but does not wait for the disk: after a loss of power nobody asks for it.
         """
@@ -103,10 +105,10 @@ class RunFolder:
         temporary.write_text(json.dumps(asdict(progress)), "utf-8")
         temporary.replace(self._progress_file)
 
-    def progress(self) -> RunProgress | None:
-        """How far the run is; None if it has not said."""
+    def progress(self) -> JobProgress | None:
+        """How far the job is; None if it has not said."""
         try:
-            return RunProgress(**json.loads(self._progress_file.read_text("utf-8")))
+            return JobProgress(**json.loads(self._progress_file.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 

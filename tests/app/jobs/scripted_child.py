@@ -1,4 +1,4 @@
-"""A run's process that knows commands made for tests; as a module, the commands themselves."""
+"""A job's process that knows commands made for tests; as a module, the commands themselves."""
 
 import sys
 import time

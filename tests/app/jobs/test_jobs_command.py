@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from nearsay.app.cli import jobs as commands
 from nearsay.app.cli import main
-from nearsay.app.runs import Runs, RunState
-from nearsay.app.runs.run_folder import RunProgress
+from nearsay.app.jobs import Jobs, JobState
+from nearsay.app.jobs.job_folder import JobProgress
 from nearsay.data.faults import Fault
 from nearsay.indexer import Library
 from nearsay.indexer.writing.ingest import AddReport
@@ -23,7 +23,7 @@ Nearsay = Callable[..., Result]
 
 @pytest.fixture
 def nearsay(library: Library, spawned: Spawned) -> Nearsay:
-    """Gives `nearsay runs …` in the test's library; what is started has no process."""
+    """Gives `nearsay jobs …` in the test's library; what is started has no process."""
 
     def give(name: str, *arguments: str) -> Result:
         return CliRunner().invoke(main, ["jobs", name, "--library", str(library.store.folder), *arguments])
@@ -32,26 +32,26 @@ def nearsay(library: Library, spawned: Spawned) -> Nearsay:
 
 
 def test_every_state_can_be_asked_for() -> None:
-    assert [*RunState] == commands._STATES
+    assert [*JobState] == commands._STATES
 
 
-def test_a_command_is_started_with_its_own_options(nearsay: Nearsay, runs: Runs) -> None:
+def test_a_command_is_started_with_its_own_options(nearsay: Nearsay, jobs: Jobs) -> None:
     done = nearsay("start", "--title", "Hello", "scripted", "say", "--device", "cpu", "--out", "x", "--json")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "run 1 is waiting. See: nearsay jobs show 1\n"
-    run = runs.get(1)
-    assert run.arguments == ("scripted", "say", "--device", "cpu", "--out", "x", "--json")
-    assert (run.title, run.product) == ("Hello", str(Path.cwd() / "x"))
+    assert done.stderr == "job 1 is waiting. See: nearsay jobs show 1\n"
+    job = jobs.get(1)
+    assert job.arguments == ("scripted", "say", "--device", "cpu", "--out", "x", "--json")
+    assert (job.title, job.product) == ("Hello", str(Path.cwd() / "x"))
 
 
-def test_runs_are_listed_with_how_far_they_are(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+def test_jobs_are_listed_with_how_far_they_are(nearsay: Nearsay, jobs: Jobs, spawned: Spawned) -> None:
     for title in ("One", "Two", "Three"):
         nearsay("start", "--title", title, "scripted", "say")
     spawned.begin(1)
     spawned.end(1)
     spawned.begin(2)
-    runs.get(2).folder.write_progress(RunProgress("saying", "words", 300, 1200, 0.25, 10.0, 30.0, 90.0))
-    runs.cancel(2)
+    jobs.get(2).folder.write_progress(JobProgress("saying", "words", 300, 1200, 0.25, 10.0, 30.0, 90.0))
+    jobs.cancel(2)
     lines = nearsay("list").stdout.splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         ["3", "waiting", "Three"],
@@ -66,11 +66,11 @@ def test_runs_are_listed_with_how_far_they_are(nearsay: Nearsay, runs: Runs, spa
     assert (row["number"], row["state"], row["progress"]["share"]) == (2, "running", 0.25)
 
 
-def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
-    nearsay: Nearsay, runs: Runs, spawned: Spawned
+def test_a_job_is_shown_with_the_end_of_its_log_or_what_it_printed(
+    nearsay: Nearsay, jobs: Jobs, spawned: Spawned
 ) -> None:
     nearsay("start", "scripted", "say")
-    folder = runs.get(1).folder
+    folder = jobs.get(1).folder
     folder.log_file.write_text("one\ntwo\x1b[2J\n")
     folder.output_file.write_text('{"a": 1}\nplain\x1b[2J\n')
     spawned.end(1, "failed", "no bread")
@@ -86,12 +86,12 @@ def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
 
 
 def test_an_addition_that_is_done_says_what_the_command_would_have_said(
-    nearsay: Nearsay, runs: Runs, spawned: Spawned
+    nearsay: Nearsay, jobs: Jobs, spawned: Spawned
 ) -> None:
     nearsay("start", "documents", "add", "papers", "papers.jsonl")
     fault = Fault("papers.jsonl", 3, "not JSON")
     report = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",))
-    runs.get(1).folder.output_file.write_text(json.dumps(report.to_json()) + "\n")
+    jobs.get(1).folder.output_file.write_text(json.dumps(report.to_json()) + "\n")
     spawned.end(1)
     wanted = [
         "text = 'abstract' (guessed)",
@@ -103,31 +103,31 @@ def test_an_addition_that_is_done_says_what_the_command_would_have_said(
 
 
 def test_an_addition_that_an_earlier_version_stored_without_a_kind_is_shown_as_a_table(
-    nearsay: Nearsay, runs: Runs, spawned: Spawned
+    nearsay: Nearsay, jobs: Jobs, spawned: Spawned
 ) -> None:
     nearsay("start", "documents", "add", "papers", "papers.jsonl")
     stored = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (), ()).to_json()
     assert stored.pop("report") == "added"
-    runs.get(1).folder.output_file.write_text(json.dumps(stored) + "\n")
+    jobs.get(1).folder.output_file.write_text(json.dumps(stored) + "\n")
     spawned.end(1)
     shown = [line.split() for line in nearsay("show", "1", "--all").stdout.splitlines()]
     assert shown[0] == ["result"]
     assert ["unchanged", "74"] in shown
 
 
-def test_nothing_is_counted_before_the_first_is_done(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+def test_nothing_is_counted_before_the_first_is_done(nearsay: Nearsay, jobs: Jobs, spawned: Spawned) -> None:
     nearsay("start", "scripted", "say")
     spawned.begin(1)
-    runs.get(1).folder.write_progress(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
+    jobs.get(1).folder.write_progress(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
     assert nearsay("show", "1").stdout.endswith("\npreparing …\n")
 
 
 def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
-    nearsay: Nearsay, runs: Runs, spawned: Spawned
+    nearsay: Nearsay, jobs: Jobs, spawned: Spawned
 ) -> None:
     nearsay("start", "scripted", "say")
     rows = [{"text_id": f"t{i}", "score": 0.12345678, "text": "long " * 40} for i in range(25)]
-    runs.get(1).folder.output_file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    jobs.get(1).folder.output_file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     spawned.end(1)
     *_, last, more = nearsay("show", "1").stdout.splitlines()
     assert last.split()[:3] == ["t19", "0.1235", "long"]
@@ -137,11 +137,11 @@ def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
     assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
 
 
-def test_long_runs_are_told_in_seconds_and_numbers_that_name_something_as_they_are(
-    nearsay: Nearsay, runs: Runs, spawned: Spawned
+def test_long_jobs_are_told_in_seconds_and_numbers_that_name_something_as_they_are(
+    nearsay: Nearsay, jobs: Jobs, spawned: Spawned
 ) -> None:
     nearsay("start", "scripted", "say")
-    runs.get(1).folder.output_file.write_text('{"passage": 20190308, "seconds": 12345.6, "venues": ["é"]}')
+    jobs.get(1).folder.output_file.write_text('{"passage": 20190308, "seconds": 12345.6, "venues": ["é"]}')
     spawned.end(1)
     lines = nearsay("show", "1", "--all").stdout.splitlines()
     assert [line.split() for line in lines[1:]] == [
@@ -152,11 +152,11 @@ def test_long_runs_are_told_in_seconds_and_numbers_that_name_something_as_they_a
 
 
 def test_numbers_that_name_something_have_no_separators(
-    nearsay: Nearsay, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    nearsay: Nearsay, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nearsay("start", "scripted", "say")
-    run = replace(runs.get(1), number=12_345, pid=12_053)
-    monkeypatch.setattr(Runs, "get", lambda *_: run)
+    job = replace(jobs.get(1), number=12_345, pid=12_053)
+    monkeypatch.setattr(Jobs, "get", lambda *_: job)
     lines = nearsay("show", "12345").stdout.splitlines()
     assert [line.split() for line in lines if line.startswith(("number", "pid"))] == [
         ["number", "12345"],
@@ -164,45 +164,45 @@ def test_numbers_that_name_something_have_no_separators(
     ]
 
 
-def test_a_run_is_cancelled_resumed_and_removed(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+def test_a_job_is_cancelled_resumed_and_removed(nearsay: Nearsay, jobs: Jobs, spawned: Spawned) -> None:
     nearsay("start", "scripted", "say")
-    assert "run 1 was asked to stop" in nearsay("cancel", "1").stderr
+    assert "job 1 was asked to stop" in nearsay("cancel", "1").stderr
     refused = nearsay("remove", "1", "--yes")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     spawned.die(1)
-    assert nearsay("resume", "1").stderr == "run 2 is waiting. See: nearsay jobs show 2\n"
+    assert nearsay("resume", "1").stderr == "job 2 is waiting. See: nearsay jobs show 2\n"
     assert "this would remove the logs and results of 1 (" in nearsay("remove", "1").stderr
     assert "would remove" in nearsay("remove", "1", "--dry-run").stderr
-    assert [run.number for run in runs.list()] == [2, 1]
+    assert [job.number for job in jobs.list()] == [2, 1]
     assert nearsay("remove", "1", "--yes").exit_code == 0
-    assert [run.number for run in runs.list()] == [2]
-    assert nearsay("show", "1").stderr.startswith("Error: there is no run 1 in this library.")
+    assert [job.number for job in jobs.list()] == [2]
+    assert nearsay("show", "1").stderr.startswith("Error: there is no job 1 in this library.")
 
 
 @pytest.mark.parametrize(("state", "code"), [("done", 0), ("failed", 1)])
-def test_waiting_ends_with_the_runs_exit_status(
+def test_waiting_ends_with_the_jobs_exit_status(
     nearsay: Nearsay, spawned: Spawned, monkeypatch: pytest.MonkeyPatch, state: str, code: int
 ) -> None:
-    monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", lambda _: spawned.end(1, state, "so"))
+    monkeypatch.setattr("nearsay.app.jobs.jobs.wait_until_free", lambda _: spawned.end(1, state, "so"))
     done = nearsay("start", "--wait", "scripted", "say")
     assert done.exit_code == code
-    assert done.stderr == f"run 1 is {state}: so. See: nearsay jobs show 1\n"
+    assert done.stderr == f"job 1 is {state}: so. See: nearsay jobs show 1\n"
 
 
 @pytest.mark.long
-def test_who_waits_no_more_leaves_the_run_going_on(
-    nearsay: Nearsay, runs: Runs, monkeypatch: pytest.MonkeyPatch
+def test_who_waits_no_more_leaves_the_job_going_on(
+    nearsay: Nearsay, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", interrupted)
+    monkeypatch.setattr("nearsay.app.jobs.jobs.wait_until_free", interrupted)
     done = nearsay("start", "--wait", "scripted", "say")
-    assert (done.exit_code, done.stderr) == (130, "\nrun 1 goes on. Stop it: nearsay jobs cancel 1\n")
-    assert not runs.get(1).stopping
+    assert (done.exit_code, done.stderr) == (130, "\njob 1 goes on. Stop it: nearsay jobs cancel 1\n")
+    assert not jobs.get(1).stopping
 
 
-def test_a_library_is_made_for_the_first_run(tmp_path: Path, spawned: Spawned) -> None:
+def test_a_library_is_made_for_the_first_job(tmp_path: Path, spawned: Spawned) -> None:
     place = tmp_path / "new"
     done = CliRunner().invoke(main, ["jobs", "start", "--library", str(place), "scripted", "say"])
     assert (done.exit_code, (place / "library.json").exists()) == (0, True)

@@ -1,56 +1,56 @@
-"""The folder of one run."""
+"""The folder of one job."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import run_folder
-from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.app.jobs import job_folder
+from nearsay.app.jobs.job_folder import JobFolder, JobProgress
 from nearsay.data.errors import DiskFullError, NearsayError
 
-LOOK = RunProgress(
+LOOK = JobProgress(
     "training", "steps", 3, 10, 0.3, 1.5, 2.0, 4.7, {"loss": 0.25}, {"pearson": 0.5}, 99.0, 7.0
 )
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path, 7)
+def folder(tmp_path: Path) -> JobFolder:
+    return JobFolder(tmp_path, 7)
 
 
-def test_a_folder_that_is_not_there_says_nothing(folder: RunFolder) -> None:
+def test_a_folder_that_is_not_there_says_nothing(folder: JobFolder) -> None:
     assert (folder.alive, folder.waiting, folder.times_asked_to_stop) == (False, False, 0)
     assert (folder.progress(), folder.log(), list(folder.output())) == (None, [], [])
     folder.remove()
 
 
-def test_a_new_one_waits_and_lives_until_its_lock_goes(folder: RunFolder) -> None:
+def test_a_new_one_waits_and_lives_until_its_lock_goes(folder: JobFolder) -> None:
     lock = folder.make()
     assert (folder.alive, folder.waiting) == (True, True)
     folder.turn_has_come()
     assert (folder.alive, folder.waiting) == (True, False)
     with pytest.raises(NearsayError, match="the catalogue does not know"):
-        RunFolder(folder.library, 7).make()
+        JobFolder(folder.library, 7).make()
     os.close(lock)
     assert not folder.alive
 
 
-def test_what_a_dead_run_of_the_same_number_left_is_cleared_away(folder: RunFolder) -> None:
+def test_what_a_dead_job_of_the_same_number_left_is_cleared_away(folder: JobFolder) -> None:
     os.close(folder.make())
     folder.log_file.write_text("old")
     os.close(folder.make())
     assert folder.log() == []
 
 
-def test_asking_twice_is_asking_to_stop_at_once(folder: RunFolder) -> None:
+def test_asking_twice_is_asking_to_stop_at_once(folder: JobFolder) -> None:
     os.close(folder.make())
     for times in (1, 2, 2):
         folder.ask_to_stop()
         assert folder.times_asked_to_stop == times
 
 
-def test_progress_is_read_as_it_was_written(folder: RunFolder) -> None:
+def test_progress_is_read_as_it_was_written(folder: JobFolder) -> None:
     os.close(folder.make())
     folder.write_progress(LOOK)
     assert folder.progress() == LOOK
@@ -59,17 +59,17 @@ def test_progress_is_read_as_it_was_written(folder: RunFolder) -> None:
     assert folder.progress() is None
 
 
-def test_the_end_of_a_log_is_its_last_whole_lines(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_log_is_its_last_whole_lines(folder: JobFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(folder.make())
     folder.log_file.write_bytes(b"one\ntwo\nthree \xff\n")
     assert folder.log() == ["one", "two", "three \ufffd"]
     assert folder.log(2) == ["two", "three \ufffd"]
     assert folder.log(0) == []
-    monkeypatch.setattr(run_folder, "_TAIL_BYTES", 10)  # begins inside of "two"
+    monkeypatch.setattr(job_folder, "_TAIL_BYTES", 10)  # begins inside of "two"
     assert folder.log(2) == ["three \ufffd"]
 
 
-def test_output_is_json_where_it_is_and_text_elsewhere(folder: RunFolder) -> None:
+def test_output_is_json_where_it_is_and_text_elsewhere(folder: JobFolder) -> None:
     os.close(folder.make())
     folder.output_file.write_text('{"a": 1}\nplain text\n[2]\n{"cut sh')
     assert list(folder.output()) == [{"a": 1}, "plain text", [2], '{"cut sh']
@@ -79,7 +79,7 @@ def test_output_is_json_where_it_is_and_text_elsewhere(folder: RunFolder) -> Non
     ("number", "error", "remedy"), [(28, DiskFullError, "Free some space"), (30, NearsayError, "its rights")]
 )
 def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, number: int, error: type[NearsayError], remedy: str
+    folder: JobFolder, monkeypatch: pytest.MonkeyPatch, number: int, error: type[NearsayError], remedy: str
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))

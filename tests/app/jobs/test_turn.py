@@ -1,4 +1,4 @@
-"""Runs of a library take turns."""
+"""Jobs of a library take turns."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from nearsay.app.cli import child as turn_module
 from nearsay.app.cli.child import turn
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.jobs.job_folder import JobFolder
 
 
 class Naps(list[int]):
@@ -26,14 +26,14 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> Naps:
 
 
 def test_the_first_works_at_once_and_waits_no_more(tmp_path: Path, naps: Naps) -> None:
-    lock = RunFolder(tmp_path, 1).make()
+    lock = JobFolder(tmp_path, 1).make()
     with turn(tmp_path, 1, at_once=1):
-        assert not RunFolder(tmp_path, 1).waiting
+        assert not JobFolder(tmp_path, 1).waiting
     os.close(lock)
 
 
 def test_the_next_waits_until_the_turn_is_over(tmp_path: Path, naps: Naps) -> None:
-    locks = [RunFolder(tmp_path, number).make() for number in (1, 2)]
+    locks = [JobFolder(tmp_path, number).make() for number in (1, 2)]
     with turn(tmp_path, 1, at_once=1):
         with pytest.raises(IndexError), turn(tmp_path, 2, at_once=1):  # it would nap
             pytest.fail("both are at work")
@@ -46,7 +46,7 @@ def test_the_next_waits_until_the_turn_is_over(tmp_path: Path, naps: Naps) -> No
 
 
 def test_who_waits_longer_comes_first_and_the_dead_do_not_wait(tmp_path: Path, naps: Naps) -> None:
-    first, ninth, tenth = (RunFolder(tmp_path, number).make() for number in (1, 9, 10))
+    first, ninth, tenth = (JobFolder(tmp_path, number).make() for number in (1, 9, 10))
     naps += [first, ninth]
     with turn(tmp_path, 10, at_once=1):  # a number, not a name: 9 comes before 10
         assert naps == []
@@ -54,7 +54,7 @@ def test_who_waits_longer_comes_first_and_the_dead_do_not_wait(tmp_path: Path, n
 
 
 def test_a_turn_is_over_when_its_work_fails(tmp_path: Path, naps: Naps) -> None:
-    locks = [RunFolder(tmp_path, number).make() for number in (1, 2)]
+    locks = [JobFolder(tmp_path, number).make() for number in (1, 2)]
     with pytest.raises(ZeroDivisionError), turn(tmp_path, 1, at_once=1):
         raise ZeroDivisionError
     with turn(tmp_path, 2, at_once=1):

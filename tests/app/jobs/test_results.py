@@ -1,10 +1,10 @@
-"""What a run found, as tables."""
+"""What a job found, as tables."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from nearsay.app.runs.results import RunResults, read_results
+from nearsay.app.jobs.results import JobResults, read_results
 from nearsay.data.report import Report
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
 from nearsay.indexer.improving import Candidate, Improvement
@@ -96,7 +96,7 @@ def test_other_lines_are_rows_and_text_stays_text():
     found = read_results([{"id": "a", "ok": True, "none": None, "list": [1]}, "plain"])
     assert found.rows == [{"id": "a", "ok": "yes", "none": "", "list": "[1]"}]
     assert found.lines == ["plain"]
-    assert read_results([]) == RunResults()
+    assert read_results([]) == JobResults()
 
 
 def test_several_seeds_are_told_apart():

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from nearsay.app.ui.runs.page import CurvePoint, curves
+from nearsay.app.ui.jobs.page import CurvePoint, curves
 
 
 def test_losses_scores_rate_and_speed_are_drawn_apart():

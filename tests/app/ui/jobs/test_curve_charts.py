@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearsay.app.ui.runs.page import _chart, curves
+from nearsay.app.ui.jobs.page import _chart, curves
 
 
 @pytest.mark.parametrize("count", [3, 500])

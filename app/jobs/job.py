@@ -1,4 +1,4 @@
-"""One run, as a page shows it."""
+"""One job, as a page shows it."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -7,18 +7,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.app.jobs.job_folder import JobFolder, JobProgress
 from nearsay.data.document import JsonValue
 
 __all__ = [
-    "Run",
-    "RunKind",
-    "RunState",
+    "Job",
+    "JobKind",
+    "JobState",
 ]
 
 
-class RunKind(StrEnum):
-    """The work of a run, by which a page sorts and draws it."""
+class JobKind(StrEnum):
+    """The work of a job, by which a page sorts and draws it."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -47,8 +47,8 @@ class RunKind(StrEnum):
     OTHER = "other"
 
     @classmethod
-    def of(cls, arguments: Sequence[str]) -> "RunKind":
-        """The kind of run that a command line is: `["documents", "add", "papers", …]` is an ADD."""
+    def of(cls, arguments: Sequence[str]) -> "JobKind":
+        """The kind of job that a command line is: `["documents", "add", "papers", …]` is an ADD."""
         group, command = [*arguments, "", ""][:2]
         fallback = {"explore": cls.EXPLORE, "train": cls.TRAIN, "evaluate": cls.EVALUATE}
         single = {"demo": cls.DEMO, "doctor": cls.DOCTOR}
@@ -57,37 +57,37 @@ class RunKind(StrEnum):
 
 
 _COMMANDS = {
-    ("documents", "add"): RunKind.ADD,
-    ("documents", "remove"): RunKind.REMOVE,
-    ("collections", "remove"): RunKind.REMOVE,
-    ("index", "rebuild"): RunKind.REBUILD,
-    ("index", "promote"): RunKind.PROMOTE,
-    ("index", "rollback"): RunKind.ROLLBACK,
-    ("index", "tune"): RunKind.TUNE,
-    ("index", "optimize"): RunKind.TUNE,
-    ("index", "compact"): RunKind.COMPACT,
-    ("documents", "export"): RunKind.EXPORT,
-    ("explore", "clusters"): RunKind.CLUSTER,
-    ("explore", "map"): RunKind.MAP,
-    ("explore", "duplicates"): RunKind.DUPLICATES,
-    ("encoders", "encode"): RunKind.ENCODE,
-    ("encoders", "inside"): RunKind.INSIDE,
-    ("train", "vocabulary"): RunKind.VOCABULARY,
-    ("train", "pretrain"): RunKind.PRETRAIN,
-    ("train", "sentence"): RunKind.SENTENCE,
-    ("train", "adapt"): RunKind.SENTENCE,
-    ("train", "distill"): RunKind.DISTIL,
-    ("train", "negatives"): RunKind.NEGATIVES,
-    ("train", "classifier"): RunKind.HEAD,
-    ("train", "tagger"): RunKind.HEAD,
-    ("train", "reader"): RunKind.HEAD,
+    ("documents", "add"): JobKind.ADD,
+    ("documents", "remove"): JobKind.REMOVE,
+    ("collections", "remove"): JobKind.REMOVE,
+    ("index", "rebuild"): JobKind.REBUILD,
+    ("index", "promote"): JobKind.PROMOTE,
+    ("index", "rollback"): JobKind.ROLLBACK,
+    ("index", "tune"): JobKind.TUNE,
+    ("index", "optimize"): JobKind.TUNE,
+    ("index", "compact"): JobKind.COMPACT,
+    ("documents", "export"): JobKind.EXPORT,
+    ("explore", "clusters"): JobKind.CLUSTER,
+    ("explore", "map"): JobKind.MAP,
+    ("explore", "duplicates"): JobKind.DUPLICATES,
+    ("encoders", "encode"): JobKind.ENCODE,
+    ("encoders", "inside"): JobKind.INSIDE,
+    ("train", "vocabulary"): JobKind.VOCABULARY,
+    ("train", "pretrain"): JobKind.PRETRAIN,
+    ("train", "sentence"): JobKind.SENTENCE,
+    ("train", "adapt"): JobKind.SENTENCE,
+    ("train", "distill"): JobKind.DISTIL,
+    ("train", "negatives"): JobKind.NEGATIVES,
+    ("train", "classifier"): JobKind.HEAD,
+    ("train", "tagger"): JobKind.HEAD,
+    ("train", "reader"): JobKind.HEAD,
 }
 
 
-class RunState(StrEnum):
+class JobState(StrEnum):
     """waiting → running → done, failed, cancelled or interrupted."""
 
-    WAITING = "waiting"  # for its turn: another run is at work in this library
+    WAITING = "waiting"  # for its turn: another job is at work in this library
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"  # its message says why, and what to do
@@ -97,22 +97,22 @@ class RunState(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether no process is at it any more."""
-        return self not in (RunState.WAITING, RunState.RUNNING)
+        return self not in (JobState.WAITING, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run at the moment at which it was looked at; what its methods read is as it is now."""
+class Job:
+    """A job at the moment at which it was looked at; what its methods read is as it is now."""
 
     number: int
-    kind: RunKind
+    kind: JobKind
     title: str
     arguments: tuple[str, ...]  # what stands behind `nearsay` on the command line
     working_folder: str  # where names of files in the arguments begin
     collection: str | None
     product: str | None  # what it makes: a folder, a file or a name
-    resumes: int | None  # the number of the run that this one goes on with
-    state: RunState
+    resumes: int | None  # the number of the job that this one goes on with
+    state: JobState
     pid: int | None
     host: str | None
     created_at: str  # ISO 8601, UTC, as the other moments
@@ -124,14 +124,14 @@ class Run:
     library: Path
 
     @property
-    def folder(self) -> RunFolder:
+    def folder(self) -> JobFolder:
         """Its files."""
-        return RunFolder(self.library, self.number)
+        return JobFolder(self.library, self.number)
 
     @property
     def command(self) -> str:
         """The same for a terminal: `nearsay documents add papers papers.jsonl --library …`."""
-        from nearsay.app.runs.command_line import shell_line
+        from nearsay.app.jobs.command_line import shell_line
 
         return shell_line(self.arguments, self.library)
 
@@ -140,7 +140,7 @@ class Run:
         """Whether it was asked to stop and has not ended yet."""
         return not self.state.ended and self.folder.times_asked_to_stop > 0
 
-    def progress(self) -> RunProgress | None:
+    def progress(self) -> JobProgress | None:
         """How far it is, or was when it ended; None if it has not said."""
         return self.folder.progress()
 

@@ -1,4 +1,4 @@
-"""What a command reported or a run found, as the tables that the command line and the page show."""
+"""What a command reported or a job found, as the tables that the command line and the page show."""
 
 import json
 import textwrap
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
 __all__ = [
+    "JobResults",
     "Row",
-    "RunResults",
     "changes_table",
     "evaluation_row",
     "improvement_table",
@@ -50,8 +50,8 @@ _OTHERS = ("_dot", "_euclidean", "_manhattan")
 
 
 @dataclass(slots=True)
-class RunResults:
-    """Tables of text and numbers, ready to be shown; what a run did not print is empty."""
+class JobResults:
+    """Tables of text and numbers, ready to be shown; what a job did not print is empty."""
 
     changes: list[Row] = field(default_factory=list)  # a judged set a row: before, after, interval
     figures: list[Row] = field(default_factory=list)  # of evaluations, a set a row
@@ -61,8 +61,8 @@ class RunResults:
     lines: list[str] = field(default_factory=list)  # what is said in sentences, and what is no JSON
 
 
-def read_results(output: Sequence[Any]) -> RunResults:
-    """Sort what a run printed; output: as `Run.output` gives it."""
+def read_results(output: Sequence[Any]) -> JobResults:
+    """Sort what a job printed; output: as `Job.output` gives it."""
     known: list[Report] = []
     rows: list[Row] = []
     lines: list[str] = []
@@ -81,23 +81,23 @@ def read_results(output: Sequence[Any]) -> RunResults:
     return found
 
 
-def results_of(found: Iterable[Report]) -> RunResults:
+def results_of(found: Iterable[Report]) -> JobResults:
     """Reports as the command line and the page show them; KeyError for one of a kind without tables."""
     kinds: dict[str, list[Report]] = {}
     for report in found:
         kinds.setdefault(report.REPORT, []).append(report)
-    results = RunResults()
+    results = JobResults()
     for kind, some in kinds.items():
         _SHOWN[kind](some, results)
     return results
 
 
-def _trainings(trained: Sequence["Trained"], found: RunResults) -> None:
+def _trainings(trained: Sequence["Trained"], found: JobResults) -> None:
     for report in trained:
         _training(report, found, seeds=len(trained) > 1)
 
 
-def _training(report: "Trained", found: RunResults, *, seeds: bool) -> None:
+def _training(report: "Trained", found: JobResults, *, seeds: bool) -> None:
     seed = f"seed {report.seed}, " if report.seed else ""
     changes = changes_table(report.evaluations)
     found.changes += [{"seed": str(report.seed), **row} for row in changes] if seeds else changes
@@ -110,7 +110,7 @@ def _training(report: "Trained", found: RunResults, *, seeds: bool) -> None:
             found.facts[f"{seed}{part} {name}".replace("_", " ")] = shown
 
 
-def _over_seeds(spreads: Sequence["OverSeeds"], found: RunResults) -> None:
+def _over_seeds(spreads: Sequence["OverSeeds"], found: JobResults) -> None:
     found.tables += [
         [
             {"set": one.set, "mean": f"{one.mean:.4g}", "deviation": f"{one.standard_deviation:.2g}"}
@@ -152,7 +152,7 @@ def evaluation_row(one: "Evaluation") -> Row:
     return row | {"cut": one.truncated}
 
 
-def _evaluations(measured: Sequence["Evaluation"], found: RunResults) -> None:
+def _evaluations(measured: Sequence["Evaluation"], found: JobResults) -> None:
     found.figures += map(evaluation_row, measured)
 
 
@@ -175,13 +175,13 @@ def improvement_table(found: "Improvement") -> list[Row]:
     ]
 
 
-def _improvements(improvements: Sequence["Improvement"], found: RunResults) -> None:
+def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> None:
     for report in improvements:
         found.tables.append(improvement_table(report))
         found.lines += [f"recommended: {report.recommended}{', live' * report.applied}", *report.notes]
 
 
-def _plain_figures(some: Sequence[Report], found: RunResults) -> None:
+def _plain_figures(some: Sequence[Report], found: JobResults) -> None:
     """Each number and text under its name; what was not measured and what is nested is left out."""
     for report in some:
         found.facts |= {
@@ -191,7 +191,7 @@ def _plain_figures(some: Sequence[Report], found: RunResults) -> None:
         }
 
 
-def _classifiers(some: Sequence["ClassifierReport"], found: RunResults) -> None:
+def _classifiers(some: Sequence["ClassifierReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.tables.append(
@@ -202,7 +202,7 @@ def _classifiers(some: Sequence["ClassifierReport"], found: RunResults) -> None:
         )
 
 
-def _taggers(some: Sequence["EntityReport"], found: RunResults) -> None:
+def _taggers(some: Sequence["EntityReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.figures += [
@@ -219,7 +219,7 @@ def _taggers(some: Sequence["EntityReport"], found: RunResults) -> None:
         ]
 
 
-def _batches(differences: Sequence["BatchDifference"], found: RunResults) -> None:
+def _batches(differences: Sequence["BatchDifference"], found: JobResults) -> None:
     found.tables.append(
         [
             {
@@ -243,7 +243,7 @@ def _batches(differences: Sequence["BatchDifference"], found: RunResults) -> Non
     )
 
 
-def _compressions(some: Sequence["CompressionRow"], found: RunResults) -> None:
+def _compressions(some: Sequence["CompressionRow"], found: JobResults) -> None:
     rows: list[Row] = [
         {
             "vectors": row.variant,
@@ -265,20 +265,20 @@ def _decimals(figure: float | None, decimals: int) -> str:
     return "" if figure is None else f"{figure:.{decimals}f}"
 
 
-def _compared_sets(cells: Sequence["ComparedSet"], found: RunResults) -> None:
+def _compared_sets(cells: Sequence["ComparedSet"], found: JobResults) -> None:
     from nearsay.training.evaluation.judged.comparison_table import comparison_legend, set_rows
 
     found.tables.append([{**row} for row in set_rows(cells)])
     found.lines.append(comparison_legend(cells))
 
 
-def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: RunResults) -> None:
+def _compared_encoders(encoders: Sequence["ComparedEncoder"], found: JobResults) -> None:
     from nearsay.training.evaluation.judged.comparison_table import cost_rows
 
     found.tables.append([{**row} for row in cost_rows(encoders)])
 
 
-def _plans(some: Sequence["TunedPlan"], found: RunResults) -> None:
+def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
     """What a plan promises, and a row each candidate at the setting that it was left at."""
     for plan in (report.plan for report in some):
         found.facts["contract"] = str(plan.contract)
@@ -338,7 +338,7 @@ def _settings(values: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
+def _mined(some: Sequence["MiningReport"], found: JobResults) -> None:
     from nearsay.training.sentence.negatives.candidates import Filter
 
     known = {*Filter}  # a report of another version may name others
@@ -353,14 +353,14 @@ def _mined(some: Sequence["MiningReport"], found: RunResults) -> None:
         )
 
 
-def _maps(some: Sequence["MapReport"], found: RunResults) -> None:
+def _maps(some: Sequence["MapReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.facts["bytes"] = size_words(report.bytes)
         found.lines += report.notes
 
 
-def _clusters(some: Sequence["Cluster"], found: RunResults) -> None:
+def _clusters(some: Sequence["Cluster"], found: JobResults) -> None:
     """A row a cluster, those of higher levels above what belongs to them."""
     rows: list[Row] = []
     for each, depth in _as_a_tree(some):
@@ -378,7 +378,7 @@ def _clusters(some: Sequence["Cluster"], found: RunResults) -> None:
     found.tables.append(rows)
 
 
-def _clusterings(some: Sequence["ClusteringReport"], found: RunResults) -> None:
+def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
     for one in some:
         kept = f"; made {one.created_at}" if one.saved else "; not kept"
         count, passages = counted(one.clusters, "cluster"), counted(one.passages, "passage")
@@ -431,7 +431,7 @@ def _short(text: str, width: int) -> str:
     return textwrap.shorten(text, width, placeholder=" …", break_on_hyphens=False)
 
 
-def _proxies(scores: Sequence["ProxyScore"], found: RunResults) -> None:
+def _proxies(scores: Sequence["ProxyScore"], found: JobResults) -> None:
     """A row a proxy, a column an encoder, and below what each proxy does not show."""
     panels: list[dict[str, ProxyScore]] = []
     for one in scores:
@@ -481,7 +481,7 @@ def _different(names: Iterable[str]) -> list[str]:
     return columns
 
 
-def _tokenizers(fits: Sequence["TokenizerFit"], found: RunResults) -> None:
+def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
     """A row a figure, a column an encoder; then the words that were broken and what became [UNK]."""
     columns = _different(fit.encoder for fit in fits)
     figures = [_figures(fit) for fit in fits]
@@ -539,7 +539,7 @@ def _saving(fit: "TokenizerFit") -> str:
     )
 
 
-_SHOWN: Final[Mapping[str, Callable[[Any, RunResults], None]]] = {
+_SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "answers measured": _plain_figures,
     "batch difference": _batches,
     "classification measured": _classifiers,

@@ -1,4 +1,4 @@
-"""A run is a `nearsay` command: whether it can be one, and what is added to it in the background."""
+"""A job is a `nearsay` command: whether it can be one, and what is added to it in the background."""
 
 import json
 import shlex
@@ -17,16 +17,16 @@ from nearsay.data.errors import BadInputError
 
 __all__ = ["CheckedCommand", "background_arguments", "checked", "options_of", "shell_line", "storable"]
 
-_NOT_RUNS = {"jobs", "ui"}  # a page and the care for runs are no runs
+_NOT_JOBS = {"jobs", "ui"}  # a page and the care for jobs are no jobs
 _COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
 _PLACE: Final = ("library", "database")
-_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a run is about
+_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a job is about
 _HELP = {"-h", "--help", "--version"}
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCommand:
-    """A command that can be a run."""
+    """A command that can be a job."""
 
     arguments: tuple[str, ...]  # what stands behind `nearsay`
     collection: str | None  # the one that it names
@@ -55,11 +55,11 @@ def checked(
     """The command of these arguments, with --device and --precision where they are known and not said.
 
     Arguments are read as the command reads them: BadInputError in its own words if they are not right, if
-    they name a library, or if they want what a run in the background has not.
+    they name a library, or if they want what a job in the background has not.
     """
     storable(*arguments)
     if _HELP & set(arguments):
-        raise BadInputError("help is shown in a terminal, not by a run. Leave --help and --version away")
+        raise BadInputError("help is shown in a terminal, not by a job. Leave --help and --version away")
     try:
         named = _named(arguments)
         context = named.command.make_context(named.path[-1], list(named.rest), parent=named.context)
@@ -68,11 +68,11 @@ def checked(
         raise BadInputError(f"{path}: {error.format_message()}") from error
     shown = " ".join(["nearsay", *named.path])  # and no more: an option may hold a password
     if "-" in named.rest:
-        raise BadInputError(f"{shown}: a run reads no standard input. Write it to a file, and name that")
+        raise BadInputError(f"{shown}: a job reads no standard input. Write it to a file, and name that")
     for option in _PLACE:
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise BadInputError(
-                f"{shown}: a run works in the library that it is started in. Leave --{option} away"
+                f"{shown}: a job works in the library that it is started in. Leave --{option} away"
             )
     added = _of_file(context)
     for option, value in (("device", device), ("precision", None if precision == "auto" else precision)):
@@ -89,7 +89,7 @@ def checked(
 
 
 def _of_file(context: click.Context) -> list[str]:
-    """The options that the configuration file gives a command: its run keeps them if the file changes."""
+    """The options that the configuration file gives a command: its job keeps them if the file changes."""
     arguments: list[str] = []
     for one in context.command.params:
         given = context.get_parameter_source(str(one.name)) is ParameterSource.DEFAULT_MAP
@@ -147,7 +147,7 @@ def _named(arguments: Sequence[str]) -> _Named:
     running = click.get_current_context(silent=True)
     defaults = None if running is None else running.find_root().default_map
     context = click.Context(command, info_name="nearsay", default_map=defaults)
-    context.meta[ONLY_CHECKED] = True  # names of encoders are those of the run's library
+    context.meta[ONLY_CHECKED] = True  # names of encoders are those of the job's library
     path: list[str] = []
     rest = list(arguments)
     while isinstance(command, click.Group):
@@ -156,8 +156,8 @@ def _named(arguments: Sequence[str]) -> _Named:
                 f"name a command: {', '.join(command.list_commands(context))}", ctx=context
             )
         name, found, rest = command.resolve_command(context, rest)
-        if name is None or found is None or (not path and name in _NOT_RUNS):
-            raise click.UsageError(f"'{' '.join([*path, name or ''])}' is no work for a run", ctx=context)
+        if name is None or found is None or (not path and name in _NOT_JOBS):
+            raise click.UsageError(f"'{' '.join([*path, name or ''])}' is no work for a job", ctx=context)
         path.append(name)
         if isinstance(found, click.Group):
             context = click.Context(found, info_name=name, parent=context)

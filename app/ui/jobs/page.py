@@ -1,4 +1,4 @@
-"""The page Runs: the long work of the library, live and done, and one run in full with its curves and log."""
+"""The page Jobs: the long work of the library, live and done, and one job in full with its curves and log."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.runs.results import RunResults, read_results
+from nearsay.app.jobs import Job, JobKind, JobState
+from nearsay.app.jobs.results import JobResults, read_results
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
@@ -20,10 +20,10 @@ from nearsay.app.ui.watching import (
     STATE_COLOURS,
     STATE_ICONS,
     duration,
+    jobs_of,
     moment,
-    runs_of,
     took,
-    watch_run,
+    watch_job,
 )
 from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import BadInputError
@@ -33,70 +33,70 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-_ONE_MORE_PAGE = 25  # runs that are shown at first, and with each "Show more"
+_ONE_MORE_PAGE = 25  # jobs that are shown at first, and with each "Show more"
 _MOST = 1_000
 
 
 def show(visit: Visit) -> None:
-    """Show the page: one run where the address names one, else the list."""
-    st.title("Runs", anchor=False)
-    asked = st.query_params.get("run")
+    """Show the page: one job where the address names one, else the list."""
+    st.title("Jobs", anchor=False)
+    asked = st.query_params.get("job")
     if asked is not None:
-        show_run(visit, _number(asked))
+        show_job(visit, _number(asked))
         return
-    runs = runs_of(visit).list(limit=_MOST)
-    if not runs:
+    jobs = jobs_of(visit).list(limit=_MOST)
+    if not jobs:
         st.info(
             "Long work is listed here: adding, rebuilding, clustering, training. There was none in this "
             "library yet.",
             icon=":material/timeline:",
         )
         return
-    for run in runs:
-        if not run.state.ended:
-            watch_run(visit, run, log=2)
-            label = "Curves and log" if run.kind in TRAININGS else "Log"
-            link_to("runs", label, icon=":material/open_in_full:", run=str(run.number))
-    _list(visit, runs)
+    for job in jobs:
+        if not job.state.ended:
+            watch_job(visit, job, log=2)
+            label = "Curves and log" if job.kind in TRAININGS else "Log"
+            link_to("jobs", label, icon=":material/open_in_full:", job=str(job.number))
+    _list(visit, jobs)
 
 
-def _list(visit: Visit, runs: list[Run]) -> None:
-    kinds = [kind for kind in RunKind if any(run.kind is kind for run in runs)]
+def _list(visit: Visit, jobs: list[Job]) -> None:
+    kinds = [kind for kind in JobKind if any(job.kind is kind for job in jobs)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state = st.selectbox("State", ["any", *RunState], key="runs_state", bind="query-params", width=180)
+        state = st.selectbox("State", ["any", *JobState], key="jobs_state", bind="query-params", width=180)
         named = {"any": "any"} | {str(each): KIND_NAMES[each] for each in kinds}
-        kind = pick("Kind", named, "runs_kind", bind="query-params", width=180)
+        kind = pick("Kind", named, "jobs_kind", bind="query-params", width=180)
         own = False
         if visit.name is not None:
             label = f"Only {as_markdown(visit.name)}"
-            own = st.checkbox(label, key="runs_own", bind="query-params")
+            own = st.checkbox(label, key="jobs_own", bind="query-params")
     chosen = [
-        run
-        for run in runs
-        if (run.state.ended if state == "any" else state == run.state)  # the others stand above
-        and kind in ("any", run.kind)
-        and (not own or run.collection == visit.name)
+        job
+        for job in jobs
+        if (job.state.ended if state == "any" else state == job.state)  # the others stand above
+        and kind in ("any", job.kind)
+        and (not own or job.collection == visit.name)
     ]
     if not chosen:
-        st.caption("No run is like that.")
-    shown = st.session_state.get("runs_shown", _ONE_MORE_PAGE)
-    for run in chosen[:shown]:
-        _row(run)
-    if len(chosen) > shown and st.button(f"Show more ({len(chosen) - shown:,} are left)", key="runs_more"):
-        st.session_state["runs_shown"] = shown + _ONE_MORE_PAGE
+        st.caption("No job is like that.")
+    shown = st.session_state.get("jobs_shown", _ONE_MORE_PAGE)
+    for job in chosen[:shown]:
+        _row(job)
+    if len(chosen) > shown and st.button(f"Show more ({len(chosen) - shown:,} are left)", key="jobs_more"):
+        st.session_state["jobs_shown"] = shown + _ONE_MORE_PAGE
         st.rerun()
 
 
-def _row(run: Run) -> None:
+def _row(job: Job) -> None:
     with st.container(border=True, gap="xxsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            link_to("runs", f"**{as_markdown(visible(run.title))}**", run=str(run.number))
-            st.badge(str(run.state), icon=STATE_ICONS[run.state], color=STATE_COLOURS[run.state])
-        seconds = took(run)
-        parts = [f"run {run.number}", KIND_NAMES[run.kind]]
-        if run.collection is not None:
-            parts.append(as_markdown(run.collection))
-        parts.append(moment(run.started_at or run.created_at))
+            link_to("jobs", f"**{as_markdown(visible(job.title))}**", job=str(job.number))
+            st.badge(str(job.state), icon=STATE_ICONS[job.state], color=STATE_COLOURS[job.state])
+        seconds = took(job)
+        parts = [f"job {job.number}", KIND_NAMES[job.kind]]
+        if job.collection is not None:
+            parts.append(as_markdown(job.collection))
+        parts.append(moment(job.started_at or job.created_at))
         if seconds is not None:
             parts.append(duration(seconds))
         st.caption(" · ".join(parts))
@@ -104,7 +104,7 @@ def _row(run: Run) -> None:
 
 def _number(asked: str) -> int:
     if not asked.isdecimal() or len(asked) > 9:
-        raise BadInputError("the address names no run. Open one from the list on the page Runs")
+        raise BadInputError("the address names no job. Open one from the list on the page Jobs")
     return int(asked)
 
 
@@ -225,42 +225,42 @@ def _format(curve: Curve) -> str:
     return ".1e" if largest < _SMALL else ",.4~r"
 
 
-TRAININGS = (RunKind.PRETRAIN, RunKind.SENTENCE, RunKind.DISTIL, RunKind.HEAD, RunKind.TRAIN)
+TRAININGS = (JobKind.PRETRAIN, JobKind.SENTENCE, JobKind.DISTIL, JobKind.HEAD, JobKind.TRAIN)
 
 
-def metrics_of(run: Run) -> list[dict[str, JsonValue]]:
-    """The lines of metrics that a training has written by now; none for other runs."""
-    if run.kind not in TRAININGS or run.product is None:
+def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
+    """The lines of metrics that a training has written by now; none for other jobs."""
+    if job.kind not in TRAININGS or job.product is None:
         return []
     from nearsay.training.run.metrics_log import read_metrics
 
-    return read_metrics(Path(run.working_folder, run.product, "run", "metrics.jsonl"))
+    return read_metrics(Path(job.working_folder, job.product, "run", "metrics.jsonl"))
 
 
 _ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
 
 
-def show_run(visit: Visit, number: int) -> None:
-    """Show the run of that number."""
-    link_to("runs", "All runs", icon=":material/arrow_back:")
-    run = runs_of(visit).get(number)
-    watch_run(visit, run, place="open", log=0, follow=False)
-    _facts(visit, run)
-    if run.kind in TRAININGS:
+def show_job(visit: Visit, number: int) -> None:
+    """Show the job of that number."""
+    link_to("jobs", "All jobs", icon=":material/arrow_back:")
+    job = jobs_of(visit).get(number)
+    watch_job(visit, job, place="open", log=0, follow=False)
+    _facts(visit, job)
+    if job.kind in TRAININGS:
         st.subheader("Curves", anchor=False)
-        _live(visit, run, _curves)
-    results = read_results(run.output(_ROWS))
-    if results != RunResults():
+        _live(visit, job, _curves)
+    results = read_results(job.output(_ROWS))
+    if results != JobResults():
         st.subheader("Result", anchor=False)
         show_results(results)
     st.subheader("Log", anchor=False)
-    _live(visit, run, _log)
-    if visit.may_write and run.state.ended:
-        _removing(visit, run)
+    _live(visit, job, _log)
+    if visit.may_write and job.state.ended:
+        _removing(visit, job)
 
 
-def show_results(results: RunResults) -> None:
-    """The tables of what a run found."""
+def show_results(results: JobResults) -> None:
+    """The tables of what a job found."""
     for table in (results.changes, results.figures, *results.tables, results.rows):
         if table:
             st.dataframe(table, hide_index=True, width="stretch")
@@ -275,67 +275,67 @@ def show_results(results: RunResults) -> None:
         st.code("\n".join(visible(line) for line in results.lines), language=None, wrap_lines=True)
 
 
-def _facts(visit: Visit, run: Run) -> None:
-    seconds = took(run)
-    parts = [KIND_NAMES[run.kind], f"asked for {moment(run.created_at)} UTC"]
-    if run.collection is not None:
-        parts.append(f"collection {as_markdown(run.collection)}")
-    if seconds is not None and run.state.ended:
+def _facts(visit: Visit, job: Job) -> None:
+    seconds = took(job)
+    parts = [KIND_NAMES[job.kind], f"asked for {moment(job.created_at)} UTC"]
+    if job.collection is not None:
+        parts.append(f"collection {as_markdown(job.collection)}")
+    if seconds is not None and job.state.ended:
         parts.append(f"took {duration(seconds)}")
     st.caption(" · ".join(parts))
-    if run.product is not None:
-        st.caption(f"Makes {as_markdown(visible(_in_library(visit, run.product)))}")
+    if job.product is not None:
+        st.caption(f"Makes {as_markdown(visible(_in_library(visit, job.product)))}")
     with st.container(horizontal=True):
-        if run.resumes is not None:
-            link_to("runs", f"Resumes run {run.resumes}", icon=":material/history:", run=str(run.resumes))
-        following = runs_of(visit).successor(run.number) if run.state.ended else None
+        if job.resumes is not None:
+            link_to("jobs", f"Resumes job {job.resumes}", icon=":material/history:", job=str(job.resumes))
+        following = jobs_of(visit).successor(job.number) if job.state.ended else None
         if following is not None:
-            label = f"Run {following.number} resumes this one"
-            link_to("runs", label, icon=":material/resume:", run=str(following.number))
+            label = f"Job {following.number} resumes this one"
+            link_to("jobs", label, icon=":material/resume:", job=str(following.number))
 
 
-def _live(visit: Visit, run: Run, show: Callable[[Run], None]) -> None:
-    """Show something of a run, again and again while it is at work."""
+def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:
+    """Show something of a job, again and again while it is at work."""
 
-    @st.fragment(run_every=None if run.state.ended else 2.0)
+    @st.fragment(run_every=None if job.state.ended else 2.0)
     def look() -> None:
         with telling_errors():
-            show(run if run.state.ended else runs_of(visit).get(run.number))
+            show(job if job.state.ended else jobs_of(visit).get(job.number))
 
     look()
 
 
-def _curves(run: Run) -> None:
-    drawn = curves(metrics_of(run))
+def _curves(job: Job) -> None:
+    drawn = curves(metrics_of(job))
     if drawn:
         show_curves(drawn)
-    elif run.state.ended:
+    elif job.state.ended:
         st.caption("It ended before its first step.")
     else:
         st.caption("They begin with the first steps.")
 
 
-def _log(run: Run) -> None:
-    lines = run.log(last=_LOG_LINES)
+def _log(job: Job) -> None:
+    lines = job.log(last=_LOG_LINES)
     if not lines:
         st.caption("It has said nothing.")
         return
     if len(lines) == _LOG_LINES:
-        st.caption(f"The last {_LOG_LINES} lines; all are in {as_markdown(str(run.folder.log_file))}")
+        st.caption(f"The last {_LOG_LINES} lines; all are in {as_markdown(str(job.folder.log_file))}")
     with st.container(height=320 if len(lines) > 12 else "content"):
         st.code("\n".join(visible(line) for line in lines), language=None, wrap_lines=True)
 
 
-def _removing(visit: Visit, run: Run) -> None:
-    with st.popover("Remove this run", icon=":material/delete:"):
+def _removing(visit: Visit, job: Job) -> None:
+    with st.popover("Remove this job", icon=":material/delete:"):
         st.markdown("It is forgotten, with its log. What it made stays.")
-        if st.button("Remove", key=f"runs_remove-{run.number}", type="primary"):
+        if st.button("Remove", key=f"jobs_remove-{job.number}", type="primary"):
             visit.check_writing()
-            runs_of(visit).remove(run.number)
-            open_page("runs")
+            jobs_of(visit).remove(job.number)
+            open_page("jobs")
 
 
 def _in_library(visit: Visit, made: str) -> str:
-    """What a run makes, without the place of the library if it lies inside."""
+    """What a job makes, without the place of the library if it lies inside."""
     home = f"{visit.library.store.folder}/"
     return f"{made.removeprefix(home)} in the library" if made.startswith(home) else made

@@ -1,4 +1,4 @@
-"""Runs as the catalogue and their folders have them, without any process."""
+"""Jobs as the catalogue and their folders have them, without any process."""
 
 import json
 import os
@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import Run, RunKind, Runs, RunState
-from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.app.jobs import Job, JobKind, Jobs, JobState
+from nearsay.app.jobs.job_folder import JobFolder, JobProgress
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import runs as rows
+from nearsay.indexer.catalogue import jobs as rows
 
 
 @dataclass
 class Recorder:
-    """Writes runs down."""
+    """Writes jobs down."""
 
     library: Path
     stack: ExitStack
@@ -27,9 +27,9 @@ class Recorder:
 
     def __call__(
         self,
-        state: RunState = RunState.DONE,
+        state: JobState = JobState.DONE,
         *,
-        kind: RunKind = RunKind.SENTENCE,
+        kind: JobKind = JobKind.SENTENCE,
         title: str = "Fine-tune mine",
         arguments: tuple[str, ...] = ("train", "sentence", "pairs.tsv", "--out", "mine"),
         collection: str | None = None,
@@ -37,20 +37,20 @@ class Recorder:
         message: str | None = None,
         log: str = "",
         output: tuple[Any, ...] = (),
-        progress: RunProgress | None = None,
-    ) -> Run:
+        progress: JobProgress | None = None,
+    ) -> Job:
         begun, over = "2026-01-02T03:04:05.000+00:00", "2026-01-02T03:05:25.000+00:00"
         with Library.open(self.library) as library:
-            new = rows.NewRun(kind, title, arguments, str(self.library), collection, "mine", resumes, begun)
+            new = rows.NewJob(kind, title, arguments, str(self.library), collection, "mine", resumes, begun)
             database = library.store.database
             with database.writing() as connection:
                 number = rows.create(connection, new)
-                if state is not RunState.WAITING:
+                if state is not JobState.WAITING:
                     rows.begun(connection, number, begun)
-                if state.ended and state is not RunState.INTERRUPTED:
-                    code = {RunState.DONE: 0, RunState.FAILED: 1}.get(state, 130)
+                if state.ended and state is not JobState.INTERRUPTED:
+                    code = {JobState.DONE: 0, JobState.FAILED: 1}.get(state, 130)
                     rows.ended(connection, number, rows.Ending(state, code, message, over))
-            folder = RunFolder(library.store.folder, number)
+            folder = JobFolder(library.store.folder, number)
             lock = folder.make()
             if state.ended:
                 os.close(lock)
@@ -61,11 +61,11 @@ class Recorder:
             if progress is not None:
                 folder.write_progress(progress)
             self.numbers.append(number)
-            return Runs(library).get(number)
+            return Jobs(library).get(number)
 
 
 @pytest.fixture
-def record(settings: Settings) -> Iterator[Callable[..., Run]]:
-    """`record(RunState.FAILED, message="…")`: a run in the page's library."""
+def record(settings: Settings) -> Iterator[Callable[..., Job]]:
+    """`record(JobState.FAILED, message="…")`: a job in the page's library."""
     with ExitStack() as stack:
         yield Recorder(Path(settings.library), stack)

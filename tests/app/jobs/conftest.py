@@ -1,4 +1,4 @@
-"""Runs whose processes do what a test wants, or that have none."""
+"""Jobs whose processes do what a test wants, or that have none."""
 
 import contextlib
 import importlib.util
@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from nearsay.app.cli import main
-from nearsay.app.runs import Runs, process
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.jobs import Jobs, process
+from nearsay.app.jobs.job_folder import JobFolder
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import runs as rows
+from nearsay.indexer.catalogue import jobs as rows
 
 _HERE = Path(__file__).parent
 for _NAME, _FOLDER in (("scripted_child", _HERE), ("postgresql_server", _HERE.parent.parent / "indexer")):
@@ -32,19 +32,19 @@ import scripted_child  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands of `scripted_child` are commands of nearsay, here and in processes of runs."""
+    """The commands of `scripted_child` are commands of nearsay, here and in processes of jobs."""
     monkeypatch.setitem(main.commands, "scripted", scripted_child.scripted)
     monkeypatch.setattr(process, "CHILD", (sys.executable, str(_HERE / "scripted_child.py")))
 
 
 @pytest.fixture
-def runs(library: Library) -> Runs:
-    """The runs of the test's library."""
-    return Runs(library)
+def jobs(library: Library) -> Jobs:
+    """The jobs of the test's library."""
+    return Jobs(library)
 
 
 class Pipe:
-    """A place at which a run's process says where it is."""
+    """A place at which a job's process says where it is."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
@@ -84,7 +84,7 @@ class Spawned:
         self.locks: dict[int, int] = {}
         self.given: list[dict[str, Any]] = []
 
-    def __call__(self, folder: RunFolder, lock: int, **given: Any) -> int:
+    def __call__(self, folder: JobFolder, lock: int, **given: Any) -> int:
         self.locks[folder.number] = os.dup(lock)
         self.given.append(given)
         return 4711
@@ -104,9 +104,9 @@ class Spawned:
 
 @pytest.fixture
 def spawned(library: Library, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spawned]:
-    """Runs that are started get no process, but this."""
+    """Jobs that are started get no process, but this."""
     stand_in = Spawned(library)
-    monkeypatch.setattr("nearsay.app.runs.runs.spawn", stand_in)
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", stand_in)
     yield stand_in
     for number in list(stand_in.locks):
         stand_in.die(number)

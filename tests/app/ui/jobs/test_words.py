@@ -1,10 +1,10 @@
-"""What is said of a run."""
+"""What is said of a job."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from nearsay.app.runs import RunKind, RunProgress, RunState
+from nearsay.app.jobs import JobKind, JobProgress, JobState
 from nearsay.app.ui.watching import (
     KIND_NAMES,
     STATE_COLOURS,
@@ -41,33 +41,33 @@ def test_a_moment_is_said_to_the_minute_and_none_is_nothing():
 
 
 def test_every_state_has_an_icon_and_every_kind_a_name():
-    assert set(STATE_ICONS) == set(STATE_COLOURS) == set(RunState)
-    assert len(set(STATE_ICONS.values())) == len(RunState)
-    assert set(KIND_NAMES) == set(RunKind)
+    assert set(STATE_ICONS) == set(STATE_COLOURS) == set(JobState)
+    assert len(set(STATE_ICONS.values())) == len(JobState)
+    assert set(KIND_NAMES) == set(JobKind)
 
 
 def test_progress_says_what_how_much_how_fast_and_how_long():
-    look = RunProgress("embedding", "passages", 1200, 23_300, 0.05, 350.0, 3.4, 63.1)
+    look = JobProgress("embedding", "passages", 1200, 23_300, 0.05, 350.0, 3.4, 63.1)
     assert progress_words(look) == "embedding: 1,200 of about 23,300 passages, 350 a second, 1 min 3 s left"
 
 
 def test_a_training_knows_its_steps_and_slow_ones_are_said_by_the_step():
-    look = RunProgress("training", "steps", 3, 40, 0.075, 0.25, 12.0, 148.0)
+    look = JobProgress("training", "steps", 3, 40, 0.075, 0.25, 12.0, 148.0)
     assert progress_words(look) == "training: 3 of 40 steps, 4.0 s each, 2 min 28 s left"
 
 
 def test_without_a_total_nothing_is_promised():
-    look = RunProgress("reading", "texts", 5, None, None, None, 0.1, None)
+    look = JobProgress("reading", "texts", 5, None, None, None, 0.1, None)
     assert progress_words(look) == "reading: 5 texts"
 
 
 def test_when_all_is_done_no_time_is_left():
-    look = RunProgress("embedding", "passages", 9, 8, 1.0, 2.0, 4.0, 0.0)
+    look = JobProgress("embedding", "passages", 9, 8, 1.0, 2.0, 4.0, 0.0)
     assert progress_words(look) == "embedding: 9 of about 9 passages, 2 a second"
 
 
-def test_a_run_took_from_its_turn_to_its_end(record):
-    assert took(record(RunState.DONE)) == 80.0
-    assert took(record(RunState.INTERRUPTED)) is None  # nobody knows when it was killed
-    assert took(record(RunState.WAITING)) is None
-    assert took(record(RunState.RUNNING), datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)) == 10.0
+def test_a_job_took_from_its_turn_to_its_end(record):
+    assert took(record(JobState.DONE)) == 80.0
+    assert took(record(JobState.INTERRUPTED)) is None  # nobody knows when it was killed
+    assert took(record(JobState.WAITING)) is None
+    assert took(record(JobState.RUNNING), datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)) == 10.0

@@ -1,0 +1,1 @@
+"""The page Jobs: the long work of the library, live and done."""

@@ -1,1 +1,0 @@
-"""The page Runs: the long work of the library, live and done."""
