@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from naming import Naming
 
 from nearsay.app import life_lock
 from nearsay.app.cli import child
@@ -89,7 +90,7 @@ def test_one_works_at_a_time_and_those_that_wait_can_be_cancelled(jobs: Jobs, ne
     jobs.cancel(first.number)
     first, third = jobs.wait(first.number), jobs.wait(third.number)
     assert (first.state, first.message) == (JobState.CANCELLED, None)
-    assert first.log(last=1) == ["Stopped. What was written is kept: the same command does what is missing."]
+    assert first.log(last=1) == [Naming("Stopped", "kept", "same command")]
     assert third.state is JobState.DONE
     assert first.ended_at is not None
     assert third.started_at is not None

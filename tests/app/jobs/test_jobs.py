@@ -117,7 +117,7 @@ def test_jobs_are_listed_the_newest_first_by_state_collection_and_number(
     assert numbers("interrupted", limit=1) == [4]
     assert numbers("done", "cats") == [1]
     assert numbers("done", "dogs") == []
-    with pytest.raises(BadInputError, match=r"'tired' is no state of a job. Take one of: waiting"):
+    with pytest.raises(BadInputError, match=r"'tired'.*waiting"):
         jobs.list("tired")
 
 
@@ -131,7 +131,7 @@ def test_a_job_is_asked_to_stop_and_says_so_until_it_has(
     assert jobs.get(1).folder.times_asked_to_stop == 2
     spawned.end(1, "cancelled")
     assert not jobs.get(1).stopping
-    with pytest.raises(BadInputError, match=r"job 1 has ended: cancelled.*nearsay jobs resume 1"):
+    with pytest.raises(BadInputError, match=r"job 1 .*cancelled.*nearsay jobs resume 1"):
         jobs.cancel(1)
 
 
@@ -161,13 +161,13 @@ def test_what_is_done_or_was_resumed_already_is_not_resumed(
     start("hello")
     spawned.end(2, "failed")
     jobs.resume(2)
-    with pytest.raises(BadInputError, match=r"job 2 was resumed as job 3, which is waiting"):
+    with pytest.raises(BadInputError, match=r"job 2 .*job 3, .*waiting"):
         jobs.resume(2)
     spawned.end(3, "cancelled")
     assert jobs.resume(3).resumes == 3
     spawned.end(4, "done")
     for number in (2, 3):
-        with pytest.raises(BadInputError, match=rf"job {number} was resumed as job 4, which is done"):
+        with pytest.raises(BadInputError, match=f"job {number} .*job 4, .*done"):
             jobs.resume(number)
 
 
@@ -175,7 +175,7 @@ def test_removing_forgets_a_job_that_has_ended_and_its_folder(
     start: Callable[..., Job], jobs: Jobs, spawned: Spawned
 ) -> None:
     job = start()
-    with pytest.raises(BadInputError, match=r"job 1 is still waiting\. Stop it first: nearsay jobs cancel 1"):
+    with pytest.raises(BadInputError, match=r"job 1 .*waiting.*: nearsay jobs cancel 1"):
         jobs.remove(1)
     assert job.folder.path.is_dir()
     spawned.die(1)
@@ -183,7 +183,7 @@ def test_removing_forgets_a_job_that_has_ended_and_its_folder(
     assert not job.folder.path.exists()
     assert jobs.list() == []
     for number in (1, 0, -1, 2**63, 10**30):
-        with pytest.raises(BadInputError, match=f"there is no job {number} in this library"):
+        with pytest.raises(BadInputError, match=f"no job {number} "):
             jobs.get(number)
     assert start().number == 2  # a number is never given twice
 
@@ -205,10 +205,10 @@ def test_a_command_that_is_refused_is_no_job(start: Callable[..., Job], jobs: Jo
         start("--loud")
     with pytest.raises(BadInputError, match="zero character"):
         start(title="\0")
-    with pytest.raises(BadInputError, match="'sing' is no kind of job"):
+    with pytest.raises(BadInputError, match="'sing' is no kind"):
         jobs.start("sing", ["scripted", "say"])
     assert jobs.list() == []
-    with pytest.raises(BadInputError, match="0 jobs at once are none"):
+    with pytest.raises(BadInputError, match=r"\b0 jobs"):
         Jobs(jobs._library, at_once=0)
 
 
@@ -246,7 +246,7 @@ def test_what_cannot_be_removed_is_said_with_its_remedy(
 
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", refuse)
-        with pytest.raises(NearsayError, match=r"cannot be written \(Permission denied\).*its rights"):
+        with pytest.raises(NearsayError, match=r"cannot be written \(Permission denied\)"):
             jobs.remove(1)
     jobs.remove(1)
     assert jobs.list() == []
@@ -256,7 +256,7 @@ def test_a_process_that_cannot_be_started_is_a_failed_job(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "CHILD", ("/no/such/python",))
-    with pytest.raises(NearsayError, match=r"no process could be started in .*memory left"):
+    with pytest.raises(NearsayError, match=r"no process .*memory"):
         jobs.start("other", ["scripted", "say"])
     job = jobs.get(1)
     assert (job.state, job.pid) == (JobState.FAILED, None)

@@ -46,8 +46,8 @@ def test_one_of_each_is_said_as_one(said: Callable[..., list[str]]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (1, ("1 row or line", "named above")),
-        (20, ("20 rows or lines", "named above")),
+        (1, ("1 row or line", "(named above)")),
+        (20, ("20 rows or lines", "(named above)")),
         (21, ("21 rows or lines", "first 20", "named above")),
     ],
 )

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from naming import Naming
 
 from nearsay.app.jobs import JobKind, JobProgress, JobState
 from nearsay.app.ui.watching import (
@@ -48,12 +49,12 @@ def test_every_state_has_an_icon_and_every_kind_a_name():
 
 def test_progress_says_what_how_much_how_fast_and_how_long():
     look = JobProgress("embedding", "passages", 1200, 23_300, 0.05, 350.0, 3.4, 63.1)
-    assert progress_words(look) == "embedding: 1,200 of about 23,300 passages, 350 a second, 1 min 3 s left"
+    assert progress_words(look) == Naming("embedding", "1,200", "23,300", "350 a second", "1 min 3 s")
 
 
 def test_a_training_knows_its_steps_and_slow_ones_are_said_by_the_step():
     look = JobProgress("training", "steps", 3, 40, 0.075, 0.25, 12.0, 148.0)
-    assert progress_words(look) == "training: 3 of 40 steps, 4.0 s each, 2 min 28 s left"
+    assert progress_words(look) == Naming("training", "3 of 40", "4.0 s", "2 min 28 s")
 
 
 def test_without_a_total_nothing_is_promised():
@@ -63,7 +64,8 @@ def test_without_a_total_nothing_is_promised():
 
 def test_when_all_is_done_no_time_is_left():
     look = JobProgress("embedding", "passages", 9, 8, 1.0, 2.0, 4.0, 0.0)
-    assert progress_words(look) == "embedding: 9 of about 9 passages, 2 a second"
+    assert progress_words(look) == Naming("embedding", 9, 9, "2 a second")
+    assert "left" not in progress_words(look)
 
 
 def test_a_job_took_from_its_turn_to_its_end(record):
