@@ -49,7 +49,7 @@ def up(workers: int | None = WORKERS(shown="all cores")) -> None:
     Example:
         nearsay cluster up --workers 2
     """
-    from nearsay.indexer.cluster.joining import start_local
+    from nearsay.indexer.cluster.local import start_local
 
     local = start_local(workers)
     click.echo(
@@ -140,6 +140,6 @@ def down() -> None:
     Example:
         nearsay cluster down
     """
-    from nearsay.indexer.cluster.joining import stop_local
+    from nearsay.indexer.cluster.local import stop_local
 
     click.echo(f"the Ray cluster at {stop_local().address} is stopped", err=True)

@@ -17,6 +17,7 @@ import re
 import shutil
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,8 @@ class Database:
         """
         self.engine = at if isinstance(at, sa.Engine) else _engine(at)
         self._check = check
+        if self.engine is not at:  # what nobody closes is closed when nobody has it any longer
+            weakref.finalize(self, self.engine.dispose).atexit = False
 
     @property
     def dialect(self) -> str:

@@ -5,37 +5,30 @@ https://docs.ray.io/en/latest/ray-security/token-auth.html
 """
 
 import contextlib
-import json
 import logging
 import os
 import re
-import secrets
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from filelock import FileLock
-
 from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.cluster.local import ONE_MACHINE, TOKEN_MODE, running_cluster, token_file
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import ClusterError
 
 __all__ = [
     "Cluster",
     "ClusterState",
-    "LocalCluster",
     "answers_of",
     "connection_lost",
     "end_processes",
@@ -47,39 +40,21 @@ __all__ = [
     "ray_module",
     "refuse_far",
     "room_of",
-    "start_local",
     "state_of",
-    "stop_local",
 ]
 
-_STARTS = 60.0  # seconds that a local cluster may take to answer
 _ENDS = 30.0  # for a local cluster to stop, and for threads of Ray Data to end
 _THREADS = ("StreamingExecutor", "iter_threaded")
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _PROBES = 10.0  # seconds for an answer to who shows no token
-_TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
 _users = 0  # blocks within `joined`
 _ours = ""  # the address of the cluster that the first of them joined
 _leaving = contextlib.ExitStack()  # what the last of them does
-_LOOPBACK = "127.0.0.1"
 _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
-# Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
-_ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# Else a head that is to end waits half a minute for processes of Ray Data, which never end by themselves.
-_AT_ONCE = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
-
-
-@dataclass(frozen=True, slots=True)
-class LocalCluster:
-    """The cluster that `start_local` started."""
-
-    address: str
-    process: int
-    workers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,88 +297,9 @@ def _counted_state(address: str) -> ClusterState:
     )
 
 
-def start_local(workers: int | None = None) -> LocalCluster:
-    """Start a cluster on this machine that lasts until `stop_local`; ClusterError where one runs already.
-
-    workers: cores that it gives away; None for all of the machine
-
-    Token authentication is on, the dashboard and usage reports are off, and nothing of it listens on another
-    interface than the loopback.
-    """
-    ray_module()
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "cluster.lock"):
-        running = _running()
-        if running is not None:
-            raise ClusterError(
-                f"a local cluster runs already, at {running.address}. "
-                "Use it, or stop it: nearsay cluster down"
-            )
-        return _started(workers or os.cpu_count() or 1, folder)
-
-
-def _started(workers: int, folder: Path) -> LocalCluster:
-    """Start the head of a local cluster; one that does not come up, or is interrupted, is ended."""
-    _make_token()
-    port = _free_port()
-    command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()"]
-    command += ["start", "--head", "--block"]
-    command += [f"--node-ip-address={_LOOPBACK}", f"--port={port}", f"--num-cpus={workers}"]
-    command += ["--include-dashboard=false", "--disable-usage-stats"]
-    if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
-        command.append(f"--ray-client-server-port={_free_port()}")
-    log = folder / "cluster.log"
-    ours = _TOKEN_MODE | _ONE_MACHINE | _AT_ONCE | {"RAY_AUTH_TOKEN_PATH": str(_token_file())}
-    with log.open("wb") as stream:
-        process = subprocess.Popen(  # noqa: S603 - our own words
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            env=os.environ | ours,
-            start_new_session=True,
-        )
-    local = LocalCluster(f"{_LOOPBACK}:{port}", process.pid, workers)
-    try:
-        until = time.monotonic() + _STARTS
-        while not _ready(log, process, until):
-            time.sleep(0.1)
-        _state_file().write_text(json.dumps(asdict(local)))
-    except BaseException:
-        _end_head(process.pid)
-        raise
-    return local
-
-
-def stop_local() -> LocalCluster:
-    """Stop the cluster that `start_local` started; ClusterError if none runs."""
-    if _running() is None:
-        raise ClusterError("no local cluster runs. Start one: nearsay cluster up")
-    with FileLock(_folder() / "cluster.lock"):
-        running = _running()
-        if running is None:
-            raise ClusterError("no local cluster runs: another command has just stopped it")
-        _end_head(running.process)
-        _state_file().unlink(missing_ok=True)
-    return running
-
-
-def _end_head(process: int) -> None:
-    """End the process that started a head, which ends all others; the whole group where it does not."""
-    until = time.monotonic() + _ENDS
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        os.kill(process, signal.SIGTERM)
-        while _alive(process):
-            if time.monotonic() > until:
-                os.killpg(process, signal.SIGKILL)
-                break
-            time.sleep(0.1)
-
-
 def ray_module() -> ModuleType:
     """Ray, imported with the settings that it reads only then; MissingExtraError without it."""
-    os.environ.update({name: os.environ.get(name, value) for name, value in (_TOKEN_MODE | _QUIET).items()})
+    os.environ.update({name: os.environ.get(name, value) for name, value in (TOKEN_MODE | _QUIET).items()})
     try:
         import ray
     except ImportError:
@@ -422,7 +318,7 @@ def _address(cluster: Cluster) -> str:
                 "client server, or auto"
             )
         return named
-    running = _running()
+    running = running_cluster()
     if running is None:
         raise ClusterError(
             "there is no cluster: RAY_ADDRESS is not set and no local one runs. Name one "
@@ -434,11 +330,11 @@ def _address(cluster: Cluster) -> str:
 @contextlib.contextmanager
 def _environment(address: str) -> Iterator[None]:
     """Ray's own variables, as it reads them when it connects; ClusterError without a token."""
-    running = _running()
-    wanted, constants = dict(_TOKEN_MODE), ray_module()._private.ray_constants  # noqa: SLF001
-    several = constants.ENABLE_RAY_CLUSTER  # what _ONE_MACHINE was when Ray was imported
+    running = running_cluster()
+    wanted, constants = dict(TOKEN_MODE), ray_module()._private.ray_constants  # noqa: SLF001
+    several = constants.ENABLE_RAY_CLUSTER  # what ONE_MACHINE was when Ray was imported
     if running is not None and running.address == address:
-        wanted |= {"RAY_AUTH_TOKEN_PATH": str(_token_file()), **_ONE_MACHINE}
+        wanted |= {"RAY_AUTH_TOKEN_PATH": str(token_file()), **ONE_MACHINE}
         several = False
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
         if (file := os.environ.get("RAY_AUTH_TOKEN_PATH")) and not Path(file).is_file():
@@ -553,67 +449,3 @@ def _has_token() -> bool:
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     file = Path(named) if named else Path.home() / ".ray" / "auth_token"
     return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
-
-
-def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "nearsay"
-
-
-def _state_file() -> Path:
-    return _folder() / "cluster.json"
-
-
-def _token_file() -> Path:
-    return _folder() / "cluster-token"
-
-
-def _make_token() -> None:
-    """A token of the local cluster's own, which only this user can read."""
-    file = _token_file()
-    if not file.is_file():
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write(secrets.token_hex(32))
-
-
-def _running() -> LocalCluster | None:
-    try:
-        local = LocalCluster(**json.loads(_state_file().read_text()))
-    except (OSError, TypeError, ValueError):
-        return None
-    host, port = local.address.rsplit(":", 1)
-    try:
-        socket.create_connection((host, int(port)), timeout=2.0).close()
-    except OSError:
-        return None
-    return local if _alive(local.process) else None
-
-
-def _alive(process: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        if os.waitpid(process, os.WNOHANG)[0]:  # ours, and ended: nobody else takes it from the list
-            return False
-    try:
-        os.kill(process, 0)
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's, or a system without /proc
-        return True
-    return state != "Z"  # ended, and its parent never asked how
-
-
-def _ready(log: Path, process: "subprocess.Popen[bytes]", until: float) -> bool:
-    """Whether the head is up; ClusterError if it ended, or is late."""
-    said = log.read_text("utf-8", "replace")
-    if time.monotonic() > until:
-        raise ClusterError(f"Ray did not start within {_STARTS:.0f} seconds. What it says: {log}")
-    if process.poll() is not None:
-        raise ClusterError(f"Ray ended at once. What it says: {log}\n{said[-500:]}")
-    return "Ray runtime started" in said
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])

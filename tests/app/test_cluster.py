@@ -15,7 +15,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data import samples
-from nearsay.indexer.cluster import joining
+from nearsay.indexer.cluster import local
 
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
@@ -160,7 +160,7 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
         assert set().union(*found.values()) <= _LOOPBACK
     finally:
         assert _run(home, "cluster", "down").returncode == 0
-    assert not joining._alive(root)
+    assert not local._alive(root)
     said = (home / "cache" / "nearsay" / "cluster.log").read_text()
     assert "drain" not in said.lower(), "it would wait for processes of Ray Data"
 

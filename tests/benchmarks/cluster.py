@@ -33,7 +33,8 @@ from nearsay.indexer import Cluster, Library  # noqa: E402
 from nearsay.indexer.catalogue import documents, generations  # noqa: E402
 from nearsay.indexer.catalogue.documents import NewDocuments  # noqa: E402
 from nearsay.indexer.catalogue.passages import prepare  # noqa: E402
-from nearsay.indexer.cluster.joining import joined, start_local, stop_local  # noqa: E402
+from nearsay.indexer.cluster.joining import joined  # noqa: E402
+from nearsay.indexer.cluster.local import start_local, stop_local  # noqa: E402
 from nearsay.indexer.snapshots import segment_writer  # noqa: E402
 from nearsay.indexer.vectors.progress import Progress  # noqa: E402
 from nearsay.indexer.writing.rollout import catch_up  # noqa: E402

@@ -21,7 +21,8 @@ from stand_in_encoder import StandInEncoder
 
 from nearsay.indexer import Cluster, Library
 from nearsay.indexer.catalogue import generations
-from nearsay.indexer.cluster.joining import joined, start_local, stop_local
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.local import start_local, stop_local
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.writing.rollout import catch_up
 

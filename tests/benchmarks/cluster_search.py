@@ -26,7 +26,8 @@ from own_memory import Watched, own_memory
 from ten_million import GIVEN, NAME, SEED, K, Nearest, alone, entered, made, parts
 
 from nearsay.indexer import Cluster, Collection, Library
-from nearsay.indexer.cluster.joining import joined, start_local, stop_local
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.local import start_local, stop_local
 from nearsay.indexer.vectors.segment import VectorDtype
 
 TURN = 20

@@ -31,7 +31,7 @@ from ray_processes import MEMORY, await_listening, joined_nodes, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
-from nearsay.indexer.cluster import embedding, joining
+from nearsay.indexer.cluster import embedding, joining, local
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.cluster.serving import Shards
 from nearsay.indexer.doctor import examine
@@ -70,7 +70,7 @@ def test_an_address_where_nothing_listens_and_one_that_is_none_are_named(
     for address in ("nonsense", "http://head:6379"):
         with pytest.raises(ClusterError, match=rf"'{address}'.*HOST:PORT"), joined(Cluster(address)):
             pass
-    closed = f"127.0.0.1:{joining._free_port()}"
+    closed = f"127.0.0.1:{local.free_port()}"
     for address in (closed, f"ray://{closed}"):
         with pytest.raises(ClusterError, match=rf"{address}.*refused"), joined(Cluster(address)):
             pass
@@ -181,7 +181,7 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
-    port, through = joining._free_port(), joining._free_port()
+    port, through = local.free_port(), local.free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
     start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
     start += [f"--ray-client-server-port={through}"]

@@ -22,7 +22,7 @@ from ray_processes import await_listening, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
 from nearsay.indexer.catalogue import generations
-from nearsay.indexer.cluster import joining
+from nearsay.indexer.cluster import joining, local
 from nearsay.indexer.cluster.joining import free_room, is_client, joined
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.candidate_index import UnitedIndex
@@ -50,7 +50,7 @@ _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boat
 @contextmanager
 def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A head of two cores, the address of its client server, and its own."""
-    port, own = joining._free_port(), joining._free_port()
+    port, own = local.free_port(), local.free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={own}", "--num-cpus=2"]
     start += [f"--ray-client-server-port={port}", "--include-dashboard=false"]
     start += [f"--object-store-memory={80 * 2**20}"]
@@ -62,7 +62,7 @@ def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
             [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=os.environ | joining._ONE_MACHINE | joining._AT_ONCE,
+            env=os.environ | local.ONE_MACHINE | local.AT_ONCE,
             text=True,
         )
         try:

@@ -17,6 +17,7 @@ from nearsay.indexer.catalogue.lexical_rows import delete_rows, drop_table, inse
 from nearsay.indexer.catalogue.tables import field_values, passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.snapshots import latest_snapshot
 from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
@@ -185,8 +186,11 @@ def write_twice(collection: Collection) -> NDArray[np.float32]:
 
 @pytest.mark.long
 def test_vectors_that_two_writers_left_are_named_never_searched_and_mended(
-    collection: Collection, words: WordsEncoder
+    collection: Collection, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        latest_snapshot, "_PATIENCE", 60.0
+    )  # else the former snapshot serves on a busy machine
     wanted = {hit.id: hit.score for hit in collection.search("a bb", 9, mode="dense")}
     write_twice(collection)
     detail = counts(4, 6, wait=2).replace("1 segment", "2 segments")
