@@ -190,7 +190,7 @@ def test_vectors_that_two_writers_left_are_named_never_searched_and_mended(
 ) -> None:
     monkeypatch.setattr(
         latest_snapshot, "_PATIENCE", 60.0
-    )  # else the former snapshot serves on a busy machine
+    )  # seconds until the former one serves
     wanted = {hit.id: hit.score for hit in collection.search("a bb", 9, mode="dense")}
     write_twice(collection)
     detail = counts(4, 6, wait=2).replace("1 segment", "2 segments")
