@@ -188,9 +188,7 @@ def write_twice(collection: Collection) -> NDArray[np.float32]:
 def test_vectors_that_two_writers_left_are_named_never_searched_and_mended(
     collection: Collection, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        latest_snapshot, "_PATIENCE", 60.0
-    )  # seconds until the former one serves
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 60.0)  # seconds until the former one serves
     wanted = {hit.id: hit.score for hit in collection.search("a bb", 9, mode="dense")}
     write_twice(collection)
     detail = counts(4, 6, wait=2).replace("1 segment", "2 segments")
