@@ -121,7 +121,8 @@ class Library:
             )
         # Not a URL as text: a folder's name may hold '?' or '%'. Workers of a cluster began in other folders.
         inside = sa.URL.create("sqlite", database=str(home.resolve() / "catalogue.sqlite"))
-        catalogue = Database(database or inside)
+        given = None if database is None else _absolute(database)
+        catalogue = Database(given or inside)
         try:
             catalogue.migrate(create=not kept)
             _agree(catalogue, identity, kept, wanted)
@@ -294,6 +295,14 @@ def _identity(path: Path) -> dict[str, Any]:
         raise read_refusal(path, error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise CatalogueError(f"{path} cannot be read ({error}). Restore it from a backup") from error
+
+
+def _absolute(database: str) -> str | sa.URL:
+    """The URL with the whole path of a SQLite file: workers of a cluster began in other folders."""
+    if not database.startswith("sqlite:///"):
+        return database
+    url = sa.make_url(database)
+    return url.set(database=str(Path(url.database).resolve())) if url.database else url
 
 
 def _agree(catalogue: Database, identity: Path, kept: dict[str, Any], wanted: str) -> None:

@@ -11,6 +11,8 @@ class Naming:
     """
 
     def __init__(self, *values: object) -> None:
+        if not all(map(str, values)) or not values:
+            raise ValueError("name at least one value, and none that is empty")
         self.values = values
         self._pattern = re.compile(".*".join(map(_whole, map(str, values))))
 

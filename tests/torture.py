@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 os.environ |= {
     "RAY_AUTH_MODE": "token",
@@ -80,8 +80,17 @@ print("done", flush=True)
 """
 
 
-# How a traceback ends whose error names what happened and what to do; the words go on over further lines.
-_EXPLAINED = re.compile(r"nearsay\.[\w.]+Error: ").match
+_RAISED = re.compile(r"([\w.]+(?:Error|Exception|Interrupt|Exit))(?::|$)").match  # how a traceback ends
+
+
+def _ended(code: int, errors: list[str], *, killed: bool) -> str:
+    """How a command ended, in words; SystemExit where it neither was killed nor raised an error of ours."""
+    raised = [line.strip() for line in errors if _RAISED(line)]
+    last = raised[-1] if raised and code else ""
+    if code and not (killed and code == -signal.SIGKILL) and not last.startswith("nearsay."):
+        said = "".join(errors[-40:])
+        raise SystemExit(f"a command ended with {code} and without a word of its own:\n{said}")
+    return f"ended {code} {last[:200]}"
 
 
 class Round:
@@ -92,7 +101,7 @@ class Round:
         self.server = server
         self.database = database
         self.folder = folder
-        self.seconds: list[subprocess.Popen[bytes]] = []  # further runs of the command
+        self.seconds: list[tuple[subprocess.Popen[bytes], IO[str]]] = []  # further runs, and what they say
         self.log: list[str] = []
         head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
         self.nodes: Any = Nodes(initialize_head=True, head_node_args=head)
@@ -109,11 +118,13 @@ class Round:
                 break
         else:
             raise SystemExit(f"the command was not done after {TRIES} tries")
-        for second in self.seconds:
+        for second, errors in self.seconds:
             try:
                 second.wait(QUIET)
             except subprocess.TimeoutExpired:
                 raise SystemExit(f"a second command does not end after {self.log}") from None
+            errors.seek(0)
+            self.log.append(f"the second {_ended(second.returncode, errors.readlines(), killed=False)}")
 
     def _command(self, folder: Path) -> list[str]:
         return [sys.executable, "-c", COMMAND, str(folder), self.database, self.nodes.address, str(ROWS)]
@@ -124,6 +135,7 @@ class Round:
         )
         assert process.stdout is not None
         assert process.stderr is not None
+        before = len(self.log)
         lines: queue.Queue[str | None] = queue.Queue()
         reader = threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)])
         errors: list[str] = []
@@ -143,12 +155,8 @@ class Round:
             raise SystemExit(f"the command said nothing for {QUIET:.0f} s after {self.log}") from None
         process.wait()
         listener.join()
-        said = [line.strip() for line in errors if line.strip()]
-        last = said[-1] if said and process.returncode else ""
-        self.log.append(f"ended {process.returncode} {last[:200]}")
-        killed = process.returncode == -signal.SIGKILL and "kill the command" in self.log
-        if process.returncode and not killed and not any(map(_EXPLAINED, said)):
-            raise SystemExit(f"the command ended without a word of its own:\n{''.join(errors[-40:])}")
+        killed = "kill the command" in self.log[before:]
+        self.log.append(_ended(process.returncode, errors, killed=killed))
         return done
 
     def _disturb(self, fault: str, process: subprocess.Popen[str]) -> None:
@@ -191,8 +199,9 @@ class Round:
 
     def _run_beside(self, folder: Path) -> None:
         """It waits for the lock, does what is left, or is refused."""
-        quiet = subprocess.DEVNULL
-        self.seconds.append(subprocess.Popen(self._command(folder), stdout=quiet, stderr=quiet))
+        errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the command has ended
+        process = subprocess.Popen(self._command(folder), stdout=subprocess.DEVNULL, stderr=errors)
+        self.seconds.append((process, errors))
 
     def _take_the_lock_away(self) -> None:
         """As a pooler does that drops the connection which holds it."""
@@ -217,9 +226,10 @@ class Round:
 
     def end(self) -> None:
         """Stop the cluster, and what is still run."""
-        for second in self.seconds:
+        for second, errors in self.seconds:
             second.kill()
             second.wait()
+            errors.close()
         self.nodes.shutdown()
 
 

@@ -92,17 +92,17 @@ class Worker:
         self, folder: str, database: str, generation: GenerationRow, load: Callable[[str], TextEncoder]
     ) -> None:
         """load: gives the encoder of a source. The catalogue, which may be away just now, is not asked."""
-        self._store = Store(Path(folder), Database(database))
         self._generation = generation
         made_by = generation.encoder
         self._refusal = self._missing = ""
         try:
+            self._store = Store(Path(folder), Database(database))
             self._encoder = load(made_by.source)
         except Exception as error:  # noqa: BLE001 - an actor that does not start could not say why
             why = first_line(error).rstrip(".")
             self._missing = (
-                f"'{made_by.source}' cannot be loaded on {socket.gethostname()} ({why}). "
-                "Bring the same folder to every machine, and give a worker the memory that it needs"
+                f"a worker on {socket.gethostname()} cannot begin to embed by '{made_by.source}' ({why}). "
+                "Bring the same encoder and installation to every machine, and the memory that they need"
             )
             return
         if self._encoder.fingerprint != made_by.fingerprint:

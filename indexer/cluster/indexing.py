@@ -72,9 +72,14 @@ class Builder:
 
         generation: the collection's id and its number; groups: files of vectors that follow each other
         """
-        self._store = Store(Path(folder), Database(database))
+        self._place = Path(folder), database
         self._number, self._rows = generation, groups
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
+
+    @cached_property
+    def _store(self) -> Store:
+        folder, database = self._place
+        return Store(folder, Database(database))
 
     @cached_property
     def _generation(self) -> GenerationRow:

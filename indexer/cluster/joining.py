@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, and a local one to try it with. Ray is imported only here and in what runs on it.
+"""Joining a Ray cluster. Ray is imported only here and in what runs on it.
 
 Ray runs whatever its clients send, so a cluster without token authentication is refused.
 https://docs.ray.io/en/latest/ray-security/token-auth.html
@@ -43,7 +43,7 @@ __all__ = [
     "state_of",
 ]
 
-_ENDS = 30.0  # for a local cluster to stop, and for threads of Ray Data to end
+_ENDS = 30.0  # for threads of Ray Data to end
 _THREADS = ("StreamingExecutor", "iter_threaded")
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _PROBES = 10.0  # seconds for an answer to who shows no token
@@ -51,7 +51,7 @@ _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it g
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
 _users = 0  # blocks within `joined`
-_ours = ""  # the address of the cluster that the first of them joined
+_ours = "", ""  # the cluster's address as the first of them was given it, and as Ray knows it
 _leaving = contextlib.ExitStack()  # what the last of them does
 _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
@@ -77,9 +77,13 @@ def joined(cluster: Cluster) -> Iterator[str]:
     client loses its connection within. Within another `joined`, or where the program has joined one itself,
     that one is used; of threads the last one leaves.
     """
-    global _users  # noqa: PLW0603 - Ray joins one cluster for a whole process
+    global _users, _ours  # noqa: PLW0603 - Ray joins one cluster for a whole process
     with _joining:
-        address = _joined(cluster) if ray_module().is_initialized() else _join(cluster)
+        if not ray_module().is_initialized():
+            _ours = cluster.address, _join(cluster)
+        elif not _users:  # the program joined it, and knows which
+            _ours = cluster.address, cluster.address
+        address = _joined(cluster)
         _users += 1
     client = is_client()
     try:
@@ -97,18 +101,18 @@ def joined(cluster: Cluster) -> Iterator[str]:
 
 def _joined(cluster: Cluster) -> str:
     """The address of the cluster that was joined already; ClusterError if another one is meant."""
-    wanted = _address(cluster)
-    if _users and wanted != _ours:  # else the program joined it before, and knows which
+    named, address = _ours
+    if cluster.address != named and _address(cluster) != address:
         raise ClusterError(
-            f"this process has joined the cluster at {_ours}, and a process is in one at a time. Do this "
-            f"afterwards, or in another process, for {wanted}"
+            f"this process has joined the cluster at {address}, and a process is in one at a time: "
+            f"{cluster.address} is another, or is spelled otherwise. Close the library that uses it, or do "
+            "this in another process"
         )
-    return wanted
+    return address
 
 
 def _join(cluster: Cluster) -> str:
     """Join the cluster until `_leaving` is closed; the address. The caller holds `_joining`."""
-    global _ours  # noqa: PLW0603 - as above
     ray, address = ray_module(), _address(cluster)
     with contextlib.ExitStack() as leaving:
         leaving.enter_context(_environment(address))
@@ -123,7 +127,6 @@ def _join(cluster: Cluster) -> str:
             raise _unanswered(address, error) from error
         leaving.callback(_leave)
         _leaving.push(leaving.pop_all())
-    _ours = address
     return address
 
 
@@ -135,9 +138,11 @@ def _leave() -> None:
     """
     until = time.monotonic() + _ENDS
     of_ray_data = [each for each in threading.enumerate() if each.name.startswith(_THREADS)]
-    for thread in of_ray_data:
-        thread.join(max(0.0, until - time.monotonic()))
-    ray_module().shutdown()
+    try:
+        for thread in of_ray_data:
+            thread.join(max(0.0, until - time.monotonic()))
+    finally:
+        ray_module().shutdown()
 
 
 def _init(address: str) -> None:
@@ -258,7 +263,10 @@ def raised_by(error: Any) -> Exception:  # noqa: ANN401 - Ray's RayTaskError
     """What a call of a worker raised, as it was if it is one of ours; else a ClusterError that says it."""
     if isinstance(error.cause, NearsayError | StaleSnapshotError):
         return error.cause
-    return ClusterError(f"a worker failed: {first_line(error.cause)}")
+    said = f"{type(error.cause).__name__}: {first_line(error.cause)}".rstrip(".")
+    return ClusterError(
+        f"a process of the cluster failed ({said}). Run the command again, or without --cluster"
+    )
 
 
 def end_processes(actors: Iterable[Any]) -> None:
@@ -337,7 +345,8 @@ def _environment(address: str) -> Iterator[None]:
         wanted |= {"RAY_AUTH_TOKEN_PATH": str(token_file()), **ONE_MACHINE}
         several = False
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
-        if (file := os.environ.get("RAY_AUTH_TOKEN_PATH")) and not Path(file).is_file():
+        file = os.environ.get("RAY_AUTH_TOKEN_PATH")
+        if file and not Path(file).is_file() and not _has_token():
             raise ClusterError(
                 f"there is no file {file}, which RAY_AUTH_TOKEN_PATH names. Put the token there"
             )
@@ -396,9 +405,14 @@ def _refuse_open(address: str) -> None:
             GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
 
     host, _, port = address.removeprefix(_CLIENT).rpartition(":")
+    try:  # Ray itself tries for most of a minute
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()
+    except OSError as error:
+        raise ClusterError(
+            f"nothing answers at {address} ({error}). Start a cluster there, or correct the address"
+        ) from error
     is_open = False
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()  # Ray tries for long
         with _variables({"RAY_AUTH_MODE": "disabled"}), contextlib.suppress(AuthenticationError):
             ask()
             is_open = True

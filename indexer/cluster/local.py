@@ -106,12 +106,12 @@ def _started(workers: int, folder: Path) -> LocalCluster:
 
 def stop_local() -> LocalCluster:
     """Stop the cluster that `start_local` started; ClusterError if none runs."""
-    if running_cluster() is None:
-        raise ClusterError("no local cluster runs. Start one: nearsay cluster up")
-    with FileLock(_folder() / "cluster.lock"):
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "cluster.lock"):  # of a command that starts one just now
         running = running_cluster()
         if running is None:
-            raise ClusterError("no local cluster runs: another command has just stopped it")
+            raise ClusterError("no local cluster runs. Start one: nearsay cluster up")
         _end_head(running.process)
         _state_file().unlink(missing_ok=True)
     return running

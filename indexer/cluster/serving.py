@@ -7,12 +7,15 @@ Shards outlive who started them. Every answer says which commit it is of: answer
 """
 
 import contextlib
+import hashlib
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +49,12 @@ from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take, usual_probes
-from nearsay.indexer.vectors.errors import ClusterError, DamagedSegmentError, UnknownCollectionError
+from nearsay.indexer.vectors.errors import (
+    BusyError,
+    ClusterError,
+    DamagedSegmentError,
+    UnknownCollectionError,
+)
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_index_bytes
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, merge
 
@@ -82,9 +90,14 @@ class Shard:
 
     def __init__(self, folder: str, database: str, collection: tuple[int, str], part: Part) -> None:
         """Nothing is opened yet; collection: its id and its name; part: which passages."""
-        self._store = Store(Path(folder), Database(database))
+        self._place = Path(folder), database
         self._collection, self._part = collection, part
         self._held: dict[int, Snapshot] = {}  # by generation; the last that was asked for stands last
+
+    @cached_property
+    def _store(self) -> Store:
+        folder, database = self._place
+        return Store(folder, Database(database))
 
     def ready(self, moment: _Moment) -> tuple[int, int]:
         """Open what is to be searched; how many passages, and the bytes of memory that are its own."""
@@ -420,7 +433,7 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
     if len(parts) < shards:
         name, files = collection.name, sum(row.kind is SegmentKind.VECTORS for row in rows)
         why, more = f"its vectors are in {counted(files, 'file')}", ""
-        if files >= shards:
+        if files > len(parts):
             why = "an index is held by one shard"
             more = f", or build its index in groups: nearsay index rebuild {name} --cluster ADDRESS"
         raise ClusterError(
@@ -457,7 +470,12 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
                         actor.remote(str(store.folder), url, (collection.id, collection.name), part),
                     )
                 )
-        opened = answers_of([actor.ready.remote(moment) for _, _, actor in started])
+        try:
+            opened = answers_of([actor.ready.remote(moment) for _, _, actor in started])
+        except StaleSnapshotError:
+            raise BusyError(
+                f"collection '{collection.name}' is being compacted. Run the command again"
+            ) from None
     return [
         ShardState(at, replica, passages, held)
         for (at, replica, _), (passages, held) in zip(started, opened, strict=True)
@@ -494,10 +512,11 @@ def _end(store: Store, collection: int) -> int:
 
 
 def _prefix(store: Store, collection: int) -> str:
-    """How the names of a collection's shards begin; however folder and catalogue are spelled."""
+    """How the names of a collection's shards begin: of this library in this folder, not of its copies."""
     with store.database.reading() as connection:
         library: str = connection.execute(sa.select(libraries.c.id)).scalar_one()
-    return f"shard-{library}-{collection}-"
+    folder = hashlib.sha256(os.fsencode(store.folder)).hexdigest()[:16]
+    return f"shard-{library}-{folder}-{collection}-"
 
 
 def _running(store: Store, collection: int) -> list[list[Any]]:

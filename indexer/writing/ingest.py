@@ -235,10 +235,11 @@ def add(
 
             with store.database.reading() as connection:
                 tally.counts["resumed"] = ranges.unembedded(connection, generation)
-            with joined(store.cluster):  # nothing is entered where there is no cluster, or no room on it
-                free_room(store.cluster, 1, "a worker that embeds")
+            with joined(store.cluster):  # nothing is entered where there is no cluster
                 entered = 0
                 for window in source.windows():  # entered; their texts are read again by the workers
+                    if not entered:  # nor is a second window where there is no room for a worker
+                        free_room(store.cluster, 1, "a worker that embeds")
                     entered += len(window.numbers)
                     listener(Progress(entered, source.expected, "entering rows", "passages"))
                 embedded, truncated = embed_on_cluster(store, generation, listener)

@@ -71,7 +71,7 @@ def test_an_address_where_nothing_listens_and_one_that_is_none_are_named(
         with pytest.raises(ClusterError, match=rf"'{address}'.*HOST:PORT"), joined(Cluster(address)):
             pass
     closed = f"127.0.0.1:{local.free_port()}"
-    for address in (closed, f"ray://{closed}"):
+    for address in (closed, f"ray://{closed}")[: 2 if find_spec("grpc") else 1]:
         with pytest.raises(ClusterError, match=rf"{address}.*refused"), joined(Cluster(address)):
             pass
     monkeypatch.delenv("RAY_AUTH_TOKEN")
@@ -130,7 +130,7 @@ def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: py
         return cluster.address
 
     monkeypatch.setattr(joining, "_users", 0)
-    monkeypatch.setattr(joining, "_ours", "a:1")
+    monkeypatch.setattr(joining, "_ours", ("", ""))
     monkeypatch.setattr(joining, "_leaving", contextlib.ExitStack())
     monkeypatch.setattr(joining, "ray_module", lambda: SimpleNamespace(is_initialized=lambda: bool(calls)))
     monkeypatch.setattr(joining, "_join", join)
@@ -143,6 +143,21 @@ def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: py
         assert calls == ["joined"]
         stack.close()
     assert calls == ["joined", "left"]
+
+
+def test_a_cluster_that_the_program_joined_itself_is_used_within_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joining, "_users", 0)
+    monkeypatch.setattr(joining, "_ours", ("", ""))
+    monkeypatch.setattr(joining, "ray_module", lambda: SimpleNamespace(is_initialized=lambda: True))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with joined(Cluster("auto")) as address, joined(Cluster("auto")) as again:
+        assert address == again == "auto"
+        with pytest.raises(ClusterError, match="b:1"), joined(Cluster("b:1")):
+            pass
+    with joined(Cluster("b:1")) as address:
+        assert address == "b:1"
 
 
 def test_cores_are_waited_for_only_while_processes_may_give_them_back() -> None:
@@ -390,6 +405,7 @@ def test_work_that_finds_no_core_free_is_refused_with_the_numbers(
         try:
             with pytest.raises(ClusterError, match=r"needs 1 core .*0 of 3 cores.*nearsay cluster release"):
                 notes.add_rows(["a bird"] * 5000, progress=lambda _: None)
+            assert notes.snapshot().waiting < 1000, "rows were entered for nobody"
             with _library(tmp_path / "other", nodes) as other:
                 other.collection("notes").add_rows(["a bird"])
                 with pytest.raises(ClusterError, match=r"a shard needs 1 core .*0 of 3 cores"):
@@ -443,8 +459,6 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: An
         with pytest.raises(KeyboardInterrupt) as raised:
             notes.add_rows(_TEXTS, progress=while_embedding(stop))
         assert raised  # its frames are still there
-        threads = [thread.name for thread in threading.enumerate()]
-        assert not any(name.startswith("StreamingExecutor") for name in threads), threads
         with library.store.database.reading() as connection:
             (generation,) = generations.all_of(connection, 1)
             left = ranges.unembedded(connection, generation)

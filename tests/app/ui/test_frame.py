@@ -103,6 +103,7 @@ def test_an_error_does_not_tell_who_may_only_read_where_it_happened(app_of, monk
         monkeypatch.setenv(name, value)
     said = app_of(lines).error[0].value.replace("\\", "")
     assert said == Naming("…/x.json", "…/a.txt", "no JSON", "3/4")
+    assert not any(name in said for name in ("srv", "ada", "library", "~", "notes"))
 
 
 def test_who_may_only_read_can_change_nothing(settings):

@@ -1,6 +1,7 @@
 """Transactions wait, see one state, and fail in one sentence that says what to do."""
 
 import contextlib
+import gc
 import sqlite3
 import sys
 import threading
@@ -310,3 +311,14 @@ def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 def test_every_usual_way_to_write_postgresql_means_the_same_driver(scheme: str) -> None:
     pytest.importorskip("psycopg")
     assert Database(f"{scheme}://someone@host/papers").dialect == "postgresql"
+
+
+def test_what_nobody_closes_gives_its_connections_back(tmp_path: Path) -> None:
+    there = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    with there.reading():
+        pass
+    engine = there.engine
+    assert engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+    del there
+    gc.collect()
+    assert engine.pool.checkedin() == 0  # type: ignore[attr-defined]

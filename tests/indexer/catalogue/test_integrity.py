@@ -1,11 +1,14 @@
 """A catalogue whose file lost or gained a bit is never answered from wrongly without anybody knowing."""
 
+import contextlib
 import random
 import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +17,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.integrity import file_fault
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import CatalogueError
 
@@ -216,3 +220,28 @@ def _answers(folder: Path) -> dict[str, object]:
 def _unsound(folder: Path, *, prove: bool) -> list[str]:
     with _opened(folder) as library:
         return [finding.detail for finding in examine(library, prove=prove) if not finding.sound]
+
+
+_OF_WORDS = "malformed inverted index for FTS5 table main.lexical_1"  # SQLite 3.44 and newer
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        (["ok"], None),
+        (["malformed inverted index for FTS5 table main.lexical_1"], None),  # SQLite 3.44 and newer
+        (
+            ["malformed inverted index for FTS5 table main.lexical_1", "wrong # of entries"],
+            "wrong # of entries",
+        ),
+    ],
+)
+def test_a_damaged_table_of_words_says_nothing_against_the_file(said: list[str], fault: str | None) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as driver:
+        answered = SimpleNamespace(scalars=lambda: iter(said))
+        connection = SimpleNamespace(
+            dialect=SimpleNamespace(name="sqlite"),
+            connection=SimpleNamespace(driver_connection=driver),
+            exec_driver_sql=lambda _: answered,
+        )
+        assert file_fault(cast("Any", connection), full=False) == fault

@@ -116,7 +116,7 @@ def _one_and_several(folder: Path, kind: PlanKind) -> tuple[_Recipe, Builder, Bu
         (PlanKind.IVF_PQ, COUNT),
     ],
 )
-def test_groups_answer_exactly_as_one_index_of_the_same_centres_and_probes(
+def test_groups_answer_exactly_as_one_index_of_the_same_centroids_and_probes(
     folder: Path, kind: PlanKind, factor: int
 ) -> None:
     recipe, one, several = _one_and_several(folder, kind)
@@ -192,7 +192,7 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
 
 
 @pytest.mark.long
-def test_what_comes_later_shares_the_centres_of_the_groups(
+def test_what_comes_later_shares_the_centroids_of_the_groups(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(refresh_index.__kwdefaults__, "tail", 100)

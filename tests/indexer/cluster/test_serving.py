@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -521,6 +522,20 @@ def test_parts_are_cut_where_no_file_reaches_across() -> None:
 
 
 @pytest.mark.long
+def test_shards_are_those_of_one_library_in_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = []
+    with Library.open(tmp_path / "library"):
+        pass
+    shutil.copytree(tmp_path / "library", tmp_path / "copy")
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path / "library", Path("library"), tmp_path / "copy"):
+        with Library.open(folder) as library:
+            names.append(_prefix(library.store, 1))
+    assert names[0] == names[1] != names[2]
+
+
 def test_the_collection_that_a_shard_serves_is_found_by_number_and_name(folder: Path) -> None:
     from nearsay.indexer import UnknownCollectionError
     from nearsay.indexer.cluster.serving import _Moment
