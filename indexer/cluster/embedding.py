@@ -210,7 +210,10 @@ def embed_on_cluster(
         return [each for each in found if not all(at in faults for at in range(each.first, each.last + 1))]
 
     with joined(cluster):
-        free_room(cluster, 1, "a worker that embeds")
+        try:
+            free_room(cluster, 1, "a worker that embeds")
+        except ClusterError as error:
+            raise ClusterError(f"{error}. {counted(total, 'passage')} wait for the same command") from None
         machines = nodes_of()
         while wanted:
             whole = size == segment_writer.ROWS

@@ -11,9 +11,8 @@ A worker holds what it has built. One that dies is started again and builds it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -62,6 +61,10 @@ class _Recipe:
     trained: NDArray[np.uint8]  # FAISS's own serialisation
 
 
+# Of a group its vectors, which passages are alive, and the numbers of these.
+_Group: TypeAlias = tuple[VectorStore, NDArray[np.bool_], NDArray[np.int64]]
+
+
 class Builder:
     """Builds and asks the indexes of some groups, in a process of its own."""
 
@@ -74,24 +77,20 @@ class Builder:
         """
         self._place = Path(folder), database
         self._number, self._rows = generation, groups
+        self._opened_groups: list[_Group] | None = None
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
 
-    @cached_property
-    def _store(self) -> Store:
-        folder, database = self._place
-        return Store(folder, Database(database))
-
-    @cached_property
-    def _generation(self) -> GenerationRow:
-        collection, number = self._number
-        with self._store.database.reading() as connection:
-            return next(row for row in generations.all_of(connection, collection) if row.number == number)
-
-    @cached_property
-    def _groups(self) -> list[tuple[VectorStore, NDArray[np.bool_], NDArray[np.int64]]]:
-        """Of each group its vectors, which passages are alive, and the numbers of these."""
-        with self._store.database.reading() as connection:
-            return [self._opened(connection, rows) for rows in self._rows]
+    @property
+    def _groups(self) -> list[_Group]:
+        if self._opened_groups is None:
+            folder, database = self._place
+            self._store = Store(folder, Database(database))
+            collection, number = self._number
+            with self._store.database.reading() as connection:
+                every = generations.all_of(connection, collection)
+                self._generation = next(row for row in every if row.number == number)
+                self._opened_groups = [self._opened(connection, rows) for rows in self._rows]
+        return self._opened_groups
 
     def sizes(self) -> list[int]:
         """How many living passages each group has."""
@@ -128,15 +127,15 @@ class Builder:
 
     def written(self, recipe: _Recipe, folder: str) -> list[tuple[str, int]]:
         """Write the segments of the indexes into a folder; the name and the count of each."""
-        made_by = self._generation.encoder
-        place = Path(folder)
-        return [(written_index(place, made_by, index).name, len(index)) for index in self._indexes(recipe)]
+        place, indexes = Path(folder), self._indexes(recipe)
+        made_by = self._generation.encoder  # known once its groups are opened, which may be just now
+        return [(written_index(place, made_by, index).name, len(index)) for index in indexes]
 
     def _opened(
         self,
         connection: sa.Connection,
         rows: Sequence[SegmentRow],
-    ) -> tuple[VectorStore, NDArray[np.bool_], NDArray[np.int64]]:
+    ) -> _Group:
         made_by, collection = self._generation.encoder, self._generation.collection_id
         opened = [
             open_vectors(

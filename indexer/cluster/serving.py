@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -91,13 +90,16 @@ class Shard:
     def __init__(self, folder: str, database: str, collection: tuple[int, str], part: Part) -> None:
         """Nothing is opened yet; collection: its id and its name; part: which passages."""
         self._place = Path(folder), database
+        self._opened_store: Store | None = None
         self._collection, self._part = collection, part
         self._held: dict[int, Snapshot] = {}  # by generation; the last that was asked for stands last
 
-    @cached_property
+    @property
     def _store(self) -> Store:
-        folder, database = self._place
-        return Store(folder, Database(database))
+        if self._opened_store is None:
+            folder, database = self._place
+            self._opened_store = Store(folder, Database(database))
+        return self._opened_store
 
     def ready(self, moment: _Moment) -> tuple[int, int]:
         """Open what is to be searched; how many passages, and the bytes of memory that are its own."""

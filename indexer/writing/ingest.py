@@ -231,15 +231,13 @@ def add(
                 embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
         else:
             from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
-            from nearsay.indexer.cluster.joining import free_room, joined
+            from nearsay.indexer.cluster.joining import joined
 
             with store.database.reading() as connection:
                 tally.counts["resumed"] = ranges.unembedded(connection, generation)
             with joined(store.cluster):  # nothing is entered where there is no cluster
                 entered = 0
                 for window in source.windows():  # entered; their texts are read again by the workers
-                    if not entered:  # nor is a second window where there is no room for a worker
-                        free_room(store.cluster, 1, "a worker that embeds")
                     entered += len(window.numbers)
                     listener(Progress(entered, source.expected, "entering rows", "passages"))
                 embedded, truncated = embed_on_cluster(store, generation, listener)
