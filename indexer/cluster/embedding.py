@@ -37,6 +37,7 @@ from nearsay.indexer.cluster.joining import (
     is_client,
     joined,
     nodes_of,
+    raised_by,
     ray_module,
     refuse_far,
 )
@@ -293,18 +294,22 @@ def _records(
     refuse_far(store)
     url = store.database.engine.url.render_as_string(hide_password=False)
     given = (str(store.folder), url, generation, store.load_encoder)
+    failed = ray_module().exceptions.RayError
     with contextlib.closing((_fetched if is_client() else _mapped)(cluster, given, wanted, whole)) as batches:
-        for batch in batches:
-            columns = (batch[name] for name in ("record", "fault", "refusal", "missing"))
-            for record, fault, refusal, missing in zip(*columns, strict=True):
-                if refusal:
-                    raise EncoderMismatchError(refusal)
-                if missing:
-                    raise ClusterError(missing)
-                if fault:
-                    lost.append(fault)
-                else:
-                    yield _Record.from_json(record)
+        try:
+            for batch in batches:
+                columns = (batch[name] for name in ("record", "fault", "refusal", "missing"))
+                for record, fault, refusal, missing in zip(*columns, strict=True):
+                    if refusal:
+                        raise EncoderMismatchError(refusal)
+                    if missing:
+                        raise ClusterError(missing)
+                    if fault:
+                        lost.append(fault)
+                    else:
+                        yield _Record.from_json(record)
+        except failed as error:  # a worker that Ray could not start
+            raise raised_by(error) from error
 
 
 def _mapped(

@@ -249,23 +249,27 @@ def answers_of(calls: Sequence[Any]) -> list[Any]:
     ray = ray_module()
     try:
         found: list[Any] = ray.get(list(calls))
-    except ray.exceptions.RayTaskError as error:
-        raise raised_by(error) from error
     except ray.exceptions.RayError as error:
-        raise ClusterError(
-            f"a worker ended before it was done ({first_line(error)}). What is done is kept: run the same "
-            "command again, with fewer workers on a machine"
-        ) from error
+        raise raised_by(error) from error
     return found
 
 
-def raised_by(error: Any) -> Exception:  # noqa: ANN401 - Ray's RayTaskError
-    """What a call of a worker raised, as it was if it is one of ours; else a ClusterError that says it."""
-    if isinstance(error.cause, NearsayError | StaleSnapshotError):
-        return error.cause
-    said = f"{type(error.cause).__name__}: {first_line(error.cause)}".rstrip(".")
+def raised_by(error: Any) -> Exception:  # noqa: ANN401 - one of Ray's
+    """What a process of the cluster raised, if it is one of ours; else a ClusterError that says it."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, NearsayError | StaleSnapshotError):
+        return cause
+    if cause is not None:
+        said = f"{type(cause).__name__}: {first_line(cause)}".rstrip(".")
+        return ClusterError(
+            f"a process of the cluster failed ({said}). Run the command again, or without --cluster"
+        )
+    said = str(error).strip()
+    # Of one that did not start Ray appends the traceback, at whose end the error stands.
+    said = said.splitlines()[-1] if "creation task" in said else first_line(error)
     return ClusterError(
-        f"a process of the cluster failed ({said}). Run the command again, or without --cluster"
+        f"a worker ended before it was done ({said}). What is done is kept: run the same command again, with "
+        "fewer workers on a machine"
     )
 
 

@@ -778,6 +778,20 @@ def _another_than(process: int) -> Callable[[str], TextEncoder]:
     return load
 
 
+def test_a_worker_that_does_not_start_is_an_error_that_says_why(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Iterator[Any]:
+        raise ray.exceptions.RayError(
+            "because of an error raised in its creation task, Worker\n  File\nOSError: full"
+        )
+        yield
+
+    monkeypatch.setattr(embedding, "_mapped", fails)
+    with _library(tmp_path, nodes) as library, pytest.raises(ClusterError, match=r"OSError: full.*again"):
+        library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+
+
 def _only_here(process: int) -> Callable[[str], TextEncoder]:
     """An encoder that no other process can load."""
 
