@@ -466,7 +466,7 @@ class Sharded(Encoding):
 
         if self.cluster is None:
             if self.partial:
-                raise click.UsageError("--partial is of the shards of a cluster: add --cluster ADDRESS")
+                raise click.UsageError("--partial is for the shards of a cluster: add --cluster ADDRESS")
             return None
         return Cluster(self.cluster or "auto", None, 1.0, 0.0, searches=True, partial=self.partial)
 

@@ -10,12 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -27,13 +24,11 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 from ray import cloudpickle
-from ray_processes import MEMORY, await_listening, joined_nodes, while_embedding
+from ray_processes import MEMORY, joined_nodes, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
-from nearsay.indexer.cluster import embedding, joining, local
-from nearsay.indexer.cluster.joining import joined
-from nearsay.indexer.cluster.serving import Shards
+from nearsay.indexer.cluster import embedding, joining
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import EncoderMismatchError
@@ -48,184 +43,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 _ROWS = 16  # passages in a range
 _SOON = 180.0  # seconds after which something that should have happened has not
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
-
-
-def test_a_cluster_without_a_token_is_not_joined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(ClusterError, match="token"), joined(Cluster("127.0.0.1:1")):
-        pass
-    with pytest.raises(ClusterError, match="nearsay cluster up"), joined(Cluster()):
-        pass
-
-
-def test_an_address_where_nothing_listens_and_one_that_is_none_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for address in ("nonsense", "http://head:6379"):
-        with pytest.raises(ClusterError, match=rf"'{address}'.*HOST:PORT"), joined(Cluster(address)):
-            pass
-    closed = f"127.0.0.1:{local.free_port()}"
-    for address in (closed, f"ray://{closed}")[: 2 if find_spec("grpc") else 1]:
-        with pytest.raises(ClusterError, match=rf"{address}.*refused"), joined(Cluster(address)):
-            pass
-    monkeypatch.delenv("RAY_AUTH_TOKEN")
-    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "nothing"))
-    with pytest.raises(ClusterError, match=str(tmp_path / "nothing")), joined(Cluster(closed)):
-        pass
-
-
-def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def lost(*_: Any, **__: Any) -> None:
-        raise ConnectionError("away for too long")
-
-    with Library.open(tmp_path, cluster=Cluster("ray://head:10001", searches=True)) as library:
-        shards, row = Shards(Cluster("ray://head:10001"), library.store), library.collection("notes")
-        monkeypatch.setattr(shards, "_shards", lost)
-        monkeypatch.setattr(shards, "_joined", True)
-        with pytest.raises(ClusterError, match="away for too long"):
-            shards.ask(cast("Any", row), "nearest_many")
-        assert not shards._joined
-
-    killed: list[object] = []
-    monkeypatch.setattr(joining, "_join", lambda cluster: cluster.address)
-    monkeypatch.setattr(joining, "is_client", lambda: True)
-    monkeypatch.setattr(ray, "kill", killed.append)
-    leaving = contextlib.ExitStack()
-    leaving.callback(joining.end_processes, ["an actor"])
-    with pytest.raises(ClusterError, match=r"long.*again"), joined(Cluster("ray://a:1")), leaving:
-        lost()
-    assert killed == [], "Ray would join another cluster, or start one"
-
-
-def test_a_cluster_is_left_when_the_threads_of_ray_data_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-
-    def work(name: str) -> None:
-        time.sleep(0.3)
-        done.append(name)
-
-    monkeypatch.setattr("ray.shutdown", lambda: done.append("left"))
-    for name in ("StreamingExecutor-dataset_1", "iter_threaded"):
-        threading.Thread(target=work, args=[name], name=name, daemon=True).start()
-    joining._leave()
-    assert len(done) == 3
-    assert done[-1] == "left", "a thread that asks Ray for more ends the process"
-
-
-def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-
-    def join(cluster: Cluster) -> str:
-        time.sleep(0.1)
-        calls.append("joined")
-        joining._leaving.callback(calls.append, "left")
-        return cluster.address
-
-    monkeypatch.setattr(joining, "_users", 0)
-    monkeypatch.setattr(joining, "_ours", ("", ""))
-    monkeypatch.setattr(joining, "_leaving", contextlib.ExitStack())
-    monkeypatch.setattr(joining, "ray_module", lambda: SimpleNamespace(is_initialized=lambda: bool(calls)))
-    monkeypatch.setattr(joining, "_join", join)
-    entered = [contextlib.ExitStack() for _ in range(4)]
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda stack: stack.enter_context(joined(Cluster("a:1"))), entered))
-    with pytest.raises(ClusterError, match=r"a:1.*b:1"), joined(Cluster("b:1")):
-        pass
-    for stack in entered:
-        assert calls == ["joined"]
-        stack.close()
-    assert calls == ["joined", "left"]
-
-
-def test_a_cluster_that_the_program_joined_itself_is_used_within_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(joining, "_users", 0)
-    monkeypatch.setattr(joining, "_ours", ("", ""))
-    monkeypatch.setattr(joining, "ray_module", lambda: SimpleNamespace(is_initialized=lambda: True))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with joined(Cluster("auto")) as address, joined(Cluster("auto")) as again:
-        assert address == again == "auto"
-        with pytest.raises(ClusterError, match="b:1"), joined(Cluster("b:1")):
-            pass
-    with joined(Cluster("b:1")) as address:
-        assert address == "b:1"
-
-
-def test_cores_are_waited_for_only_while_processes_may_give_them_back() -> None:
-    now = 1000 * time.time()
-    shard = {"State": "ALIVE", "IsDetached": True, "EndTime": 0}
-    ended = {"State": "DEAD", "IsDetached": False, "EndTime": now - 60_000}
-    assert not joining._may_free([shard, ended])
-    assert joining._may_free([shard, ended | {"EndTime": now - 1000}])
-    assert joining._may_free([shard, shard | {"IsDetached": False}])
-
-
-_JOINS = """
-import sys
-from nearsay.indexer import Cluster, ClusterError
-from nearsay.indexer.cluster.joining import joined
-from nearsay.indexer.cluster.serving import Shards
-try:
-    with joined(Cluster()):
-        print("joined")
-except ClusterError as error:
-    print(error)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("asks", "answers"),
-    [
-        ("token", {"0" * 64: "joined", "1" * 64: "another token"}),
-        ("disabled", {"0" * 64: "without a token"}),
-    ],
-    ids=["token", "disabled"],
-)
-def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
-    tmp_path: Path, asks: str, answers: dict[str, str]
-) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
-    port, through = local.free_port(), local.free_port()
-    start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
-    start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
-    start += [f"--ray-client-server-port={through}"]
-    addresses = [f"127.0.0.2:{port}", f"ray://127.0.0.2:{through}"][: 2 if find_spec("grpc") else 1]
-    head = subprocess.Popen(
-        [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment | {"RAY_AUTH_MODE": asks, "RAY_AUTH_TOKEN": "0" * 64},
-        text=True,
-    )
-    assert head.stdout is not None
-    try:
-        with head.stdout:
-            assert any("runtime started" in line for line in head.stdout)
-            if len(addresses) > 1:
-                await_listening("127.0.0.2", through)
-            for address, (shown, said) in product(addresses, answers.items()):
-                joins = subprocess.run(
-                    [sys.executable, "-c", _JOINS],
-                    env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": address},
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                assert said in joins.stdout
-    finally:
-        head.terminate()
-        head.wait()
 
 
 @pytest.fixture(scope="module")
