@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -26,6 +27,8 @@ settings.load_profile("nearsay")
 _OF_USER = tempfile.TemporaryDirectory(prefix="nearsay-tests-")  # whose own configuration decides no test
 atexit.register(_OF_USER.cleanup)
 os.environ["XDG_CONFIG_HOME"] = _OF_USER.name
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job is started deaf to it
 
 Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
 

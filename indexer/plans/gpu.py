@@ -3,7 +3,8 @@
 A GPU that fails in the middle of things is said once, in a plain sentence, and the CPU answers from then on.
 Johnson et al. 2019, https://arxiv.org/abs/1702.08734
 
-None of this has run on a GPU; everything but FAISS's own GPU functions is tested with a stand-in for them.
+The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H200. Several GPUs
+have never been met: copies and parts were tried on one GPU twice.
 """
 
 import ctypes
@@ -48,9 +49,7 @@ __all__ = [
 # Which GPUs FAISS can really use, and the reason in one sentence when it can use none.
 #
 # That CUDA is there says little: faiss-cpu may be installed instead of faiss-gpu, CUDA's libraries may be
-# missing, the driver may be, or the GPU may not run the build's kernels. Each is found out and said. Of
-# this, a GPU that works has never been met; the refusals have (faiss-cpu, faiss-gpu without CUDA's
-# libraries, faiss-gpu without a driver).
+# missing, the driver may be, or the GPU may not run the build's kernels. Each is found out and said.
 
 
 NO_ROOM = "the GPU has no room for it"

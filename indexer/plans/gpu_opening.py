@@ -6,7 +6,8 @@ CPU's as it is; IndexReplicas join several, or IndexShards where copies do not f
 FAISS, which raises where memory is short.
 https://github.com/facebookresearch/faiss/wiki/Faiss-on-the-GPU
 
-None of this has run on a GPU; everything but FAISS's own GPU functions is tested with a stand-in for them.
+The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H200. Several GPUs
+have never been met: copies and parts were tried on one GPU twice.
 """
 
 import time

@@ -14,6 +14,7 @@ Parts, each of which can be left out:
   pretraining  tokens a second of pretraining a BERT-base in bf16 at 128 and 512 tokens, as a share of the
                bf16 peak, beside transformers' Trainer on the same rows; data and waits as above; compiled as
                well, with the number of graphs that were compiled
+               Both peers run as they come, and without cuDNN's attention, as nearsay does
   attention    milliseconds of one layer's attention on texts of many lengths, forward and backward: padded
                and masked, as trainings compute it, or the texts laid end to end
 Both trainings also take a few steps in float32 without dropout, in which the losses are to be the peer's.

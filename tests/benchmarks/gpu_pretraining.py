@@ -22,7 +22,7 @@ from nearsay.data.pretraining.example_config import ExampleConfig
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.sizes import BertSize
-from nearsay.training.encoder.hardware import Precision
+from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
 
 __all__ = ["flops_a_token", "pretraining"]
 
@@ -146,11 +146,8 @@ class _Runs:
             compiled=compiled,
         )
 
-    def uncompiled(self, precision: Precision) -> dict[str, object]:
-        """Both as they come, and whether they learn alike in float32 without dropout."""
-        model = self._model()
-        ours = self._ours(copy.deepcopy(model), self._steps, self._every, precision)
-        theirs = trainer_steps(
+    def _theirs(self, model: BertForPreTraining, precision: Precision) -> TrainingSteps:
+        return trainer_steps(
             model,
             self._rows(self._batches),
             self._batch,
@@ -159,7 +156,19 @@ class _Runs:
             bf16=precision is Precision.BFLOAT16,
             every=self._every,
         )
-        told = {"nearsay": self._told(ours), "Trainer": self._told(theirs)}
+
+    def uncompiled(self, precision: Precision) -> dict[str, object]:
+        """Both as they come, and whether they learn alike in float32 without dropout."""
+        model = self._model()
+        ours = self._ours(copy.deepcopy(model), self._steps, self._every, precision)
+        theirs = self._theirs(copy.deepcopy(model), precision)
+        with attention_of_any_shape(self._device):
+            alike = self._theirs(model, precision)
+        told = {
+            "nearsay": self._told(ours),
+            "Trainer": self._told(theirs),
+            "Trainer, without cuDNN's attention": self._told(alike),
+        }
         middle = {name: row["tokens_a_second"]["median"] for name, row in told.items()}
         return {
             "rows_a_step": self._batch,

@@ -25,7 +25,7 @@ from training_steps import TrainerSteps, TrainingSteps, loop_steps, rates, train
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.hardware import Precision
+from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, prepare_sets
@@ -94,9 +94,15 @@ class _Runs:
         """Rates, losses, and whether both learn alike in float32 without dropout."""
         ours = self.ours(precision, self._steps, self._every)
         theirs = self.theirs(precision, self._steps, self._every)
+        with attention_of_any_shape(self._device):
+            alike = self.theirs(precision, self._steps, self._every)
         tokenizing, tokens = self._tokenized()
         step = statistics.median(ours.seconds)
-        told = {"nearsay": self._told(ours), "sentence-transformers": self._told(theirs)}
+        told = {
+            "nearsay": self._told(ours),
+            "sentence-transformers": self._told(theirs),
+            "sentence-transformers, without cuDNN's attention": self._told(alike),
+        }
         rate = {name: row["rows_a_second"]["median"] for name, row in told.items()}
         rate["tokenizing too"] = self.batch / (step + tokenizing / self._steps)
         exact = self.ours(Precision.FLOAT32, AGREED_STEPS, 1, dropout=False)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cluster_table import embedding_rows, memory_rows, model_rows, search_rows
+from gpu_table import gpu_rows, gpu_search_rows
 from growth_table import growth_rows
 from reproduce_table import paper_tables
 
@@ -254,6 +255,16 @@ def ten_million() -> list[str]:
         row("vectors and index on disk, GB", lambda run: f"{run['gb_on_disk']['segments']:.1f}"),
         row("catalogue on disk, GB", lambda run: f"{run['gb_on_disk']['catalogue']:.1f}"),
     )
+
+
+def gpu() -> list[str]:
+    """Encoding and training on a GPU."""
+    return table(*gpu_rows(results("gpu")))
+
+
+def gpu_search() -> list[str]:
+    """Searching on a GPU."""
+    return table(*gpu_search_rows(results("gpu")))
 
 
 def growth() -> list[str]:
@@ -687,6 +698,8 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "endtoend": endtoend,
     "exploring": exploring,
     "filters": filters,
+    "gpu": gpu,
+    "gpu_search": gpu_search,
     "growth": growth,
     "improving": improving,
     "indexing": indexing,

@@ -151,6 +151,7 @@ def test_every_way_to_search_equals_brute_force(
     gaps=st.booleans(),
     cuts=st.lists(st.integers(1, 59), max_size=3),
     block=st.sampled_from([1, 7, 2048]),
+    threads=st.integers(1, 3),
 )
 def test_each_query_is_answered_from_its_own_candidates(
     *,
@@ -162,6 +163,7 @@ def test_each_query_is_answered_from_its_own_candidates(
     gaps: bool,
     cuts: list[int],
     block: int,
+    threads: int,
 ) -> None:
     generator = np.random.default_rng(seed)
     ids = np.cumsum(generator.integers(1, 4 if gaps else 2, count), dtype=np.int64)
@@ -173,6 +175,8 @@ def test_each_query_is_answered_from_its_own_candidates(
     among[generator.random(among.shape) < 0.2] = -1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_store, "_GATHER", block)
+        patch.setattr(vector_store, "_OF_A_THREAD", 5)
+        patch.setattr(vector_store, "usable_threads", lambda: threads)
         found = store_of(ids, vectors, cuts).nearest_among_many(asked, among, k)
     assert len(found) == queries
     for query, own, got in zip(asked, among, found, strict=True):
@@ -182,7 +186,12 @@ def test_each_query_is_answered_from_its_own_candidates(
 
 
 @pytest.mark.parametrize("dimension", [3, 384])
-def test_many_queries_get_to_the_bit_what_each_gets_alone(dimension: int) -> None:
+@pytest.mark.parametrize("of_a_thread", [16_384, 100])
+def test_many_queries_get_to_the_bit_what_each_gets_alone(
+    dimension: int, of_a_thread: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_store, "_OF_A_THREAD", of_a_thread)
+    monkeypatch.setattr(vector_store, "usable_threads", lambda: 4)
     generator = np.random.default_rng(2)
     vectors = unit_length(generator.standard_normal((900, dimension)).astype(np.float32))
     near = vectors[:300] + np.float32(1e-7) * generator.standard_normal((300, dimension)).astype(np.float32)

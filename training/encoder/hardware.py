@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # it takes a second to import, and options that name a precis
 __all__ = [
     "Precision",
     "Processor",
+    "attention_of_any_shape",
     "choose_device",
     "choose_hardware",
     "computing_in",
@@ -169,8 +170,30 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
     with (
         torch.inference_mode(),
         torch.autocast(torch.device(device).type, dtype=narrow, enabled=narrow is not None),
+        attention_of_any_shape(device),
     ):
         yield
+
+
+@contextmanager
+def attention_of_any_shape(device: str) -> Iterator[None]:
+    """Keep cuDNN out of attention on a CUDA GPU, for the whole process until the block ends.
+
+    Where torch asks cuDNN first, as on Hopper, it plans anew for each number of texts and tokens that it has
+    not seen, forward and backward, while the GPU waits: batches of texts have another shape nearly each time.
+    tests/benchmarks/results/gpu_cudnn.json
+    """
+    import torch
+
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(enabled=False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def choose_device(requested: str | None = None) -> str:

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.encoder.hardware import Precision
+from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
 from nearsay.training.run.device_masks import masks_without_waiting
@@ -211,6 +211,7 @@ class _Loop:
             self.dropout = stack.enter_context(cpu_dropout(task.model))
         if self.kind != "cpu":
             stack.enter_context(masks_without_waiting())
+            stack.enter_context(attention_of_any_shape(processes.device))
         self.optimiser = torch.optim.AdamW(
             parameter_groups(task.model, optimisation.weight_decay),
             lr=optimisation.learning_rate,

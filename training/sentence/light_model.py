@@ -5,7 +5,6 @@ four milliseconds here.
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nearsay.data.errors import first_line
+from nearsay.data.threads import usable_threads
 from nearsay.training.encoder.plain_encoder import (
     Array,
     DenseStep,
@@ -116,7 +116,7 @@ def _session(plain: PlainTransformer) -> onnxruntime.InferenceSession:
     """Give what takes sums of embeddings, (tokens, width), and gives the last layer's states."""
     layers = _Layers(plain)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = _threads()
+    options.intra_op_num_threads = min(usable_threads(), _MOST_THREADS)
     # Else its threads compute while they wait: held to one core, a query took twice as long.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry(
@@ -212,12 +212,6 @@ class _Layers:
         node = helper.make_node(kind, inputs, [output], **settings)  # type: ignore[arg-type]  # attributes
         self._nodes.append(node)
         return output
-
-
-def _threads() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wished = os.environ.get("OMP_NUM_THREADS", "")  # as torch and numpy take it
-    return min(cores, _MOST_THREADS, int(wished) if wished.isdecimal() and int(wished) else cores)
 
 
 # GELU: Hendrycks & Gimpel 2016, https://arxiv.org/abs/1606.08415

@@ -8,6 +8,7 @@ from nearsay.training.encoder import hardware as processor_module
 from nearsay.training.encoder.hardware import (
     Precision,
     Processor,
+    attention_of_any_shape,
     choose_device,
     computing_in,
     narrow_linear_weights,
@@ -141,3 +142,16 @@ def test_a_gpu_that_runs_nothing_is_passed_over_with_a_warning(
     with caplog.at_level(logging.WARNING, logger="nearsay"):
         assert choose_device() == "cpu"
     assert "no kernel image is available" in caplog.text
+
+
+def test_attention_goes_without_cudnn_on_a_gpu_and_with_what_it_had_afterwards() -> None:
+    cuda = torch.backends.cuda
+    assert cuda.cudnn_sdp_enabled()
+    with attention_of_any_shape("cpu"):
+        assert cuda.cudnn_sdp_enabled()
+    with attention_of_any_shape("cuda:1"):
+        assert not cuda.cudnn_sdp_enabled()
+        with attention_of_any_shape("cuda"):
+            assert not cuda.cudnn_sdp_enabled()
+        assert not cuda.cudnn_sdp_enabled()
+    assert cuda.cudnn_sdp_enabled()
