@@ -229,6 +229,7 @@ class Nearsay(Searched):
 
     def threads(self, count):
         self.faiss.omp_set_num_threads(count)
+        os.environ["OMP_NUM_THREADS"] = str(count)  # for the thread that scores the candidates
 
     def search(self, queries, k):
         found = (
