@@ -220,9 +220,24 @@ class VectorStore:
         """
         if len(queries) == 1:
             return [self._decided_alone(queries[0], ids[0], k)]
-        places = self.places(ids)
+        places = np.sort(self.places(ids), axis=1)  # of equal scores the lower number comes first
         there = places >= 0
-        return self._decided(queries, np.nonzero(there)[0], places[there], k)
+        numbers, positions = np.nonzero(there)[0], places[there]
+        order = np.argsort(positions)  # rows are read in the order of the file
+        found = np.empty(positions.size, dtype=np.float32)
+        found[order] = self._scores(queries, numbers[order], positions[order])
+        scores = np.full(places.shape, -np.inf, dtype=np.float32)
+        scores[there] = found
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        scores = np.take_along_axis(scores, best, axis=1)
+        ids = np.full(places.shape, -1, dtype=np.int64)
+        ids[there] = self.numbers(positions)
+        ids = np.take_along_axis(ids, best, axis=1)
+        counts = np.count_nonzero(there, axis=1).tolist()
+        return [
+            Candidates(own[:count], some[:count])
+            for own, some, count in zip(ids, scores, counts, strict=True)
+        ]
 
     def _blocks(self, after: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
         for segment, start in zip(self.segments, self.starts[:-1], strict=True):
