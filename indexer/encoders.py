@@ -33,6 +33,7 @@ from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.bundled import BUNDLED_NAME, is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
 __all__ = [
@@ -186,9 +187,11 @@ class Encoders:
         return found.source
 
     def facts(self, name_or_folder: str) -> EncoderFacts:
-        """Read an encoder's folder; NearsayError for one that is damaged or gone."""
+        """Read an encoder's folder; NearsayError for one that is damaged, gone or not trained to its end."""
         source = find_encoder(self.source(name_or_folder), fetch=False)
         folder = source.folder
+        if not folder.weight_files():
+            refuse_unsafe(folder)
         config, result = (_json(folder.path / "run" / name) for name in ("config.json", "result.json"))
         sets, changes = config.get("sets"), result.get("evaluations")
         return EncoderFacts(

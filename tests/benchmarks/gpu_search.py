@@ -96,7 +96,7 @@ def _checked(
 
 
 def truth_among(store: VectorStore, queries: np.ndarray, alive: np.ndarray) -> np.ndarray:
-    return np.stack([store.nearest(query, K, alive).ids for query in queries])
+    return np.stack([found.ids for found in store.nearest_many(queries, K, alive)])
 
 
 def _copied(

@@ -11,6 +11,7 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import jobs
 from nearsay.indexer.encoders import Made, Origin, Shelf, made, new_folder_for, note_made, stamp
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder
+from nearsay.training.sentence.refusal import EncoderRefusedError
 
 
 def _vocabulary(library: Path, name: str, size: int, *, cased: bool = False) -> Path:
@@ -217,6 +218,14 @@ def test_the_limit_is_found_where_a_training_writes_it(library, trained) -> None
     for limit, told in ((40, 38), (10**30, None)):
         settings.write_text(json.dumps({"model_max_length": limit}), "utf-8")
         assert library.encoders.facts(str(folder)).max_tokens == told
+
+
+def test_a_training_that_was_stopped_has_no_facts(library, trained) -> None:
+    folder = trained("mine")
+    for file in folder.rglob("*.safetensors"):
+        file.unlink()
+    with pytest.raises(EncoderRefusedError):
+        library.encoders.facts(str(folder))
 
 
 def test_the_bundled_encoders_facts(library) -> None:
