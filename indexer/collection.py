@@ -44,7 +44,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
     from nearsay.indexer.exploring.explorer import Explorer
-    from nearsay.indexer.filters.fields import Facets
+    from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.improving import Improvement, Training
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -582,7 +582,7 @@ class Collection:
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
         """How many documents have each value of a field, the commonest first, under a filter."""
-        from nearsay.indexer.filters.fields import facets
+        from nearsay.indexer.filters.facets import facets
 
         with self._record.reading() as (connection, row):
             expression = expression_of(connection, row.id, where)

@@ -57,7 +57,21 @@ from nearsay.indexer.filters.expression import (
 )
 from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
 
-__all__ = ["CollectionState", "Known", "columnar", "counts", "known_of", "passages_passing", "state_of"]
+__all__ = [
+    "DIGITS",
+    "MISSING",
+    "Codes",
+    "CollectionState",
+    "Known",
+    "Numbers",
+    "Texts",
+    "column_of",
+    "columnar",
+    "counts",
+    "known_of",
+    "passages_passing",
+    "state_of",
+]
 
 
 class Known:
@@ -127,8 +141,8 @@ def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:
 # each document's code. A value is what SQL would compare: see expression.py.
 
 
-_MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
-_DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
+MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
+DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = 2**53  # whole numbers up to it are exact as floats
 
@@ -190,7 +204,7 @@ class _Sorted:
                 (truths if value else falsehoods).append(code)
             elif isinstance(value, str):
                 texts.append((value, code))
-                if _DIGITS.fullmatch(value):
+                if DIGITS.fullmatch(value):
                     numbers.append((int(value), code))
             elif isinstance(value, int | float):
                 numbers.append((value, code))
@@ -301,7 +315,7 @@ def empty() -> Column:
     true, false = (np.array([code], dtype=np.int32) for code in (_TRUE, _FALSE))
     of_none = _Sorted([], none, none.astype(np.bool_), none.astype(np.float64), none, none, none)
     own = replace(of_none, true_codes=true, false_codes=false)
-    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": _MISSING})
+    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": MISSING})
 
 
 def widened(
@@ -325,7 +339,7 @@ def widened(
             if isinstance(value, dict):
                 here[raw] = _OBJECT
             elif value is None or isinstance(value, bool):
-                here[raw] = {None: _MISSING, True: _TRUE, False: _FALSE}[value]
+                here[raw] = {None: MISSING, True: _TRUE, False: _FALSE}[value]
             else:
                 here[raw], size = size, size + 1
                 fresh.append((value, here[raw]))
@@ -362,10 +376,27 @@ def passages_passing(
 
     None, too, where a later state is known already than the transaction sees.
     """
-    asked = (leaf.field for leaf in leaves(expression) if not isinstance(leaf, InClusters))
-    wanted = {path for each in asked if (path := metadata_path(each)) is not None}
-    columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=wait)
+    columns = known_of(connection, _KnownColumns).at(connection, state, _asked(expression), wait=wait)
     return None if columns is None else columns.passing(connection, expression)
+
+
+def column_of(
+    connection: sa.Connection, state: CollectionState, path: Path, expression: Expression | None
+) -> tuple["Column", NDArray[np.bool_]] | None:
+    """A metadata field's column, and which documents a columnar filter lets through, by document number.
+
+    The column is read here if need be. None where a later state is known already than the transaction sees.
+    """
+    wanted = _asked(expression) | {path}
+    columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=True)
+    return None if columns is None else (columns.by_path[path], columns.documents(connection, expression))
+
+
+def _asked(expression: Expression | None) -> set[Path]:
+    """The metadata fields that a filter asks of."""
+    parts = () if expression is None else leaves(expression)
+    asked = (leaf.field for leaf in parts if not isinstance(leaf, InClusters))
+    return {path for each in asked if (path := metadata_path(each)) is not None}
 
 
 @dataclass(frozen=True)
@@ -393,6 +424,14 @@ class _Columns:
             by_document[0] = False  # whose the passages are that are not there
             passed = np.take(by_document, self.owners)
         passed.flags.writeable = False
+        return passed
+
+    def documents(self, connection: sa.Connection, expression: Expression | None) -> NDArray[np.bool_]:
+        """By document number: those that are there, and have a passage that passes."""
+        passed = np.zeros(self.last_document + 1, dtype=np.bool_)
+        chosen = self.owners if expression is None else self.owners[self.passing(connection, expression)]
+        passed[chosen] = True
+        passed[0] = False  # whose the passages are that are not there
         return passed
 
     def _of(self, part: Expression | Leaf, leaf: Callable[[Leaf], NDArray[np.bool_]]) -> NDArray[np.bool_]:

@@ -178,24 +178,21 @@ _NARROW = 20_000  # documents: so few are looked up one by one
 
 def passing_documents(
     connection: sa.Connection, collection_id: int, expression: Expression | None
-) -> tuple[Condition, bool]:
-    """The condition over the documents of a collection, and whether indexes leave few of them to look at.
-
-    It begins with those that indexes leave.
-    """
+) -> Condition:
+    """The condition over the documents of a collection; it begins with those that indexes leave."""
     of_collection = documents.c.collection_id == collection_id
     if expression is None:
-        return of_collection, False
+        return of_collection
     declared, dialect = declared_of(connection, collection_id), connection.dialect.name
     narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
     if narrowed is None:
-        return sa.and_(of_collection, condition(expression, dialect, declared)), False
+        return sa.and_(of_collection, condition(expression, dialect, declared))
     inside = narrowed.numbers().subquery()
     (number,) = inside.c
     among = sa.and_(of_collection, documents.c.number.in_(sa.select(number)))
     if narrowed.rest is None:
-        return among, True
-    return sa.and_(among, condition(narrowed.rest, dialect, declared)), True
+        return among
+    return sa.and_(among, condition(narrowed.rest, dialect, declared))
 
 
 def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
@@ -203,7 +200,7 @@ def documents_where(connection: sa.Connection, collection_id: int, where: Where 
 
     BadFilterError for a filter that means nothing.
     """
-    return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))[0]
+    return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))
 
 
 def count_documents(
@@ -216,7 +213,7 @@ def count_documents(
     known, key = known_of(connection, counts), (state_of(connection, collection_id), repr(expression))
     found: int | None = known.get(key)
     if found is None:
-        passing, _ = passing_documents(connection, collection_id, expression)
+        passing = passing_documents(connection, collection_id, expression)
         some = sa.select(documents.c.number).where(passing).limit(up_to).subquery()
         found = count_of(connection, some)
         if up_to is None or found < up_to:

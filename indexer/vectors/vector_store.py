@@ -195,7 +195,8 @@ class VectorStore:
             some = np.ascontiguousarray(queries[begin : begin + _QUERIES])
             best = _Proposed(len(some), k, exact_enough(some))
             for start, ids, vectors in self._blocks(after):
-                products = some @ vectors.T
+                # BLAS would share one query among all cores, whose threads wait for each other.
+                products = np.vecdot(vectors, some)[None] if len(some) == 1 else some @ vectors.T
                 if ids[0] <= after or alive is not None:
                     allowed = ids > after
                     if alive is not None:

@@ -188,7 +188,7 @@ def attention_of_any_shape(device: str) -> Iterator[None]:
     if torch.device(device).type != "cuda":
         yield
         return
-    before = torch.backends.cuda.cudnn_sdp_enabled()
+    before: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(enabled=False)
     try:
         yield

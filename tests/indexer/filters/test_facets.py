@@ -2,15 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy import event
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.filters import facets
+from nearsay.indexer.filters.known import state_of
+from nearsay.indexer.filters.parse import expression_of
 from nearsay.indexer.vectors.errors import BadFilterError
 
 ROWS: list[dict[str, object]] = [
@@ -102,29 +107,58 @@ def test_a_field_that_no_document_has_is_missing_everywhere(papers: Collection) 
         papers.facets('a"b')
 
 
-def test_sqlite_counts_few_documents_by_looking_each_of_them_up(papers: Collection) -> None:
-    engine = papers.library.store.database.engine
-    if engine.dialect.name != "sqlite" or not papers.declared_fields():
-        return
-    asked: list[tuple[str, tuple[object, ...]]] = []
+TEXTS = ("", "a", "A", "é", "x" * 499 + "a", "x" * 500 + "a", "x" * 500 + "b")
+PLAIN = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-1, 2),
+    st.sampled_from([0.5, 2.0, 2**53 + 1, 1e300]),
+    st.sampled_from(TEXTS),
+)
+LISTED = PLAIN | st.lists(PLAIN, max_size=2) | st.fixed_dictionaries({"deep": PLAIN})
+VALUES = st.one_of(
+    PLAIN,
+    st.sampled_from(["7", "007"]),
+    st.lists(LISTED, max_size=4),
+    st.fixed_dictionaries({"deep": st.lists(PLAIN, max_size=4)}),
+)
 
-    def note(_c: object, _cursor: object, statement: str, given: tuple[object, ...], *_: object) -> None:
-        asked.append((statement, given))
 
-    event.listen(engine, "before_cursor_execute", note)
-    papers.facets("venue", where="open = true")
-    event.remove(engine, "before_cursor_execute", note)
-    grouped = [each for each in asked if "GROUP BY" in each[0]]
-    listed = [each for each in asked if "EXISTS" in each[0] and "GROUP BY" not in each[0]]
-    assert len(grouped) == len(listed) == 3
-    for chosen, expected in (
-        (grouped, "SEARCH field_values USING PRIMARY KEY (field=? AND document=?)"),
-        (listed, "SEARCH field_values USING COVERING INDEX ix_field_values_"),
-    ):
-        for statement, given in chosen:
-            with engine.connect() as connection:
-                assert isinstance(connection, sa.Connection)
-                steps = [
-                    row[3] for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, given)
-                ]
-            assert any(step.startswith(expected) for step in steps), steps
+@pytest.mark.long
+@settings(max_examples=40)
+@given(
+    rows=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=14),
+    removed=st.sets(st.integers(0, 13)),
+    where=st.sampled_from([None, "b = 7", "not b = 'a'", "b contains 'a' or a = true"]),
+    limit=st.integers(1, 4),
+)
+def test_columns_count_what_sql_counts(
+    rows: list[tuple[object, object]], removed: set[int], where: str | None, limit: int
+) -> None:
+    encoder = WordsEncoder()
+    with TemporaryDirectory() as folder, Library.open(folder, load_encoder=lambda _: encoder) as library:
+        collection = library.collection("papers")
+        collection.add_rows(
+            [{"id": f"{n}", "text": f"word {n}", "a": one, "b": other} for n, (one, other) in enumerate(rows)]
+        )
+        collection.facets("b")  # the column is there when documents go
+        collection.remove([f"{n}" for n in removed if n < len(rows)])
+        with library.store.database.reading() as connection:
+            expression = expression_of(connection, collection.snapshot().collection.id, where)
+            for path in (("a",), ("a", "deep")):
+                state = state_of(connection, collection.snapshot().collection.id)
+                by_sql = facets._by_sql(connection, state.collection_id, path, expression, 10_000)
+                by_column = facets._by_column(connection, state, path, expression, limit)
+                assert by_column is not None
+                told = facets._together("a", *by_column, limit)
+                wanted = facets._together("a", *by_sql, 10_000)
+                assert told == replace(
+                    wanted,
+                    values=wanted.values[:limit],
+                    other=sum(each.documents for each in wanted.values[limit:]),
+                )
+
+
+def test_numbers_and_their_texts_in_lists_are_told_apart(papers: Collection) -> None:
+    papers.add_rows([{"id": "6", "text": "seven", "tags": ["7", 7, "7"]}])
+    assert counts(papers, "tags") == [("a", 3), (7, 2), ("7", 1), ("b", 1)]
