@@ -2,6 +2,7 @@
 
 A job in the background listens, so that a page can show how far it is. Without a listener nothing is told."""
 
+import os
 import signal
 import sys
 import time
@@ -146,6 +147,7 @@ class ProgressBar:
         )
 
 
+_USUAL_COLUMNS = 80  # of a terminal that does not say
 _SHOWN = ("loss", "mlm_accuracy", "nsp_accuracy", "accuracy")
 
 
@@ -183,7 +185,7 @@ class TrainingLine:
         self._tell_contention(progress)
         since = time.monotonic() - self._said
         if self._terminal and since >= 0.2:
-            click.echo("\r\x1b[K" + self._line(progress), err=True, nl=False)
+            click.echo("\r\x1b[K" + self._line(progress, _columns() - 1), err=True, nl=False)
             self._pending, self._said = True, time.monotonic()
         elif since >= _SECONDS_BETWEEN_LINES:
             click.echo(self._line(progress), err=True)
@@ -200,7 +202,8 @@ class TrainingLine:
             self._pending = False
         click.echo(f"step {progress.step:,}: {progress.contention}", err=True)
 
-    def _line(self, progress: "TrainingProgress") -> str:
+    def _line(self, progress: "TrainingProgress", room: int | None = None) -> str:
+        """room: characters; what matters least is left out, since a line that wraps cannot be drawn over."""
         of = f" of {progress.steps:,}" if progress.steps else ""
         parts = [f"step {progress.step:,}{of} ({progress.share:.0%})"]
         parts += [
@@ -215,7 +218,17 @@ class TrainingLine:
             parts.append(f"{progress.peak_share:.0%} of peak")
         minutes, seconds = divmod(int(progress.seconds_left), 60)
         parts.append(f"{minutes}:{seconds:02} left")
-        return ", ".join(parts)
+        while room is not None and len(parts) > 1 and len(", ".join(parts)) > room:
+            del parts[-2 if len(parts) > 2 else -1]  # how far it is, and how long it takes, go last
+        return ", ".join(parts)[:room]
+
+
+def _columns() -> int:
+    """How wide the terminal is; standard output may be another place."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS
 
 
 def _look(progress: "TrainingProgress") -> "JobProgress":
