@@ -1,6 +1,5 @@
 """A user's own queries, from a file or standard input."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
+from nearsay.data.row_files import rows_and_faults
 from nearsay.data.sources import STDIN_NAME
 
 __all__ = ["iterate_queries", "read_queries"]
@@ -31,7 +31,7 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
     kind = None if str(source) == "-" else format_of(path)
     if kind is None or not kind.is_table:
         kind = Format.TXT
-    field = "query" if kind is Format.JSONL and _names_queries(path) else None
+    field = _field_of_queries(path) if kind.is_table else None
     options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
     for item in read([str(source)], options, stdin=stdin):
         if isinstance(item, Fault):  # the reader names an option that only `documents add` has
@@ -53,13 +53,10 @@ def read_queries(path: Path) -> list[str]:
     return queries
 
 
-def _names_queries(path: Path) -> bool:
-    if not path.is_file() or path.suffix.lower() == ".gz":
-        return False
-    with path.open("rb") as stream:
-        first = stream.readline(1_000_000)
+def _field_of_queries(path: Path) -> str | None:
+    """The field `query` of a table, in any case of letters; None where its first row has none."""
     try:
-        row = json.loads(first)
-    except ValueError:  # the reader names the line and says why
-        return False
-    return isinstance(row, dict) and "query" in row
+        first = next((row for row in rows_and_faults(path) if not isinstance(row, Fault)), None)
+    except BadInputError:  # the reader says what is wrong, and reads pipes, too
+        return None
+    return None if first is None else next((name for name in first[1] if name.lower() == "query"), None)

@@ -1,7 +1,10 @@
 """A user's own queries, from a file."""
 
+import gzip
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from nearsay.data.errors import BadInputError
@@ -23,6 +26,20 @@ def test_queries_are_read_a_line_each_or_by_their_field(tmp_path: Path, name: st
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     assert read_queries(path) == ["how to mend a kettle", "where do swifts sleep"]
+
+
+@pytest.mark.parametrize("name", ["asked.csv", "asked.tsv", "asked.jsonl.gz", "asked.parquet"])
+def test_of_any_table_the_field_query_is_taken_however_long_the_others_are(tmp_path: Path, name: str) -> None:
+    path, answer = tmp_path / name, "a much longer text, which is the answer and not what was asked"
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"answer": [answer], "query": ["how long?"]}), path)
+    elif name.endswith(".gz"):
+        row = f'{{"answer": "{answer}", "query": "how long?"}}\n'
+        path.write_bytes(gzip.compress(row.encode()))
+    else:
+        sign = "," if name.endswith(".csv") else "\t"
+        path.write_text(f"answer{sign}Query\n{answer.replace(',', ';')}{sign}how long?\n", "utf-8")
+    assert read_queries(path) == ["how long?"]
 
 
 def test_a_row_that_is_no_query_is_named_by_its_line(tmp_path: Path) -> None:
