@@ -188,10 +188,12 @@ def show_blind(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> 
 def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -> None:
     st.caption("Mark what answers. Either side put in about half of these, and which is not shown.")
     marked = []
-    for place, (hit, _) in enumerate(drawn):
+    for hit, _ in drawn:
         with st.container(border=True):
             st.html(passage_html(title=hit.title, text=hit.text, whole=True))
-            marked.append(st.checkbox("Answers", key=f"blind {query} {place}"))
+            # By the passage: at its place there is another one once a side or the filter is changed.
+            key = f"blind {visit.name} {query} {hit.id} {hit.passage}"
+            marked.append(st.checkbox("Answers", key=key))
     if st.button("Count this question", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
         outcomes[query] = won([team for (_, team), mark in zip(drawn, marked, strict=True) if mark])
         if visit.may_write:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["show", "way_of"]
 
 _KEPT = "judging"  # in the session: what is compared, and its rankings
-_DONE = "judged_last"  # in the session: what was judged, to be taken back
+_DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
 _MADE = "judge_made_queries"  # in the session: questions made from documents
 _LOGGED = 100  # of the commonest searches that are offered
 _OF_DOCUMENTS = 100  # questions made from them
@@ -171,7 +171,7 @@ def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) ->
                     on_click=_keep,
                     args=(visit, compared, following, relevant, note),
                 )
-    if st.session_state.get(_DONE) is not None:
+    if st.session_state.get(_DONE, ("",))[0] == visit.name:
         st.button(
             "Take the last one back",
             key="judge-u",
@@ -206,13 +206,13 @@ def _keep(visit: Visit, compared: JudgedComparison, asked: ToJudge, relevant: bo
     visit.check_writing()
     rater = str(st.session_state.get("judge-rater", "")).strip()
     compared.judge(asked, relevant, rater=rater or None, note=note.strip() or None)
-    st.session_state[_DONE] = asked
+    st.session_state[_DONE] = (visit.name, asked)
 
 
 @telling_errors()
 def _back(visit: Visit) -> None:
     visit.check_writing()
-    last: ToJudge = st.session_state.pop(_DONE)
+    last: ToJudge = st.session_state.pop(_DONE)[1]
     visit.collection.judgements.remove(last.query, last.hit)
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,11 @@ def press(app: AppTest, key: str) -> AppTest:
     app.run()
     assert not app.exception
     return app
+
+
+def _mark(hit: Hit) -> str:
+    """The key by which a passage is marked as answering."""
+    return f"blind samples {_QUERY} {hit.id} {hit.passage}"
 
 
 def _card(hit: Hit) -> str:
@@ -184,9 +190,9 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
     cards = [element.body for element in app.html if "ns-card" in element.body]
     assert cards == [_card(hit) for hit, _ in drawn]
     assert not any("ns-versus" in element.body for element in app.html)
-    for place, (_, team) in enumerate(drawn):
+    for hit, team in drawn:
         if team is Verdict.FIRST:
-            app.checkbox(key=f"blind {_QUERY} {place}").check()
+            app.checkbox(key=_mark(hit)).check()
     app.run()
     next(button for button in app.button if button.label == "Count this question").click()
     app.run()
@@ -202,11 +208,40 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
 
 
 @pytest.mark.long
+def test_a_mark_stays_with_its_passage_when_the_list_becomes_another(page: Page, library: Library) -> None:
+    app = page("compare", q=_QUERY, blind="true", **{"left-mode": "dense", "right-mode": "lexical"})
+    marked = library.collection("samples").search(_QUERY, mode="dense")[0]
+    app.checkbox(key=_mark(marked)).check()
+    app.run()
+    app.text_input(key="where").set_value(f"not id = '{marked.id}'")
+    app.run()
+    boxes = [box for box in app.checkbox if box.label == "Answers"]
+    assert _mark(marked) not in {box.key for box in boxes}
+    assert len(boxes) == 10
+    assert not any(box.value for box in boxes)
+
+
+@pytest.mark.long
+def test_what_was_judged_is_taken_back_from_its_own_collection(page: Page, library: Library) -> None:
+    some = islice(library.collection("samples").documents(), 12)
+    library.collection("others").add_rows([{"id": each.id, "text": each.text} for each in some])
+    app = press(asked(page), "y")
+    app.session_state["collection"] = "others"
+    app.run()
+    assert not app.exception
+    assert "judge-u" not in {button.key for button in app.button}
+    app.session_state["collection"] = "samples"
+    app.run()
+    press(app, "u")
+    assert library.collection("samples").judgements.list() == ()
+
+
+@pytest.mark.long
 def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
     page: Page, library: Library, settings: Settings
 ) -> None:
     app = page("compare", q=_QUERY, blind="true", settings=replace(settings, read_only=True))
-    app.checkbox(key=f"blind {_QUERY} 0").check()
+    next(box for box in app.checkbox if box.label == "Answers").check()
     next(button for button in app.button if button.label == "Count this question").click()
     app.run()
     assert not app.exception
