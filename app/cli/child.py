@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,13 +179,14 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
     if row is None:
         return _Ending(1, "the job was removed")
     with heard_by(watcher.heard):
-        return _command(background_arguments(row.arguments, library))
+        return _command(row.arguments, library)
 
 
-def _command(arguments: list[str]) -> _Ending:
-    """Give the command in this process."""
+def _command(arguments: Sequence[str], library: Path) -> _Ending:
+    """Give the command in this process; an older version may have started one that there is no more."""
     try:
-        nearsay.main(args=arguments, prog_name="nearsay", standalone_mode=False)
+        given = background_arguments(arguments, library)
+        nearsay.main(args=given, prog_name="nearsay", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return _Ending(error.exit_code, error.format_message())

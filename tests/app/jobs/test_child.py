@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import scripted_child
 from naming import Naming
 
 from nearsay.app import life_lock
@@ -69,11 +71,20 @@ def test_a_command_that_fails_says_why(
     said: str,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    ending = child._command(["scripted", command])
+    ending = child._command(["scripted", command], tmp_path)
     assert (ending.exit_code, ending.message) == (code, message)
     assert capfd.readouterr().err.endswith(said)
+
+
+def test_a_command_that_the_process_does_not_have_is_a_failed_job(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scripted_child.scripted.commands, "gone", click.Command("gone"))  # not in the process
+    job = jobs.wait(start(jobs, "gone").number)
+    assert (job.state, job.exit_code, job.message) == (JobState.FAILED, 2, Naming("gone"))
 
 
 @pytest.mark.long
