@@ -1,5 +1,6 @@
 """Files that were uploaded: where each is kept, and for how long."""
 
+import contextlib
 import hashlib
 import re
 import secrets
@@ -190,10 +191,12 @@ class TrainingFiles:
         return [TrainingFile(file.name, file, file.stat().st_size) for file in newest]
 
     def remove(self, path: Path) -> None:
-        """Remove one; BadInputError for what is none of them."""
+        """Remove one; BadInputError for what is none of them. The same content under another name stays."""
         if path.parent.parent != self.folder:
             raise BadInputError(f"{path} was not uploaded here. Remove it where it is")
-        shutil.rmtree(path.parent, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+            path.parent.rmdir()  # unless another lies in it
 
 
 def _digest(folder: Path) -> str:

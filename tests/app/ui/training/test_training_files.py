@@ -74,3 +74,12 @@ def test_only_what_lies_here_is_removed(tmp_path):
     assert not path.exists()
     assert elsewhere.exists()
     assert files.list() == []
+
+
+def test_the_same_content_under_another_name_stays_when_one_is_removed(tmp_path):
+    files = TrainingFiles(tmp_path)
+    first, second = (files.keep(name, io.BytesIO(b"a\tb\n")) for name in ("mine.tsv", "copy.tsv"))
+    files.remove(first)
+    assert [file.path for file in files.list()] == [second]
+    files.remove(second)
+    assert list(files.folder.iterdir()) == []
