@@ -121,19 +121,33 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     encoding: what the user says; None = what the mark says, else UTF-8. A mark is believed in any case, and
         text without a NUL that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line
         does not end in the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so
-        that they are found in their line.
+        that they are found in their line. Of text whose lines end in CR alone these become LF.
     """
     head = stream.read(4)
     mark, marked = next(((mark, name) for mark, name in _BOMS if head.startswith(mark)), (b"", None))
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
-    stream = _buffered(stream.read1, head[len(mark) :])
+    read: Callable[[int], bytes] = stream.read1
+    head = head[len(mark) :]
+    # What has no line end in its first bytes would be waited for anyhow.
+    if "\n".encode(name) == b"\n" and b"\n" not in head and _ends_in_returns(head + stream.peek()):
+        read, head = _returns_replaced(read), head.replace(b"\r", b"\n")
+    stream = _buffered(read, head)
     if "\n".encode(name) != b"\n" and not marked and _is_utf8(stream.peek()):
         name = "utf-8"
     if "\n".encode(name) == b"\n":
         return TextStream(stream, name, bool(mark))
     return TextStream(_buffered(_transcoder(stream, name)), "utf-8", bool(mark))
+
+
+def _ends_in_returns(head: bytes) -> bool:
+    """Say whether lines end in CR alone, as Excel's "CSV (Macintosh)" and old Macs write them."""
+    return b"\r" in head[:-1] and b"\n" not in head  # the last may be the first half of CR LF
+
+
+def _returns_replaced(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    return lambda size: read(size).replace(b"\r", b"\n")
 
 
 def _is_utf8(head: bytes) -> bool:

@@ -17,6 +17,7 @@ __all__ = ["DelimitedRows", "cell_value", "check_width"]
 
 _DELIMITERS: Final = ",;\t|"
 _NAMES_SHOWN: Final = 12
+_HINT: Final = re.compile(r"sep=(.)", re.IGNORECASE)  # a first line that tells Excel the delimiter
 # An opened quote is looked for a limit's length ahead, and the lines are read again when it is not closed.
 # In a file of nothing but such lines that takes the square of its length.
 _READ_AGAIN: Final = 64 * 2**20  # characters in a file
@@ -88,7 +89,8 @@ class DelimitedRows:
         if quoted:
             # The module's limit of 131,072 characters a field is the process's; it is only ever raised.
             csv.field_size_limit(max(csv.field_size_limit(), max_row_bytes + 1))
-            self.delimiter = delimiter or self._seen_delimiter()
+            seen = self._seen_delimiter()
+            self.delimiter = delimiter or seen
         self.header = self._header()
         """The fields' names; one without a name is ""."""
 
@@ -145,6 +147,9 @@ class DelimitedRows:
             line = "" if isinstance(item, Fault) else item[1]
             if isinstance(item, Fault):
                 break
+            if hint := _HINT.fullmatch(line.strip(" ")):
+                self._again.pop()
+                return hint[1]
         outside_quotes = "".join(line.split('"')[::2])
         return max(_DELIMITERS, key=outside_quotes.count)  # the first of equals
 

@@ -38,9 +38,9 @@ class ParquetRows:
     The file is decoded in a reading process: eleven kilobytes of it can be one value of two gigabytes, and
     nothing in the file says so before it is decoded.
 
-    Columns of bytes and of durations are no metadata; they are named in `left_out`. DamagedStreamError when
-    the file cannot be opened, BadInputError for two columns of one name or too many columns,
-    MissingExtraError without pyarrow.
+    Columns of bytes or durations, or of what holds some, are no metadata; they are named in `left_out`. What
+    else such a one holds can be asked for by name: `image.path`. DamagedStreamError when the file cannot be
+    opened, BadInputError for two columns of one name or too many columns, MissingExtraError without pyarrow.
     """
 
     def __init__(self, path: Path, name: str, *, max_row_bytes: int = _ROW_BYTES) -> None:
@@ -61,12 +61,13 @@ class ParquetRows:
         self.rows_read = 0
         self.left_out = seen.left_out
         names = tuple(column for column in seen.columns if column not in set(seen.left_out))
+        self._readable = tuple(column for column in seen.columns if column in {*names, *seen.structs})
         self.survey = FieldSurvey(
             names=names,
             text_names=seen.text_names,
             id_names=seen.id_names,
             inner_names=seen.inner_names,
-            has=lambda name: name.partition(".")[0] in names,
+            has=lambda name: name.partition(".")[0] in self._readable,
         )
 
     def __enter__(self) -> Self:
@@ -99,15 +100,12 @@ class ParquetRows:
 
     def _columns(self, fields: Fields) -> list[str]:
         known = self.survey.names
-        if fields.metadata is None:
-            return list(known)
-        needed = {
-            name for name in (fields.text, fields.id, fields.title, *fields.metadata) if name is not None
-        }
+        metadata = known if fields.metadata is None else fields.metadata
+        needed = {name for name in (fields.text, fields.id, fields.title, *metadata) if name is not None}
         needed |= {name.partition(".")[0] for name in needed}
-        if any(name not in known for name in fields.metadata):
+        if any(name not in known for name in metadata):
             needed.add("metadata")
-        return [name for name in known if name in needed]
+        return [name for name in self._readable if name in needed]
 
 
 # In the reading process.
@@ -119,6 +117,7 @@ class _Seen:
 
     columns: tuple[str, ...]
     left_out: tuple[str, ...]
+    structs: tuple[str, ...]  # whose fields can be asked for by name
     text_names: tuple[str, ...]
     id_names: tuple[str, ...]
     inner_names: tuple[str, ...]
@@ -134,7 +133,8 @@ def _look(path: Path) -> _Seen:
         is_struct = inner is not None and types.is_struct(inner)
         return _Seen(
             columns=tuple(schema.names),
-            left_out=tuple(field.name for field in schema if _has_no_json(field.type)),
+            left_out=tuple(field.name for field in schema if _holds_no_json(field.type)),
+            structs=tuple(field.name for field in schema if types.is_struct(field.type)),
             text_names=tuple(field.name for field in schema if _is_text(field.type)),
             id_names=tuple(
                 field.name
@@ -260,6 +260,19 @@ def _is_text(kind: "pa.DataType") -> bool:
     if types.is_dictionary(kind):
         kind = kind.value_type
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _holds_no_json(kind: "pa.DataType") -> bool:
+    """Whether values of the type, or any inside them, have no form in JSON: one would cost its whole row."""
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return any(_holds_no_json(part.type) for part in kind)
+    if types.is_map(kind):
+        return _holds_no_json(kind.key_type) or _holds_no_json(kind.item_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _holds_no_json(kind.value_type)
+    return _has_no_json(kind.value_type if types.is_dictionary(kind) else kind)
 
 
 def _has_no_json(kind: "pa.DataType") -> bool:

@@ -121,6 +121,9 @@ def _in_folder(folder: Path, wanted: Format | None, notes: list[str]) -> Iterato
     sources = []
     for root, folders, files in os.walk(folder, onerror=lambda _: skipped.update(["unreadable folder"])):
         skipped["hidden"] += sum(name.startswith(".") for name in (*folders, *files))
+        skipped["linked folder"] += sum(
+            Path(root, name).is_symlink() for name in folders if not name.startswith(".")
+        )
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(root, name)

@@ -164,6 +164,23 @@ def test_nul_and_empty_texts_are_faults(read_file: Callable[..., tuple[list[Docu
     ]
 
 
+def test_lines_may_end_in_carriage_returns_alone(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.csv", '\ufefftext,n\r"a, b",1\rbroken\rlast,2')  # Excel's "Macintosh"
+    assert [(document.text, document.line) for document in documents] == [("a, b", 2), ("last", 4)]
+    assert faults == [Naming("a.csv:3", "1 field", 2)]
+
+
+@pytest.mark.parametrize("said", [None, ";"])
+def test_the_line_that_tells_excel_the_delimiter_is_no_header(
+    read_file: Callable[..., tuple[list[Document], list[str]]], said: str | None
+) -> None:
+    documents, faults = read_file("a.csv", "sep=;\r\nid;text\r\n1;a, b\r\n", delimiter=said)
+    assert faults == []
+    assert [(document.id, document.text, document.line) for document in documents] == [("1", "a, b", 3)]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_seen_in_the_header(
     write: Callable[[str, str | bytes], str], delimiter: str

@@ -62,6 +62,22 @@ def test_parquet_rows_become_documents(tmp_path: Path, monkeypatch: pytest.Monke
     ]
 
 
+def test_a_column_that_holds_bytes_costs_no_row_and_its_fields_can_be_chosen(tmp_path: Path) -> None:
+    columns = {
+        "caption": ["a boat"],
+        "image": [{"bytes": b"\x89PNG", "path": "boat.png"}],  # as data sets on the hub have them
+        "parts": pa.array([[b"x"]]),
+        "took": pa.array([{"all": dt.timedelta(seconds=1)}]),
+    }
+    path = write_parquet(str(tmp_path / "a.parquet"), columns)
+    reading = read([path])
+    (document,) = reading
+    assert (document.text, document.metadata) == ("a boat", {})
+    assert reading.notes[0] == Naming(path, "bytes or durations", "image, parts, took")
+    (document,) = read([path], ReadOptions(text="caption", metadata=("image.path",)))
+    assert document.metadata == {"image.path": "boat.png"}
+
+
 def test_parquet_columns_can_be_chosen(tmp_path: Path) -> None:
     columns = {
         "a.b": ["x"],
