@@ -1,6 +1,5 @@
 """Documents from files, standard input and Python values."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -82,7 +81,7 @@ def read(
     sizes = [source.size for source in found]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return Reading(
-        lambda reading: _documents(found, options, stdin or sys.stdin.buffer, reading),
+        lambda reading: _documents(found, options, stdin, reading),
         sources=found,
         notes=notes,
         bytes_total=total,
@@ -101,7 +100,7 @@ def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOp
 
 
 def _documents(
-    sources: Sequence[Source], options: ReadOptions, stdin: BinaryIO, reading: Reading
+    sources: Sequence[Source], options: ReadOptions, stdin: BinaryIO | None, reading: Reading
 ) -> Iterator[Document | Fault]:
     reader = SourceDocuments(options, stdin, count=reading.count, note=reading.note, settled=reading.settle)
     refused: BadInputError | None = None

@@ -1,6 +1,7 @@
 """Documents from one file, whatever its format."""
 
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby, pairwise
 from pathlib import PurePath
@@ -131,7 +132,7 @@ class SourceDocuments:
     def __init__(
         self,
         options: ReadOptions,
-        stdin: BinaryIO,
+        stdin: BinaryIO | None,
         *,
         count: Callable[[int], None],
         note: Callable[[str], None],
@@ -161,7 +162,7 @@ class SourceDocuments:
         elif source.format is Format.PARQUET:
             yield from self._parquet(source)
         elif source.path is None:
-            yield from self._stream(source, self._stdin)
+            yield from self._stream(source, self._stdin or sys.stdin.buffer)
         else:
             with source.path.open("rb") as file:
                 yield from self._stream(source, file)

@@ -44,6 +44,11 @@ _REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 class _Root(CommandGroup):
     """Turns what a user can mend into one line and exit status 1."""
 
+    def main(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - click's own
+        """Run the command, with all three standard streams."""
+        _open_closed_streams()
+        return super().main(*given, **named)
+
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         try:
             return super().invoke(ctx)
@@ -61,6 +66,18 @@ class _Root(CommandGroup):
                 "\nStopped. What was written is kept: the same command does what is missing.", err=True
             )
             sys.exit(130)
+
+
+def _open_closed_streams() -> None:
+    """Let a standard stream that whoever started us has closed be nothing, as /dev/null is.
+
+    Python has None for it, and the next file to be opened would get its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
 
 
 def _in_the_library(ctx: click.Context, said: str) -> str:

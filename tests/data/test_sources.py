@@ -60,6 +60,15 @@ def test_folders_are_walked_in_order_and_what_is_passed_over_is_counted(
     assert reading.notes == [Naming("n", "2 hidden", "2 .png", "1 no suffix")]
 
 
+def test_a_linked_folder_is_passed_over_and_that_is_said(write: Callable[[str, str | bytes], str]) -> None:
+    for name in ("n/a.txt", "elsewhere/b.txt"):
+        write(name, name)
+    Path("n/linked").symlink_to(Path("elsewhere").absolute())
+    reading = read(["n"])
+    assert [item.text for item in reading] == ["n/a.txt"]
+    assert reading.notes == [Naming("n", "1 linked folder")]
+
+
 def test_a_format_that_is_said_takes_its_files_alone_from_a_folder(
     write: Callable[[str, str | bytes], str],
 ) -> None:
@@ -98,6 +107,13 @@ def test_a_file_whose_name_looks_like_a_pattern_is_a_file(write: Callable[[str, 
 def test_a_file_that_is_named_twice_is_read_once(write: Callable[[str, str | bytes], str]) -> None:
     write("n/a.txt", "one")
     assert texts("n/a.txt", "n", "n/*.txt", str(Path("n/a.txt").absolute())) == ["one"]
+
+
+def test_files_are_read_where_standard_input_is_closed(
+    write: Callable[[str, str | bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # as Python has it then
+    assert texts(write("a.txt", "a cat")) == ["a cat"]
 
 
 def test_one_name_alone_is_a_source(write: Callable[[str, str | bytes], str]) -> None:
