@@ -39,6 +39,11 @@ def beginning(text: str, characters: int) -> str:
     return line[: characters - 2].rstrip() + " …"
 
 
+# Line ends; what joins letters, or keeps them apart, inside words of Persian or Hindi and in emoji (U+200C,
+# U+200D); and where a word may be hyphenated (U+00AD): a space there would cut the word in two.
+_UNSEEN = frozenset("\n\u200c\u200d\u00ad")
+
+
 def visible(text: str) -> str:
     """The text without control characters: a document must not steer the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return "".join(c if c.isprintable() or c in _UNSEEN else " " for c in text)

@@ -22,7 +22,14 @@ from nearsay.app.cli.options import (
     Encoding,
     Place,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
+from nearsay.app.cli.printing import (
+    filled,
+    print_json,
+    print_notes,
+    print_reports,
+    print_table,
+    rows_alone,
+)
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
@@ -168,7 +175,7 @@ def _print_one(each: "Cluster") -> None:
     from nearsay.indexer.catalogue.passages import headline
 
     for one in each.central:
-        text = textwrap.fill(beginning(visible(one.text), 400), 95)
+        text = filled(beginning(visible(one.text), 400), 95)
         click.echo(f"\n     {click.style(visible(headline(one.title, one.id, one.text)), bold=True)}")
         click.echo(textwrap.indent(text, "     "))
 

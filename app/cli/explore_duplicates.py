@@ -9,7 +9,7 @@ import click
 
 from nearsay.app.cli.command import GROUP, command, option
 from nearsay.app.cli.options import COLLECTION, ROWS, UNIT, WHERE, OnDevice
-from nearsay.app.cli.printing import print_json, print_notes, rows_alone
+from nearsay.app.cli.printing import filled, print_json, print_notes, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
@@ -95,7 +95,7 @@ def passage_lines(passage: "PairedPassage") -> str:
     """Its id and title, and the beginning of its text."""
     head = "  ".join(part for part in (visible(passage.id), visible(passage.title)) if part)
     text = beginning(visible(passage.text), _PREVIEW)
-    body = textwrap.fill(text, _WIDTH, initial_indent=" " * 7, subsequent_indent=" " * 7)
+    body = textwrap.indent(filled(text, _WIDTH - 7), " " * 7)
     return f"     {click.style(head, bold=True)}\n{body}"
 
 

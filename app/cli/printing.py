@@ -8,10 +8,11 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from unicodedata import east_asian_width
 
 import click
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROWS_FORMAT",
+    "filled",
     "indexed_words",
     "near_line",
     "print_changes",
@@ -154,7 +156,7 @@ def _body(hit: "Hit") -> str:
     width = _terminal_width() - 5
     if hit.explanation is not None:
         return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
-    return textwrap.fill(beginning(visible(hit.text), _PREVIEW), width)
+    return filled(beginning(visible(hit.text), _PREVIEW), width)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -275,7 +277,7 @@ def print_passages(
         head = click.style(visible(called), bold=True)
         click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
         text = beginning(visible(each.text), _PREVIEW)
-        click.echo(textwrap.indent(textwrap.fill(text, _terminal_width() - 5), "     "))
+        click.echo(textwrap.indent(filled(text, _terminal_width() - 5), "     "))
         place = facts if called == each.id else f"{each.id}  {facts}".strip()
         for line in (below, place):
             if line:
@@ -388,17 +390,21 @@ def _sentence_around(text: str, explanation: "Explanation") -> tuple[int, int]:
     return start, min(start + _SHOWN, len(text))
 
 
+def filled(text: str, width: int) -> str:
+    """The text in lines of so many columns, broken at white space."""
+    return "\n".join(_wrapped(text, 0, len(text), {}, width))
+
+
 def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
     """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
     lines: list[list[tuple[int, int]]] = [[]]
     room = width
     for found in re.finditer(r"\S+", text[start:end]):
-        for first in range(start + found.start(), start + found.end(), width):
-            last = min(first + width, start + found.end())
-            needed = last - first + bool(lines[-1])
+        for first, last, columns in _pieces(text, start + found.start(), start + found.end(), width):
+            needed = columns + bool(lines[-1])
             if needed > room and lines[-1]:
                 lines.append([])
-                room, needed = width, last - first
+                room, needed = width, columns
             lines[-1].append((first, last))
             room -= needed
     shown = [" ".join(_styled(text, first, last, marks) for first, last in line) for line in lines if line]
@@ -406,6 +412,18 @@ def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int)
         shown[0] = f"… {shown[0]}" if start else shown[0]
         shown[-1] = f"{shown[-1]} …" if end < len(text.rstrip()) else shown[-1]
     return shown
+
+
+def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Where a word is cut so that each piece fits a line, and its columns: two for a character of CJK."""
+    columns = 0
+    for at in range(first, end):
+        own = 2 if east_asian_width(text[at]) in "WF" else 1
+        if columns + own > width and columns:
+            yield first, at, columns
+            first, columns = at, 0
+        columns += own
+    yield first, end, columns
 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:

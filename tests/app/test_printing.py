@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from nearsay.app.cli.printing import print_hits, print_passages, print_table
+from nearsay.data.document import visible
 from nearsay.indexer.neighbours.points import ShownPassage
 from nearsay.indexer.query.hit import Explanation, Hit, Hits, HitScores, Lineage
 
@@ -93,6 +94,21 @@ def test_wide_characters_count_as_two_columns(capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_passages_of_wide_characters_stay_within_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"{'秋の夜は長い。' * 40} a well-known haiku"
+    hit = Hit(1, 0.5, "d1", "Title", text, {}, None, 0, 0, 4, LINEAGE, HitScores(dense=0.5))
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
+    lines = [click.unstyle(line) for line in terminal.getvalue().splitlines()[1:-1]]
+    assert max(map(cell_len, lines)) == 40
+    assert all(line.startswith("     ") for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
 def test_a_table_is_wrapped_at_the_width_of_a_terminal_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,3 +127,9 @@ def test_a_table_is_wrapped_at_the_width_of_a_terminal_alone(
 def test_a_table_without_rows_is_its_headers(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["about", "passages"], [])
     assert capsys.readouterr().out == "about  passages\n"
+
+
+def test_joiners_inside_words_stay_and_what_steers_a_terminal_does_not() -> None:
+    whole = "می\u200cخواهم क्\u200dष 👩\u200d🚀 Donau\u00addampf"
+    assert visible(whole) == whole
+    assert visible("a\x1bb\x9bc\u202ed\u2066e") == "a b c d e"
