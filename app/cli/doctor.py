@@ -3,6 +3,7 @@
 import sys
 
 import click
+from click.core import ParameterSource
 
 from nearsay.app.cli.command import GROUP, command, option
 from nearsay.app.cli.options import JSON, Encoding
@@ -37,7 +38,12 @@ def doctor(
     from nearsay.training.environment import Finding, environment
 
     findings = [*environment(place.device, place.precision)]
-    if (Path(place.library) / "library.json").is_file():
+    named = click.get_current_context().get_parameter_source("library") is not ParameterSource.DEFAULT
+    if not (Path(place.library) / "library.json").is_file():
+        said = f"there is none in {place.library}"
+        there = f"{said}. Name its folder: --library DIR" if named else f"{said}, so none was looked at"
+        findings.append(Finding("library", there, sound=not named))
+    else:
         try:
             with place.open() as opened:
                 findings += examine(opened, prove=prove, precision=place.precision)

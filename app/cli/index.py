@@ -1,5 +1,6 @@
 """`nearsay index`: how a collection is embedded, indexed and rolled out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,15 +70,18 @@ def rebuild(
         nearsay index rebuild papers --encoder ./my-encoder
         nearsay index rebuild papers --encoder ./my-encoder --cluster auto --workers 8
     """
+    from nearsay.indexer.catalogue.generations import GenerationState
+
     with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection, recall=recall, memory=memory, dtype=dtype)
         report = target.rebuild(encoder, progress=bar)
         if promote_ and report.state == "ready":
             target.promote(report.generation)
+            report = replace(report, state=GenerationState.LIVE)
     if as_json:
         print_json(report)
         return
-    state = "live" if promote_ else str(report.state)
+    state = str(report.state)
     click.echo(
         f"generation {report.generation} is {state}: {counted(report.embedded, 'passage')} embedded, "
         f"{report.truncated:,} cut, {counted(report.mended, 'damaged segment')} mended",

@@ -5,10 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.core import ParameterSource
 
 from nearsay.app.cli.command import GROUP, argument, command, option
-from nearsay.app.cli.options import COLLECTION, JSON, LIMIT, RATER, ROWS, Encoding, Place, Removal
+from nearsay.app.cli.options import (
+    COLLECTION,
+    JSON,
+    LIMIT,
+    RATER,
+    ROWS,
+    Encoding,
+    Place,
+    Removal,
+    refuse_given,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
@@ -20,7 +29,6 @@ __all__ = ["import_", "log", "next_"]
 
 _KEYS: Final = {"y": True, "n": False, "s": None}
 _ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
-_QUERIES: Final = 100  # of those asked, made from documents
 
 
 @command("next")
@@ -105,10 +113,8 @@ def log(
         nearsay judgements log notes --on
         nearsay judgements next notes --from-log 50
     """
-    source = click.get_current_context().get_parameter_source
-    for name in ("dry_run", "yes"):  # which a configuration file may have for all commands
-        if on is not False and source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for --off, which alone deletes: add --off")
+    if on is not False:
+        refuse_given("is for --off, which alone deletes: add --off", "dry_run", "yes")
     with place.open() as library:
         target = library.collection(collection)
         searches = target.judgements.searches

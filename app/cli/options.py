@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from nearsay.app import ONLY_CHECKED
 from nearsay.app.cli.command import FILE, argument, option
 from nearsay.app.cli.printing import ROWS_FORMAT, print_notes
+from nearsay.app.cli.progress import ProgressBar, TrainingLine, hearer, stoppable
 from nearsay.data.document import visible
 from nearsay.data.read_options import Format, ReadOptions, Split
 from nearsay.training.encoder.hardware import Precision
@@ -23,7 +24,6 @@ from nearsay.training.encoder.hardware import Precision
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer import Cluster, Library
     from nearsay.training.run.training_progress import Watch
     from nearsay.training.sentence.encoder import Encoder
@@ -247,16 +247,29 @@ class TrainingRun:
     )
 
     @contextmanager
-    def watched(self, before: "ProgressBar | None" = None) -> "Iterator[Watch]":
+    def watched(self, before: ProgressBar | None = None) -> "Iterator[Watch]":
         """Progress and notes on standard error, and Ctrl-C that ends after a step.
 
         before: the bar of what comes before the training, which its first step closes
         """
-        from nearsay.app.cli.progress import TrainingLine, stoppable
         from nearsay.training.run.training_progress import Watch
 
         with TrainingLine(before) as line, stoppable() as stop:
             yield Watch(listener=line, report=note, stop=stop, log_to=self.log_to)
+
+
+def refuse_given(why: str, *options: str) -> None:
+    """UsageError if the command line gives one of these, which would change nothing.
+
+    A configuration file may have them for all commands, and a job has what that said among its arguments.
+    why: follows the option's name
+    """
+    if hearer() is not None:
+        return
+    source = click.get_current_context().get_parameter_source
+    for name in options:
+        if source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} {why}")
 
 
 def note(said: str) -> None:
@@ -450,6 +463,8 @@ class OnCluster(Encoding):
         from nearsay.indexer import Cluster
 
         if self.cluster is None:
+            why = "is for the workers of a cluster: add --cluster ADDRESS"
+            refuse_given(why, "workers", "worker_cpus", "worker_gpus")
             return None
         return Cluster(self.cluster or "auto", self.workers, self.worker_cpus, self.worker_gpus)
 

@@ -24,6 +24,7 @@ from nearsay.app.cli.options import (
     Run,
     TrainingRun,
     note,
+    refuse_given,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
 
@@ -105,13 +106,16 @@ def classifier(
 
     if probe and features is not None:
         raise click.UsageError("--probe and --features are two ways; take one")
+    is_linear = probe or features is not None
+    if not is_linear:
+        refuse_given("is for a linear layer: add --features or --probe", "pooling", "regularisation")
     columns = LabelColumns(label, text, pair)
     linear = {"features": features, "pooling": pooling, "regularisation": regularisation}
     _train(
         lambda place: read_labelled_texts(place, columns),
         head,
         head_start,
-        linear if probe or features is not None else None,
+        linear if is_linear else None,
     )
 
 
@@ -134,6 +138,8 @@ def tagger(
     """
     from nearsay.data.tagged_sentences import read_tagged_sentences
 
+    if features is None:
+        refuse_given("is for a linear layer: add --features", "regularisation")
     linear = {"features": features, "pooling": "mean", "regularisation": regularisation}
     _train(read_tagged_sentences, head, head_start, None if features is None else linear)
 
@@ -171,6 +177,9 @@ def _train(
     settings: "Callable[[], ReaderSettings] | None" = None,
 ) -> None:
     """Train a head and print what came of it; linear: how a linear layer is fitted instead."""
+    if linear is not None:
+        why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
+        refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "head_start", "inexact_resume")
     places = {"train": head.file, "dev": head.dev, "test": head.test}
     files = {name: read(place) for name, place in places.items() if place is not None}
     for rows in files.values():

@@ -78,7 +78,7 @@ def _password(*, asked: bool, file: Path | None) -> str | None:
     typed = os.environ.get("NEARSAY_UI_PASSWORD")
     if file is not None:
         try:
-            typed = file.read_text("utf-8").splitlines()[0]
+            typed = file.read_text("utf-8-sig").splitlines()[0]
         except (OSError, UnicodeDecodeError, IndexError) as error:
             raise BadInputError(f"no password can be read from {file}. Put it into its first line") from error
     elif asked and not typed:

@@ -20,6 +20,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
+from nearsay.app.cli.progress import heard_by
 from nearsay.indexer import Collection, Library
 
 Run = Callable[..., Result]
@@ -468,6 +469,47 @@ def test_doctor_looks_at_the_machine_where_there_is_no_library(run: Run, tmp_pat
     assert "versions: Python" in result.stdout
 
 
+def test_doctor_says_that_the_library_that_was_named_is_not_there(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run("doctor", "--library", "mistyped", "--json")
+    assert result.exit_code == 1
+    wrong = [row for row in map(json.loads, result.stdout.splitlines()) if not row["sound"]]
+    assert [(row["subject"], row["detail"]) for row in wrong] == [
+        ("library", Naming("mistyped", "--library"))
+    ]
+    monkeypatch.setenv("NEARSAY_LIBRARY", "unmounted")
+    assert run("doctor").exit_code == 1
+
+
+@pytest.mark.parametrize("option", [("--workers", "8"), ("--worker-cpus", "2"), ("--worker-gpus", "1")])
+def test_workers_without_a_cluster_are_refused(pets: Run, option: tuple[str, str]) -> None:
+    refused = pets("documents", "add", "pets", "pets.jsonl", *option)
+    assert (refused.exit_code, refused.stderr) == (2, Naming(option[0], "--cluster"))
+    with heard_by(lambda _: None):  # a job, among whose arguments a configuration file's options are
+        assert pets("documents", "add", "pets", "pets.jsonl", *option).exit_code == 0
+
+
+def test_a_generation_that_was_promoted_at_once_is_reported_as_live(
+    pets: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: WordsEncoder)
+    (report,) = lines(pets("index", "rebuild", "pets", "--encoder", "other", "--promote", "--json"))
+    (shown,) = lines(pets("collections", "show", "pets", "--json"))
+    states = {row["number"]: row["state"] for row in shown["generations"]}
+    assert (report["generation"], report["state"]) == (2, states[2]) == (2, "live")
+
+
+@pytest.mark.long
+def test_standard_streams_may_all_be_closed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("a cat sat\n")
+    command = [sys.executable, "-m", "nearsay.app.cli", "documents", "add", "notes", "notes.txt"]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command, "--device", "cpu"]
+    assert subprocess.run(closed, cwd=tmp_path, check=False).returncode == 0
+    with Library.open(tmp_path / "library", create=False) as library:
+        assert [each.text for each in library.collection("notes").documents()] == ["a cat sat"]
+
+
 def test_everything_and_some_of_it_cannot_be_removed_at_once(pets: Run) -> None:
     assert pets("collections", "remove", "pets", "--yes", "--id", "cat").exit_code == 2
     assert len(lines(pets("documents", "list", "pets", "--json"))) == 3
@@ -518,3 +560,12 @@ def test_rows_are_printed_as_csv_or_json_lines(pets: Run) -> None:
     pairs = csv.DictReader(io.StringIO(pets("explore", "pairs", "pets", "--format", "csv").stdout))
     assert {"cosine", "first_id", "second_id"} <= set(pairs.fieldnames or ())
     assert pets("collections", "list", "--format", "csv").stdout.splitlines()[1] == "pets,3,3"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_password(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearsay.app.ui.launch.launch", lambda _: None)
+    (tmp_path / "short").write_bytes("\ufeff1234567\n".encode())  # eight characters with the mark
+    refused = run("ui", "--password-file", "short")
+    assert (refused.exit_code, refused.stderr) == (1, Naming("7 characters", 8))

@@ -104,6 +104,21 @@ def test_a_linear_classifier_is_trained_and_measured(run: Run, way: tuple[str, .
     assert figures(run("evaluate", "classifier", "mine", "texts.tsv", "--json"))["accuracy"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--regularisation", "10"), ("--regularisation", "--features")),
+        (("--pooling", "cls"), ("--pooling", "--probe")),
+        (("--probe", "--epochs", "9"), ("--epochs", "linear layer")),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    run: Run, options: tuple[str, ...], said: tuple[str, str]
+) -> None:
+    refused = run("train", "classifier", "texts.tsv", "--out", "mine", *options)
+    assert (refused.exit_code, refused.stderr) == (2, Naming(*said))
+
+
 @pytest.mark.parametrize("way", [("--epochs", "2", "--freeze", "all-but-last"), ("--features", "last")])
 def test_a_tagger_is_trained_and_measured(run: Run, way: tuple[str, ...]) -> None:
     trained = figures(
