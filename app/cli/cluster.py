@@ -9,17 +9,6 @@ from nearsay.data.quantity import counted, size_words
 
 __all__ = ["cluster"]
 
-_address_option = click.option(
-    "--cluster",
-    default="auto",
-    show_default=True,
-    metavar="ADDRESS",
-    help=(
-        "Address of the Ray cluster: HOST:PORT of its head node, ray://HOST:PORT of its client server, or "
-        "auto for the one that RAY_ADDRESS names or that `nearsay cluster up` started."
-    ),
-)
-
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:

@@ -68,10 +68,6 @@ def batches(
         sys.exit(1)
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
 @command()
 def compression(
     encoder: str = ONE_ENCODER,

@@ -100,7 +100,6 @@ _QUICK_NEW = 20_000  # passages: each new one is held against every older one
 _SAMPLE = 1_000  # documents from which the fields with dates are seen
 _ADDED = "when it was added"
 _AUTO = "by their span"
-_MOST_SHOWN = 12  # lines of a chart
 _NEW = 10  # passages that are shown of what is new
 
 
