@@ -95,22 +95,25 @@ def examine(library: Library, *, prove: bool = False, precision: str = "auto") -
 def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: str) -> Iterator[Finding]:
     """Whether an encoder is the one that embedded, and which runtime answers a question.
 
-    Nothing is said of one that is known by name alone, as those of the hub are.
+    Nothing is said of one of the hub that was not fetched by this machine.
     """
     subject = f"encoder {row.source}"
-    bundled = is_bundled_name(row.source)
-    if not bundled and not Path(row.source).is_absolute():
-        return
+    named = is_bundled_name(row.source) or not Path(row.source).is_absolute()
     names = ", ".join(f"'{name}'" for name in used_by)
     anew = "; ".join(f"nearsay index rebuild {name} --encoder NAME_OR_FOLDER" for name in used_by)
-    if not bundled and not Path(row.source).is_dir():
+    if not named and not Path(row.source).is_dir():
         detail = (
             f"there is no such folder, so {names} can be searched with --mode lexical alone. "
             f"Put it back, or embed anew: {anew}"
         )
         yield Finding(subject, detail, sound=False)
         return
-    folder = find_encoder(row.source).folder
+    try:
+        folder = find_encoder(row.source, fetch=False).folder
+    except NearsayError:
+        if named:
+            return
+        raise
     found = encoder_fingerprint(folder)
     if found != row.fingerprint:
         detail = (

@@ -42,12 +42,17 @@ class LightModel:
     """Token numbers in, vectors out, in float32; threads may share it."""
 
     def __init__(self, plain: PlainEncoder) -> None:
-        """Read the layers' weights into memory."""
+        """Read the layers' weights into memory; UnsupportedEncoderError where its parts do not fit."""
         self._body = _Transformer(plain.transformer) if plain.transformer else _Table(plain.words)
         self._modes = plain.modes
         self._include_prompt = plain.include_prompt
         self._steps = plain.steps
         self._truncate = plain.truncate
+        try:
+            self.vectors([[0]])
+        except ValueError as error:
+            reason = f"its modules do not fit each other: {first_line(error)}"
+            raise UnsupportedEncoderError(reason) from error
 
     def vectors(self, token_ids: Sequence[Sequence[int]], *, prompt_length: int = 0) -> Array:
         """Give the texts' vectors, (texts, dimension).

@@ -218,6 +218,12 @@ def test_a_linear_layer_after_the_pooling_is_run(
     assert_same(*both(tmp_path / "dense"))
 
 
+def test_a_linear_layer_that_does_not_fit_is_left_to_torch(make_folder, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(make_folder()), device="cpu")
+    SentenceTransformer(modules=[*list(model)[:2], Dense(48, 12)], device="cpu").save(str(tmp_path / "wide"))
+    assert reason_for_torch(EncoderFolder(tmp_path / "wide"), device="cpu", precision="auto") is not None
+
+
 def test_a_folder_as_sentence_transformers_saves_it_today_is_run(make_folder, tmp_path: Path) -> None:
     SentenceTransformer(str(make_folder()), device="cpu").save(str(tmp_path / "saved"))
     assert_same(*both(tmp_path / "saved"))
