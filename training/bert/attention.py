@@ -8,11 +8,10 @@ After exBERT: Hoover, Strobelt & Gehrmann 2019, https://arxiv.org/abs/1910.05276
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -44,6 +43,7 @@ _BATCH_TOKENS = 2048  # more leaves the cache, and every layer's weights of atte
 _MIXERS = ("attention.output.dense", "attention.out_lin", "attention.attn.o")
 
 Array: TypeAlias = NDArray[np.float32]
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ class AttentionReader:
         self._prompts = prompts_of(bert.folder)
         self._pad = int(bert.config.pad_token_id or 0)
         self._pooled = PooledVector(bert)
-        self._turn = threading.RLock()
+        self._turn = threading.Lock()
+        self._workers = Workers() if device == "cpu" else None
 
     @classmethod
     def load(
@@ -141,23 +142,29 @@ class AttentionReader:
         """
         encoding, tokens, notes = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
-        with self._turn, torch.inference_mode(), _few_threads(len(ids)):
-            output, mixed = self._run([ids], [encoding.type_ids], words=bool(masked) and self.has_words)
-            found: tuple[tuple[Candidate, ...], ...] = ()
-            if masked and self.has_words:
-                scores = output.logits[0, list(masked)]
-                found = likeliest(scores, self._bert.tokenizer, words)
-        return TextAttention(
-            tokens=tuple(
-                InnerToken(one.text, one.start, one.end, one.segment, one.special, place in set(masked))
-                for place, one in enumerate(tokens)
-            ),
-            attentions=_array(torch.stack(output.attentions)[:, 0]),
-            states=_array(torch.stack(output.hidden_states)[:, 0]),
-            contexts=_array(torch.stack(mixed)[:, 0]),
-            words=found,
-            notes=tuple(notes),
-        )
+
+        def work() -> TextAttention:
+            with torch.inference_mode():
+                output, mixed = self._run([ids], [encoding.type_ids], words=bool(masked) and self.has_words)
+                found: tuple[tuple[Candidate, ...], ...] = ()
+                if masked and self.has_words:
+                    scores = output.logits[0, list(masked)]
+                    found = likeliest(scores, self._bert.tokenizer, words)
+                return TextAttention(
+                    tokens=tuple(
+                        InnerToken(
+                            one.text, one.start, one.end, one.segment, one.special, place in set(masked)
+                        )
+                        for place, one in enumerate(tokens)
+                    ),
+                    attentions=_array(torch.stack(output.attentions)[:, 0]),
+                    states=_array(torch.stack(output.hidden_states)[:, 0]),
+                    contexts=_array(torch.stack(mixed)[:, 0]),
+                    words=found,
+                    notes=tuple(notes),
+                )
+
+        return self._in_turn(work, len(ids))
 
     def relevance(
         self, text: str, pair: str | None = None, *, query: str | None = None, masked: Sequence[int] = ()
@@ -166,14 +173,13 @@ class AttentionReader:
         encoding, tokens, _ = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
         prompt_length = 0 if pair is not None else self._prompt_length(TextKind.PASSAGE)
-        with _few_threads(len(ids)):
-            return self._relevance(ids, encoding.type_ids, prompt_length, query)
+        return self._in_turn(lambda: self._relevance(ids, encoding.type_ids, prompt_length, query), len(ids))
 
     def _relevance(
         self, ids: list[int], segments: list[int], prompt_length: int, query: str | None
     ) -> TokenRelevance:
         aim, wanted = (None, None) if query is None else self._query(query)
-        with self._turn, torch.enable_grad():
+        with torch.enable_grad():
             inputs: list[torch.Tensor] = []
             table = self._body.get_input_embeddings()
             hook = table.register_forward_hook(lambda *given: _leaf(given[2], inputs))
@@ -251,17 +257,12 @@ class AttentionReader:
                 )
 
         batches = token_batches(lengths, token_budget=_BATCH_TOKENS, max_texts=512)
-        workers = Workers() if self._device == "cpu" else None
         with self._turn:
-            try:
-                if workers is not None:
-                    workers.run(work, batches)
-                else:
-                    for batch in batches:
-                        work(batch)
-            finally:
-                if workers is not None:
-                    workers.close()
+            if self._workers is not None:
+                self._workers.run(work, batches)
+            else:
+                for batch in batches:
+                    work(batch)
 
     def token(self, number: int) -> str:
         """Give a token by its number in the vocabulary."""
@@ -294,6 +295,19 @@ class AttentionReader:
         return total / max(rows, 1)
 
     # The pass
+
+    def _in_turn(self, work: Callable[[], _Found], tokens: int) -> _Found:
+        """Call work when other threads are done; on one core for a text of so few tokens.
+
+        Divided, its small products wait for whatever else runs. It goes to a thread that has one core: the
+        number that torch takes in this one is also that of every thread that begins meanwhile.
+        """
+        with self._turn:
+            if self._workers is None or tokens > _SHORT:
+                return work()
+            found: list[_Found] = []
+            self._workers.run(lambda each: found.append(each()), [work])
+            return found[0]
 
     def _run(
         self,
@@ -368,7 +382,7 @@ class AttentionReader:
         """The query's vector, (dimension,): as torch pools it, and, of length 1, as the shares sum to it."""
         encoding = self.tokenized([self._prompts[TextKind.QUERY] + query], self._bert.max_tokens)[0]
         prompt_length = self._prompt_length(TextKind.QUERY)
-        with self._turn, torch.no_grad():
+        with torch.no_grad():
             last = self._run([encoding.ids])[0].hidden_states[-1][0]
             vector = self._pooled.vector(last, prompt_length)
         shares = self._pooled.shares(last, prompt_length)
@@ -405,20 +419,6 @@ def _loaded(bert: BertFolder, deepest: int | None) -> tuple[PreTrainedModel, boo
         raise BadInputError(f"there is no layer {deepest}: {bert.name} has {layers}. Take 1 to {layers}")
     fewer = {} if deepest is None else {"num_hidden_layers": deepest}
     return load_model(bert, alone, fresh=("pooler",), attn_implementation="eager", **fewer), False
-
-
-@contextmanager
-def _few_threads(tokens: int) -> Iterator[None]:
-    """Let one processor compute a short text: divided, its small products wait for whatever else runs."""
-    before = torch.get_num_threads()
-    if tokens > _SHORT:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _leaf(states: torch.Tensor, kept: list[torch.Tensor]) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Inside an encoder: attention, states, masks, relevance."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -208,6 +209,31 @@ def test_encoders_of_other_heads_are_not_compared(make_folder: MakeFolder) -> No
     one, two = (AttentionReader.load(make_folder(f"of {n}", layers=n), device="cpu") for n in (1, 2))
     with pytest.raises(BadInputError, match="1 layers of 2 heads"):
         one.divergence(two, [TEXT])
+
+
+def test_reading_a_short_text_takes_no_core_from_threads_that_begin_meanwhile(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = AttentionReader.load(tiny_folder, device="cpu")
+    run, during, later = reader._run, [], []
+
+    def watched(*given: object, **more: object) -> object:
+        during.append(torch.get_num_threads())
+        thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        return run(*given, **more)  # type: ignore[arg-type]  # passed through
+
+    monkeypatch.setattr(reader, "_run", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        reader.read(TEXT)
+        reader.relevance(TEXT, query="a dog")
+    finally:
+        torch.set_num_threads(before)
+    assert set(during) == {1}
+    assert set(later) == {2}
 
 
 def test_half_a_character_is_told(tiny_folder: Path) -> None:
