@@ -138,7 +138,8 @@ _CIRCUMSTANCES = {"step", "learning_rate", "tokens", "seconds", "tokens_per_seco
 class Evaluation:
     """How a run looks at itself while it goes on."""
 
-    measure: Callable[[], Mapping[str, float]]  # called in evaluation mode; must leave the weights alone
+    # Called in evaluation mode by the process that leads; must leave the weights alone.
+    measure: Callable[[], Mapping[str, float]]
     every: int | None = None  # steps; None: at the end alone
     best: str | None = None  # the metric whose highest value decides which weights are kept; None: the last
     first: bool = False  # also before the first step, so that what the run began with can be the best
@@ -154,7 +155,7 @@ class TrainingResult:
     seconds: float  # of training, over all its stops
     tokens: int
     metrics: Mapping[str, float]  # the last line of the log
-    # Of the weights that were kept. Of several processes the first alone has the best ones in its model.
+    # Of the weights that were kept. Of several processes the first alone has it, and these in its model.
     evaluation: Mapping[str, float] = field(default_factory=dict)
     stopped_early: bool = False  # the evaluation had not been better for `patience` times
     leads: bool = True  # whether this is the process that writes and reports
@@ -398,12 +399,12 @@ class _Loop:
             )
 
     def _evaluate(self, evaluation: Evaluation) -> None:
-        self.task.model.eval()
-        with torch.inference_mode(), self._narrowed():
-            self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
-        self.patience.count(self.last_evaluation)
-        self.task.model.train()
-        if self.processes.leads:
+        if self.processes.leads:  # of several processes one measures: the others' cores are its own
+            self.task.model.eval()
+            with torch.inference_mode(), self._narrowed():
+                self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
+            self.patience.count(self.last_evaluation)
+            self.task.model.train()
             self.best.offer(self.task.model, self.last_evaluation)
             self.log.append({"step": self.step, "evaluation": dict(self.last_evaluation)})
         self.processes.wait()

@@ -72,6 +72,11 @@ def test_they_add_up_and_agree(told: list[dict[str, Any]]) -> None:
     assert [seen["of_the_first"] for seen in told] == [0.1] * 2
 
 
+def test_one_of_them_measures(told: list[dict[str, Any]]) -> None:
+    assert told[0]["measured"] > 0
+    assert told[1]["measured"] == 0
+
+
 def test_no_thread_of_the_data_is_left(told: list[dict[str, Any]]) -> None:
     assert [seen["threads"] for seen in told] == [0, 0]
 

@@ -22,6 +22,7 @@ from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_folder import RunFolder
 
 STEPS = 8
+measured: list[int] = []  # by which process, each time
 
 
 def run(
@@ -42,13 +43,18 @@ def run(
         checkpoint_minutes=0.0,
         precision=Precision.FLOAT32,
     )
+
+    def measure() -> dict[str, float]:
+        measured.append(joined.rank)
+        return task.measure()
+
     answers = iter(step + 1 == stop_at for step in range(STEPS))
     result = train(
         task,
         folder,
         optimisation,
         joined,
-        evaluation=Evaluation(task.measure, every=4),
+        evaluation=Evaluation(measure, every=4),
         stop=lambda: next(answers) if joined.leads else False,  # the first one decides
     )
     return result, {name: value.flatten().tolist() for name, value in task.model.state_dict().items()}
@@ -80,6 +86,7 @@ def main() -> None:
             told[f"{name} in parts result"] = dataclasses.asdict(result)
             told[f"{name} stopped"] = [stopped.finished, stopped.steps]
     told["seeds"] = seeds[:STEPS]
+    told["measured"] = len(measured)
     told["threads"] = threading.active_count() - before
     (out / f"{joined.rank}.json").write_text(json.dumps(told))
 
