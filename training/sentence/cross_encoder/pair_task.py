@@ -23,6 +23,7 @@ from nearsay.training.sentence.fine_tuning.sentence_task import (
     flops_per_token,
     group_cost,
     length_groups,
+    loss_names,
     runs_without_mask,
 )
 from nearsay.training.sentence.forward import padded
@@ -123,6 +124,7 @@ class PairTask:
         self.encoder: nn.Module = network.model[0]
         self._sets, self._mix, self._tokens = sets, mix, tokens
         self._targets = [one.targets() for one in sets]
+        self._loss_names = loss_names([one.examples.name for one in sets])
         self._seed, self._joined = seed, joined
         device = network.model.device
         self._device = device.type
@@ -176,7 +178,7 @@ class PairTask:
         sums: dict[str, tuple[Tensor | float, Tensor | float]] = {}
         if len(self._sets) > 1:
             share = len(targets) / int(batch["rows"])
-            sums[f"{one.examples.name}_loss"] = (loss.detach(), share)
+            sums[self._loss_names[int(batch["source"])]] = (loss.detach(), share)
         tokens = int(batch["tokens"])
         return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
 

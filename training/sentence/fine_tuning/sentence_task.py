@@ -24,6 +24,7 @@ __all__ = [
     "flops_per_token",
     "group_cost",
     "length_groups",
+    "loss_names",
     "runs_without_mask",
 ]
 
@@ -120,7 +121,7 @@ class SentenceTask:
         self.encoder: nn.Module = network.encoder[0]
         self._sets = sets
         self._mix = mix
-        self._names = names
+        self._loss_names = loss_names(names)
         self._joined = joined or Processes()
         device = network.encoder.device.type
         self._group_cost = group_cost(device)
@@ -162,7 +163,7 @@ class SentenceTask:
         tokens = int(batch["tokens"])
         sums: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {}
         if len(self._sets) > 1:
-            sums[f"{self._names[int(batch['source'])]}_loss"] = (loss.detach(), 1 / self._joined.count)
+            sums[self._loss_names[int(batch["source"])]] = (loss.detach(), 1 / self._joined.count)
         return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
@@ -202,6 +203,17 @@ class SentenceTask:
             places[dealt] = np.arange(total)
             batch["places"], batch["texts"] = torch.from_numpy(places), torch.tensor(total)
         return batch
+
+
+def loss_names(sets: Sequence[str]) -> list[str]:
+    """Name each set's loss in the log; those of one name, as two files train.tsv have it, get numbers.
+
+    sets: the sets' names
+    """
+    return [
+        f"{name}_loss" if sets.count(name) == 1 else f"{name}_{sets[: place + 1].count(name)}_loss"
+        for place, name in enumerate(sets)
+    ]
 
 
 def runs_without_mask(transformer: nn.Module) -> bool:

@@ -24,6 +24,7 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
+from nearsay.training.sentence.fine_tuning.sentence_task import loss_names
 from nearsay.training.sentence.fine_tuning.settings import (
     EncoderStructure,
     SentencePooling,
@@ -427,6 +428,20 @@ def test_several_sets_take_turns_each_with_its_objective(
     lines = read_metrics(out / "run" / "metrics.jsonl")
     assert any("animals_loss" in line for line in lines)
     assert any("pairs rows_loss" in line for line in lines)
+
+
+def test_sets_of_one_name_have_a_loss_each_in_the_log() -> None:
+    assert loss_names(["train", "nli", "train"]) == ["train_1_loss", "nli_loss", "train_2_loss"]
+
+
+def test_two_files_of_one_name_have_a_loss_each_in_the_log(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    sets, out = [cosent(scored), cosent(scored)], tmp_path / "out"
+    options = dataclasses.replace(EXACT, epochs=1)
+    train_sentence_encoder(sets, out, base=tiny_folder, options=options, device="cpu")
+    names = {name for line in read_metrics(out / "run" / "metrics.jsonl") for name in line}
+    assert {"animals_1_loss", "animals_2_loss"} < names
 
 
 @pytest.mark.long
