@@ -61,7 +61,7 @@ def _load_judged(name: str, run: Run) -> "Encoder | PairScorer":
     if find_encoder(name).folder.is_cross_encoder:
         from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
-        return CrossEncoderJudge.load(name, device=run.device)
+        return CrossEncoderJudge.load(name, device=run.device, precision=run.precision)
     return run.loaded(name)
 
 

@@ -259,5 +259,6 @@ def _judges(source: _Sources, place: Encoding) -> "list[Judge]":
 
     judges: list[Judge] = [EncoderJudge(place.loaded(name)) for name in source.judge]
     if source.cross_encoder:
-        judges.append(CrossEncoderJudge.load(source.cross_encoder, device=place.device))
+        found = CrossEncoderJudge.load(source.cross_encoder, device=place.device, precision=place.precision)
+        judges.append(found)
     return judges

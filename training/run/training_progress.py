@@ -9,6 +9,7 @@ from nearsay.training.run.metrics_clients import require_clients
 __all__ = [
     "Pace",
     "PaceWatch",
+    "StoppedError",
     "TrainingProgress",
     "Watch",
 ]
@@ -136,6 +137,10 @@ class PaceWatch:
         if self.cores is None:
             return None
         return crowding(pace, load, cores=self.cores, of_machine=self.of_machine)
+
+
+class StoppedError(Exception):
+    """A run was asked to stop before its first step; nothing of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from nearsay.training.encoder.weights import combined_sha256, require_complete, 
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import Watch
+from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
@@ -55,6 +55,7 @@ from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
     PairTokens,
     load_cross_encoder,
+    score_in_float32,
 )
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
@@ -186,7 +187,10 @@ def _train(  # noqa: PLR0917 - one call's parts
             _base(source, place, chosen.seed), held_out, precision=chosen.precision, device=place
         )
     measured = _MeasuredPairs(run.out.resolve().name, model)
-    task = _task(sets, model, measured.name, chosen, joined, watch)
+    try:
+        task = _task(sets, model, measured.name, chosen, joined, watch)
+    except StoppedError:
+        return SentenceResult(finished=False, seconds=0.0)
     result = train_rows(
         task,
         run,
@@ -333,6 +337,7 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
     require_complete(folder, getattr(whole, whole.base_model_prefix), exactly=names_code(folder))
     if names_code(folder):
         del whole.config.auto_map
+    score_in_float32(model)
     return model
 
 
@@ -350,7 +355,8 @@ def _task(
     for one in sets:
         examples = one.examples
         if one.guide is not None:
-            examples = scored_by(one.guide, examples, str(model.device), watch.report)
+            stop = watch.stop if joined.count == 1 else None
+            examples = scored_by(one.guide, examples, str(model.device), watch.report, stop)
         rows.append(PairRows(examples, _loss(one), one.negatives))
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, loss {_loss(one)}")
         if examples.kind is ExampleKind.PAIRS:

@@ -15,6 +15,7 @@ from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tup
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.run.processes import Processes
+from nearsay.training.run.training_progress import StoppedError
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
@@ -108,25 +109,29 @@ def prepare_sets(
     options: SentenceTraining,
     *,
     report: Callable[[str], None],
+    stop: Callable[[], bool] | None = None,
     joined: Processes | None = None,
 ) -> PreparedSets:
     """Make objectives, guides' vectors and token numbers; new weights are drawn from the seed.
 
     sets:   converted ones
     report: told how far a guide has come
+    stop:   asked then; True raises StoppedError, of one process: several end together, after a step
     joined: the processes that train together; None: one alone
     """
     device = str(encoder.device)
+    stop = stop if joined is None or joined.count == 1 else None
     objectives: list[SentenceObjective] = []
     texts: list[StepTexts] = []
     for one in sets:
         guide = None
         if one.guide is not None and one.objective.kind.loss.guide == "scores":
-            scored = scored_by(one.guide, one.examples, device, report)
+            scored = scored_by(one.guide, one.examples, device, report, stop)
             one = replace(one, examples=scored)  # noqa: PLW2901 - the same set
         elif one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
-            guide = _guide(one, loaded, report)
+            guide = _guide(one, loaded, report, stop)
+            del loaded  # a GPU has its memory for the training
         objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
         objectives.append(objective)
         texts.append(
@@ -169,9 +174,16 @@ def prepare_sets(
 
 
 def scored_by(
-    guide: str, examples: SentenceExamples, device: str, report: Callable[[str], None]
+    guide: str,
+    examples: SentenceExamples,
+    device: str,
+    report: Callable[[str], None],
+    stop: Callable[[], bool] | None = None,
 ) -> SentenceExamples:
-    """Give the tuples with the score that a cross-encoder or an encoder gives each passage."""
+    """Give the tuples with the score that a cross-encoder or an encoder gives each passage.
+
+    stop: asked after some rows; True raises StoppedError
+    """
     judge = load_judge(guide, device=device)
     rows = examples.texts
     scores = np.empty((len(rows), len(examples.columns) - 1))
@@ -181,16 +193,26 @@ def scored_by(
         found = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
         scores[start:end] = found.reshape(len(window), -1)
         report(f"{judge.name} has scored {end:,} of {len(rows):,} rows of {examples.name}")
+        _go_on(end, len(rows), stop)
     return replace(examples, scores=scores, sha256="")
 
 
-def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
+def _go_on(done: int, total: int, stop: Callable[[], bool] | None) -> None:
+    """Raise StoppedError when more is to be done and the training is asked to stop."""
+    if done < total and stop is not None and stop():
+        raise StoppedError
+
+
+def _guide(
+    one: TrainingSet, guide: TextEncoder, report: Callable[[str], None], stop: Callable[[], bool] | None
+) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
     kinds = column_kinds(examples, objective)
     columns = sorted(set(guided_columns(examples, objective)))
 
     def progress(done: int, total: int) -> None:
         report(f"{guide.name} has encoded {done:,} of {total:,} texts of {examples.name}")
+        _go_on(done, total, stop)
 
     encoded = examples.texts.columns(columns)
     return GuideVectors(guide, encoded, [kinds[column] for column in columns], progress=progress)

@@ -26,7 +26,7 @@ from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import TrainingTask
-from nearsay.training.run.training_progress import Watch
+from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.measuring import Measured, MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
@@ -207,9 +207,19 @@ def _train(  # noqa: PLR0917 - one call's parts
     if own == (None, None) and (note := prompt_note(source)) is not None:
         watch.report(note)
     tokenizer = measured.cutting_at(chosen.training_length)
-    prepared = prepare_sets(
-        sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report, joined=joined
-    )
+    try:
+        prepared = prepare_sets(
+            sets,
+            encoder,
+            tokenizer,
+            measured.prompts,
+            chosen,
+            report=watch.report,
+            stop=watch.stop,
+            joined=joined,
+        )
+    except StoppedError:
+        return SentenceResult(finished=False, seconds=0.0)
     _report(prepared, sets, watch)
     result = train_rows(
         prepared.task,

@@ -1,6 +1,7 @@
 """Cross-encoders, which read two texts together: loaded, cut into tokens, and as the judge of candidates."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
+from torch.nn import functional
 
 from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.hardware import Precision, choose_device
+from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge
@@ -23,7 +25,7 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["CrossEncoderJudge", "PairTokens", "load_cross_encoder", "load_judge"]
+__all__ = ["CrossEncoderJudge", "PairTokens", "load_cross_encoder", "load_judge", "score_in_float32"]
 
 _BATCH_PAIRS = 32
 _WINDOW_PAIRS = 16_384
@@ -67,22 +69,34 @@ class CrossEncoderJudge:
     The score is the model's own: for most a probability from 0 to 1, for some a logit.
     """
 
-    def __init__(self, name: str, model: CrossEncoder) -> None:
-        """`model`: one that is safe and complete, as `load` sees to, or one that is being trained."""
+    def __init__(self, name: str, model: CrossEncoder, *, precision: Precision | None = None) -> None:
+        """Take a model that is safe and complete, as `load` sees to, or one that is being trained.
+
+        precision: a resolved one; None: whatever autocast says around it, as in training
+        """
         self.name = name
         self._model = model
+        self._precision = precision
 
     @classmethod
-    def load(cls, name_or_folder: str | Path, *, device: str | None = None) -> "CrossEncoderJudge":
-        """Load a cross-encoder from a folder or a hub, in float32, without running code of its own.
+    def load(
+        cls,
+        name_or_folder: str | Path,
+        *,
+        device: str | None = None,
+        precision: Precision = Precision.FLOAT32,
+    ) -> "CrossEncoderJudge":
+        """Load a cross-encoder from a folder or a hub without running code of its own.
 
-        device: cpu, cuda, cuda:1, mps; None for the best there is
+        device:    cpu, cuda, cuda:1, mps; None for the best there is
+        precision: of its matrix products; weights and scores are float32
         Raises NearsayError when there is none, it cannot be loaded, lacks weights or gives several scores a
         pair, EncoderRefusedError when it carries code.
         """
         source = find_encoder(name_or_folder, cross_encoder=True)
         refuse_unsafe(source.folder)
-        return cls(source.name, load_cross_encoder(source.folder, choose_device(device)))
+        chosen, resolved = choose_hardware(device, precision)
+        return cls(source.name, load_cross_encoder(source.folder, chosen), precision=resolved)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Give each (anchor, text) its score, (pairs,).
@@ -92,10 +106,14 @@ class CrossEncoderJudge:
         """
         if not pairs:
             return np.empty(0, dtype=np.float32)
-        scores = np.asarray(
-            self._model.predict(list(pairs), batch_size=_BATCH_PAIRS, show_progress_bar=False),
-            dtype=np.float32,
-        )
+        around: AbstractContextManager[None] = nullcontext()
+        if self._precision is not None:
+            around = computing_in(self._precision, str(self._model.device))
+        with around:
+            scores = np.asarray(
+                self._model.predict(list(pairs), batch_size=_BATCH_PAIRS, show_progress_bar=False),
+                dtype=np.float32,
+            )
         if not np.isfinite(scores).all():
             raise NearsayError(
                 f"the cross-encoder {self.name!r} gave {int((~np.isfinite(scores)).sum())} of {len(pairs)} "
@@ -157,5 +175,24 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
         require_complete(folder, transformer.auto_model, exactly=names_code(folder), pooler=True)
     if names_code(folder):
         del transformer.auto_model.config.auto_map  # what is made of it names no code
+    score_in_float32(model)
     model.eval()
     return model
+
+
+class _ScoreLayer(torch.nn.Linear):
+    """Gives its product in float32 under autocast, too."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - torch's name
+        with torch.autocast(input.device.type, enabled=False):
+            return functional.linear(input.float(), self.weight, self.bias)
+
+
+def score_in_float32(model: CrossEncoder) -> None:
+    """Let the layer that gives a pair's score compute in float32 whatever the precision, in place.
+
+    It is small, and a score in bfloat16 has 8 bits: too few to rank passages by, of which many would tie.
+    """
+    for module in model.modules():
+        if type(module) is torch.nn.Linear and module.out_features == 1:
+            module.__class__ = _ScoreLayer

@@ -17,6 +17,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder import memory
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
@@ -28,7 +29,11 @@ from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence import batching
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
-from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
+from nearsay.training.sentence.cross_encoder.train_cross_encoder import (
+    CrossEncoderSet,
+    _build,
+    train_cross_encoder,
+)
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge, PairTokens, load_judge
 
@@ -104,6 +109,19 @@ def test_the_network_s_logits_are_those_that_sentence_transformers_computes(
         np.testing.assert_allclose(found[budget], logits, atol=1e-5)
         expected = torch.nn.functional.softplus(torch.tensor(logits[1::2] - logits[::2])).mean()
         assert total == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_scores_have_all_bits_of_float32_in_half_precision(
+    triplets: SentenceExamples, bert: Path, tmp_path: Path
+) -> None:
+    trained(triplets, bert, tmp_path / "out", epochs=1)
+    for folder in (bert, tmp_path / "out"):
+        model = _build(EncoderFolder(folder), None, device="cpu", seed=0)
+        task = pair_task(model.eval(), PairRows(triplets, CrossLoss.RANKING, 4), budget=16_384)
+        (batch,) = task.step_data(0, 0.0).micro_batches
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            logits = task.model(batch)
+        assert bool((logits != logits.bfloat16().float()).any())
 
 
 def pair_task(

@@ -15,6 +15,7 @@ from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExample
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning import preparation
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.negatives.cross_encoder import load_judge
@@ -72,6 +73,21 @@ def agreement(found: np.ndarray, scores: np.ndarray) -> float:
     gaps = [(row[:, None] - row[None, :])[np.triu_indices(len(row), 1)] for row in (*found, *scores)]
     half = len(gaps) // 2
     return float(np.corrcoef(np.concatenate(gaps[:half]), np.concatenate(gaps[half:]))[0, 1])
+
+
+def test_a_training_that_is_to_stop_does_not_wait_for_its_guide(
+    cross_encoder: Path, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "_ROWS_SCORED", 1)
+    said: list[str] = []
+    one = TrainingSet(tuples(), ObjectiveConfig(ObjectiveKind.MARGIN_MSE), guide=str(cross_encoder))
+    watch = Watch(report=said.append, stop=lambda: True)
+    options = SentenceTraining(epochs=1, precision=Precision.FLOAT32)
+    result = train_sentence_encoder(
+        [one], tmp_path / "out", base=tiny_folder, options=options, device="cpu", watch=watch
+    )
+    assert not result.finished
+    assert sum("has scored" in line for line in said) == 1
 
 
 @pytest.mark.long

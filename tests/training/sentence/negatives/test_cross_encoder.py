@@ -12,6 +12,7 @@ from sentence_transformers import CrossEncoder
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
 from nearsay.data.errors import NearsayError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 from nearsay.training.sentence.refusal import EncoderRefusedError
 
@@ -51,6 +52,15 @@ def test_scores_are_those_of_sentence_transformers(build: Callable[..., Path]) -
     np.testing.assert_allclose(judge.scores(PAIRS), expected, atol=1e-6)
     assert len(set(judge.scores(PAIRS).tolist())) == len(PAIRS)
     assert judge.scores([]).shape == (0,)
+
+
+def test_scores_come_in_the_precision_that_is_asked_for(build: Callable[..., Path]) -> None:
+    exact, narrow = (
+        CrossEncoderJudge.load(build(), device="cpu", precision=precision).scores(PAIRS)
+        for precision in (Precision.FLOAT32, Precision.BFLOAT16)
+    )
+    assert not np.array_equal(narrow, exact)
+    np.testing.assert_allclose(narrow, exact, atol=0.02)
 
 
 def test_a_score_does_not_hang_on_the_other_pairs(build: Callable[..., Path]) -> None:
