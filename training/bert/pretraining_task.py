@@ -87,6 +87,7 @@ def _part(
 
 
 _CPU_TOKENS_AT_ONCE = 4096  # it is quickest with few
+_SCORE_BYTES = 12  # of a word's score for a masked token: the score, its logarithm's and the gradient
 
 
 class PretrainingTask:
@@ -127,7 +128,14 @@ class PretrainingTask:
         self._long_from = 1.0 - long_share if long_length else 2.0
         if tokens_at_once is None and processes.device.startswith("cpu"):
             tokens_at_once = _CPU_TOKENS_AT_ONCE
-        self.budget = TokenBudget.of(tokens_at_once, network.bert.bert, processes.device, precision)
+        scores = examples.masked_share * network.bert.config.vocab_size  # a token, of a small BERT most
+        self.budget = TokenBudget.of(
+            tokens_at_once,
+            network.bert.bert,
+            processes.device,
+            precision,
+            beside=_SCORE_BYTES * scores * (1 if network.span_head is None else 2),
+        )
         self._lengths = [examples.length] + ([long_length] if long_length else [])
         self._batches = [
             PretrainingBatches(

@@ -1,5 +1,6 @@
 """How many tokens go through a model at once, by its size and by the memory that its device has left."""
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -35,9 +36,17 @@ class TokenBudget:
     fitted: bool = False  # to the memory of the device, and not chosen
 
     @classmethod
-    def of(cls, chosen: int | None, model: "nn.Module", device: str, precision: "Precision") -> Self:
+    def of(
+        cls,
+        chosen: int | None,
+        model: "nn.Module",
+        device: str,
+        precision: "Precision",
+        *,
+        beside: float = 0.0,
+    ) -> Self:
         """Take what was chosen; None: what fits, as `training_tokens` says."""
-        return cls(chosen or training_tokens(model, device, precision), fitted=chosen is None)
+        return cls(chosen or training_tokens(model, device, precision, beside), fitted=chosen is None)
 
 
 def tokens_that_fit(free: float, *, numbers: int, bytes_a_number: int, reserved: float = 0) -> int:
@@ -50,10 +59,11 @@ def tokens_that_fit(free: float, *, numbers: int, bytes_a_number: int, reserved:
     return max(int(_SHARE * (free - reserved)) // max(numbers * bytes_a_number, 1), _FEWEST)
 
 
-def training_tokens(model: "nn.Module", device: str, precision: "Precision") -> int:
+def training_tokens(model: "nn.Module", device: str, precision: "Precision", beside: float = 0.0) -> int:
     """Give the tokens whose activations are kept for the backward pass; to be asked before the first step.
 
     precision: as it was asked for
+    beside:    bytes of each token that are kept beside those of the model, as by what computes its loss
 
     A linear layer's outputs are kept twice. For a BERT of width h that is 18 h numbers a layer; Korthikanti
     et al. 2022 count 17 h, attention's own products left out (section 4, https://arxiv.org/abs/2205.05198).
@@ -61,11 +71,15 @@ def training_tokens(model: "nn.Module", device: str, precision: "Precision") -> 
     from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
     narrow = resolve_precision(precision, device, Processor.detect()) is not Precision.FLOAT32
-    numbers, bytes_a_number = _KEPT * sum(_widths(model)), 2 if narrow else 4
+    bytes_a_number = 2 if narrow else 4
+    numbers = _KEPT * sum(_widths(model)) + round(beside / bytes_a_number)
     if device.startswith("cpu"):
         return tokens_that_fit(_OF_A_CPU, numbers=numbers, bytes_a_number=bytes_a_number)
     trained = sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
     held = sum(weights.nbytes for weights in model.parameters())
+    # sentence-transformers' models hold themselves: without this a teacher that was used and one of the seeds
+    # before would have their memory yet.
+    gc.collect()
     return tokens_that_fit(
         min(_free(device), _SURE * _total(device) - held),
         numbers=numbers,

@@ -97,6 +97,44 @@ def test_the_processes_losses_add_up_to_that_of_one(make_task: MakeTask) -> None
     assert sum(parts) == pytest.approx(loss(make_task()), rel=1e-5)
 
 
+def test_a_gpus_budget_counts_what_the_words_scores_take(
+    text: PreparedText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, words = 20 * 10**9, 20_000
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, 2 * free))
+    for name in ("memory_reserved", "memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda _: 0)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    bert = BertForPreTraining(BertSize(1, 64, positions=64, dropout=0.0).config(words))
+    network = PretrainingNetwork(bert, next_sentence=True)
+    task = PretrainingTask(
+        network,
+        text,
+        SpecialTokens.from_tokenizer(text.tokenizer),
+        ExampleConfig(length=32),
+        Processes(device="cuda"),
+        batch=24,
+        seed=1,
+        precision=Precision.FLOAT32,
+    )
+    trained = 12 * sum(weights.numel() for weights in bert.bert.parameters())
+    counted = 0.6 * (free - trained) / task.budget.tokens
+    weights = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in weights:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    batches = task.step_data(0, 0.0).micro_batches
+    tokens = sum(batch["token_ids"].numel() for batch in batches)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        losses = [task.losses(network, dict(batch)) for batch in batches]
+    assert losses
+    assert sum(tensor.untyped_storage().nbytes() for tensor in kept.values()) / tokens < counted
+
+
 def test_metrics_count_every_masked_token_and_row_once(make_task: MakeTask) -> None:
     task = make_task(tokens_at_once=200)
     data = task.step_data(0, 0.0)

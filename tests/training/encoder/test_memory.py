@@ -1,9 +1,13 @@
 """How many tokens go through a model at once."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, PreTrainedModel
 
+from nearsay.training.encoder import memory
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import inference_tokens, tokens_that_fit, training_tokens
 
@@ -70,6 +74,24 @@ def test_the_same_training_has_the_same_budget_whatever_little_other_programs_ho
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 24 * GB))
         budgets.append(training_tokens(model, "cuda", Precision.FLOAT32))
     assert budgets[0] == budgets[1] > budgets[2]
+
+
+def test_a_model_that_nobody_uses_any_more_leaves_its_memory_to_a_training(
+    gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = bert()
+    vars(used)["card"] = [used]  # as sentence-transformers' models hold themselves
+    there, free = weakref.ref(used), memory._free
+    alive: list[bool] = []
+    monkeypatch.setattr(memory, "_free", lambda device: alive.append(there() is not None) or free(device))
+    gc.disable()
+    try:
+        del used
+        assert there() is not None
+        training_tokens(bert(), "cuda", Precision.FLOAT32)
+    finally:
+        gc.enable()
+    assert alive == [False]
 
 
 def test_a_larger_model_takes_fewer_tokens_on_a_cpu_whatever_memory_is_left() -> None:
