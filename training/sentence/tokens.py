@@ -82,30 +82,37 @@ class TextTokenizer:
         """Tokenize a window, the prompt put before each text; raises BadInputError for broken Unicode."""
         different, positions = distinct(_checked(texts))
         encodings = _encoded(self._cutting, [prompt + text for text in different] if prompt else different)
-        cut = np.fromiter(
-            (
-                bool(encoding.overflowing) or self._loses_a_word(text, encoding.ids)
-                for text, encoding in zip(different, encodings, strict=True)
-            ),
-            dtype=bool,
-            count=len(encodings),
-        )
+        token_ids = [encoding.ids for encoding in encodings]
+        cut = np.fromiter((bool(encoding.overflowing) for encoding in encodings), bool, len(encodings))
+        cut |= self._lose_a_word(different, token_ids, ~cut)
         return TokenizedWindow(
             texts=different,
-            token_ids=[encoding.ids for encoding in encodings],
+            token_ids=token_ids,
             positions=positions,
             truncated=int(cut[positions].sum()),
         )
 
-    def _loses_a_word(self, text: str, token_ids: list[int]) -> bool:
+    def _lose_a_word(
+        self, texts: Sequence[str], token_ids: Sequence[list[int]], asked: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which of the texts that are asked about have a word too long for the vocabulary, (texts,)."""
+        lost = np.zeros(len(texts), dtype=np.bool_)
         longest = self._longest_word
-        if longest is None or self._unknown not in token_ids or len(text) <= longest:
-            return False
-        (encoding,) = _encoded(self._cutting, [text], offsets=True)
-        return any(
-            number == self._unknown and end - start > longest
-            for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
-        )
+        if longest is None:
+            return lost
+        # All that may have one are cut again together: texts with an unknown sign in them can be many.
+        suspects = [
+            place
+            for place, (text, ids) in enumerate(zip(texts, token_ids, strict=True))
+            if asked[place] and len(text) > longest and self._unknown in ids
+        ]
+        found = _encoded(self._cutting, [texts[place] for place in suspects], offsets=True)
+        for place, encoding in zip(suspects, found, strict=True):
+            lost[place] = any(
+                number == self._unknown and end - start > longest
+                for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+            )
+        return lost
 
     def count(self, texts: Sequence[str], prompt: str = "") -> int:
         """Count the tokens that the model gets for the texts; raises BadInputError for broken Unicode."""
