@@ -40,7 +40,7 @@ def nearest(
             yield best_rows(scores, depth)
 
 
-def best_rows(scores: NDArray[np.float32] | NDArray[np.int64], depth: int) -> NDArray[np.int64]:
+def best_rows(scores: NDArray[np.floating] | NDArray[np.int64], depth: int) -> NDArray[np.int64]:
     """Give the rows of the highest scores, best first; equal scores come in the order of their rows."""
     rows = np.arange(len(scores), dtype=np.int64)
     if depth < len(scores):

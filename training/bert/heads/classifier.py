@@ -22,7 +22,7 @@ from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import TextEncoder, cut_note
+from nearsay.training.sentence.text_encoder import TextEncoder, cut_note, encoded_texts
 
 __all__ = [
     "TextClassifier",
@@ -33,6 +33,9 @@ __all__ = [
     "network_scorer",
     "probe_vectors",
 ]
+
+
+_WINDOW_TEXTS = 4096  # texts of a probe whose tokens are in memory
 
 
 class TextVectors(NamedTuple):
@@ -98,14 +101,12 @@ def probe_vectors(encoder: TextEncoder, texts: Sequence[str], pairs: Sequence[st
 
     Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
     """
-    both = [*texts, *(pairs or ())]
-    window = next(iter(encoder.stream([both])))
-    first = window.vectors[: len(texts)]
+    vectors, truncated = encoded_texts(encoder, [*texts, *(pairs or ())], window=_WINDOW_TEXTS)
     if pairs is None:
-        return TextVectors(first, window.truncated)
-    second = window.vectors[len(texts) :]
+        return TextVectors(vectors, truncated)
+    first, second = vectors[: len(texts)], vectors[len(texts) :]
     joined = np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
-    return TextVectors(joined, window.truncated)
+    return TextVectors(joined, truncated)
 
 
 logger = logging.getLogger("nearsay")

@@ -1,10 +1,11 @@
 """Texts, sentences of words and questions as rows of tokens, which a head is trained on."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +29,9 @@ __all__ = [
     "text_examples",
     "word_examples",
 ]
+
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class ExampleTokens:
@@ -76,7 +80,7 @@ def _checked(texts: Sequence[str]) -> list[str]:
     for text in texts:
         if not isinstance(text, str):
             raise TypeError(f"a text is a {type(text).__name__}, not a string")
-        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        if not text.isascii() and _HALF.search(text):
             raise BadInputError(
                 "a text holds half a character (a lone surrogate). Read its file as UTF-8 again, or remove it"
             )
@@ -123,22 +127,20 @@ def sliding_windows(sizes: Sequence[int], *, room: int, step: int) -> list[Windo
 
 
 def _owned(spans: Sequence[tuple[int, int]], units: int) -> list[Window]:
-    owner = [0] * units
-    most = [float("-inf")] * units
+    if len(spans) == 1:
+        return [Window(0, units, 0, units)]
+    owner = np.zeros(units, dtype=np.int64)
+    most = np.full(units, -np.inf)
     for number, (start, end) in enumerate(spans):
-        for unit in range(start, end):
-            context = min(unit - start, end - 1 - unit) + 0.01 * (end - start)
-            if context > most[unit]:
-                owner[unit], most[unit] = number, context
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for unit, number in enumerate(owner):
-        first.setdefault(number, unit)
-        last[number] = unit + 1
-    return [
-        Window(start, end, first.get(number, start), last.get(number, start))
-        for number, (start, end) in enumerate(spans)
-    ]
+        places = np.arange(end - start)
+        context = np.minimum(places, places[::-1]) + 0.01 * (end - start)
+        more = context > most[start:end]
+        owner[start:end][more], most[start:end][more] = number, context[more]
+    windows = []
+    for number, (start, end) in enumerate(spans):
+        own = start + np.flatnonzero(owner[start:end] == number)
+        windows.append(Window(start, end, *((int(own[0]), int(own[-1]) + 1) if len(own) else (start, start))))
+    return windows
 
 
 NO_TARGET = -100  # what torch's cross entropy passes over

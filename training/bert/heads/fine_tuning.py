@@ -282,7 +282,8 @@ def fine_tune(
     measure: called after each epoch; the weights of the epoch with the best figure are kept. None: the last
     best:    the figure that decides; of equal epochs the first
     """
-    if network.fresh_head and kind is not HeadKind.READER and options.start is HeadStart.LINEAR:
+    linear = kind is not HeadKind.READER and options.start is HeadStart.LINEAR
+    if network.fresh_head and linear and not folder.has_checkpoint:  # whose weights replace the fit
         resolved = resolve_precision(options.precision, device, Processor.detect())
         fitted = start_linear(
             network, examples, pad_id=pad_id, device=device, precision=resolved, seed=options.seed

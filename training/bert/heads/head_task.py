@@ -108,7 +108,8 @@ class HeadTask:
                     [rows[place] for place in part], pad_id=self._pad_id, width=int(widths[part[0]])
                 )
                 | {
-                    "targets_in_step": torch.tensor(targets, dtype=torch.float32),
+                    # None is in the windows of a sentence whose words others speak for.
+                    "targets_in_step": torch.tensor(max(targets, 1), dtype=torch.float32),
                     "tokens": torch.tensor(sum(len(rows[place]) for place in part)),
                 }
                 for part in parts

@@ -14,6 +14,7 @@ from nearsay.training.bert.heads.head_settings import ReaderSettings
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits, load_saved_network
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
+from nearsay.training.evaluation.retrieval import best_rows
 
 __all__ = [
     "ReadAnswer",
@@ -81,7 +82,7 @@ def _window_spans(
         reach, width
     )  # [i, j]: tokens i to i + j
     flat = sums.ravel()
-    chosen = np.argsort(-flat, kind="stable")[:count]
+    chosen = best_rows(flat, count)
     return [
         (
             int(window.offsets[place // width, 0]),

@@ -72,6 +72,16 @@ def test_a_taggers_loss_is_the_mean_over_words(learner_folder: Path) -> None:
     assert (float(right), float(words)) == (2, 3)  # of equal scores the first label is taken
 
 
+def test_a_step_without_a_target_teaches_nothing(learner_folder: Path) -> None:
+    no = NO_TARGET
+    made = task(learner_folder, HeadKind.TAGGER, [row(no, no, no)], batch=1)
+    (batch,) = made.step_data(0, 0.0).micro_batches
+    losses = made.losses(made.model, batch)
+    losses.loss.backward()
+    assert losses.loss.item() == 0.0
+    assert not any(weights.grad.any() for weights in made.model.parameters() if weights.grad is not None)
+
+
 def test_a_readers_loss_is_the_mean_over_first_and_last_tokens_without_padding(learner_folder: Path) -> None:
     made = task(learner_folder, HeadKind.READER, [row(1, 2, tokens=3), row(0, 0, tokens=2)])
     (batch,) = made.step_data(0, 0.0).micro_batches

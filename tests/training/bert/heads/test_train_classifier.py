@@ -14,6 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipe
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.heads import fine_tuning
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
@@ -171,11 +172,16 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
             watch=Watch(stop=stop),
         ).finished
 
+    fit, fits = fine_tuning.start_linear, []
+    monkeypatch.setattr(
+        fine_tuning, "start_linear", lambda *given, **more: fits.append(1) or fit(*given, **more)
+    )
     assert train("whole")
     assert not train("parts", stop_after=5)
     assert not (tmp_path / "parts" / "config.json").exists()
     monkeypatch.setattr(memory, "training_tokens", lambda *_: 24)  # less memory is left than when it began
     assert train("parts")
+    assert len(fits) == 2  # a run that is resumed has its weights
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
 

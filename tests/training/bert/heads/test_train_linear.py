@@ -14,6 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.heads import classifier as classifier_module
 from nearsay.training.bert.heads.classifier import TextClassifier, probe_vectors
 from nearsay.training.bert.heads.example import ExampleTokens, text_examples, word_examples
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
@@ -90,6 +91,17 @@ def test_a_pair_is_its_vectors_their_difference_and_their_product(table_encoder:
     assert found.vectors.tolist() == [[1, 2, 3, -1, 2, 3, 3, -2]]
     assert found.truncated == 1
     assert probe_vectors(encoder, ["u", "v"], None).vectors.tolist() == [[1, 2], [3, -1]]
+
+
+def test_a_probes_texts_are_encoded_window_by_window(
+    table_encoder: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classifier_module, "_WINDOW_TEXTS", 2)
+    encoder = table_encoder({"u": (1, 2), "v": (3, -1)}, truncated=["v"])
+    found = probe_vectors(encoder, ["u", "v", "u"], ["v", "u", "u"])
+    assert len(encoder.kinds) == 3
+    assert found.vectors[:, :4].tolist() == [[1, 2, 3, -1], [3, -1, 1, 2], [1, 2, 1, 2]]
+    assert found.truncated == 2
 
 
 @pytest.mark.long
