@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence.batching import distinct
@@ -74,6 +75,7 @@ class TextTokenizer:
         self.limit = limit
         # WordPiece gives one unknown token for a word of more characters: all of it is lost.
         self._longest_word: int | None = getattr(self._whole.model, "max_input_chars_per_word", None)
+        self._parts_at_spaces = isinstance(self._whole.pre_tokenizer, BertPreTokenizer)
         self._unknown = self._whole.token_to_id(getattr(self._whole.model, "unk_token", None) or "")
         if any(self._whole.encode("a").type_ids):
             raise NearsayError("the encoder's tokenizer numbers segments, which nearsay does not pass on")
@@ -100,11 +102,11 @@ class TextTokenizer:
         longest = self._longest_word
         if longest is None:
             return lost
-        # All that may have one are cut again together: texts with an unknown sign in them can be many.
+        # Texts with an unknown sign in them can be many: those that may have one are cut again together.
         suspects = [
             place
             for place, (text, ids) in enumerate(zip(texts, token_ids, strict=True))
-            if asked[place] and len(text) > longest and self._unknown in ids
+            if asked[place] and self._unknown in ids and self._longest_run(text) > longest
         ]
         found = _encoded(self._cutting, [texts[place] for place in suspects], offsets=True)
         for place, encoding in zip(suspects, found, strict=True):
@@ -113,6 +115,10 @@ class TextTokenizer:
                 for number, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
             )
         return lost
+
+    def _longest_run(self, text: str) -> int:
+        """Give at least the characters of the text's longest word."""
+        return max(map(len, text.split(" "))) if self._parts_at_spaces else len(text)
 
     def count(self, texts: Sequence[str], prompt: str = "") -> int:
         """Count the tokens that the model gets for the texts; raises BadInputError for broken Unicode."""

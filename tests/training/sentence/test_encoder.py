@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.sentence import tokens
 from nearsay.training.sentence.encoder import Encoder, Precision, TextEncoder, TextKind
 
 MakeFolder = Callable[..., Path]
@@ -110,6 +111,19 @@ def test_a_text_with_a_word_too_long_for_the_vocabulary_counts_as_cut(tiny: Enco
     assert tiny.encode_window([unknown, f"a {unknown}"]).truncated == 0
     assert tiny.encode_window([too_long, f"a {too_long} b", too_long, "b"]).truncated == 3
     assert tiny.encode_window(["a" * 1_000_000]).truncated == 1
+
+
+def test_only_texts_with_a_long_run_of_signs_are_cut_into_tokens_again(
+    tiny: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut: list[list[str]] = []
+    encoded = tokens._encoded
+    monkeypatch.setattr(
+        tokens, "_encoded", lambda one, texts, **how: cut.append([*texts]) or encoded(one, texts, **how)
+    )
+    plain, long = f"{'ж' * 40} " * 3, "ж" * 101
+    tiny.encode_window([plain, f"{plain} b", long, f"{long} b"])
+    assert cut == [[plain, f"{plain} b", long, f"{long} b"], [long, f"{long} b"]]
 
 
 def test_cut_texts_are_counted_each_time_and_warned_of(
