@@ -172,7 +172,7 @@ def pretrain(
     folder = RunFolder(out)
     with processes(device) as joined:
         quiet = say if joined.leads else (lambda _: None)
-        network, tokenizer, lineage = _network(wanted, quiet)
+        network, tokenizer, lineage, start_sha256 = _network(wanted, quiet)
         backend = _backend(tokenizer)
         special = SpecialTokens.from_tokenizer(backend)
         if joined.leads:
@@ -186,7 +186,8 @@ def pretrain(
             )
         network.to(joined.device)
         task = _task(wanted, network, text, special, joined)
-        if joined.leads and _begin(wanted, folder, _config(wanted, network, text, dev), joined):
+        config = _config(wanted, network, start_sha256, text, dev)
+        if joined.leads and _begin(wanted, folder, config, joined):
             say(f"going on with the run in {folder.out}")
         joined.wait()
         evaluation = _evaluation(wanted, network, dev, special) if dev else None
@@ -247,9 +248,10 @@ def _of_dev(say: Callable[[str], None]) -> Callable[[str], None]:
 
 def _network(
     wanted: Pretraining, say: Callable[[str], None]
-) -> tuple[PretrainingNetwork, PreTrainedTokenizerBase, list[str]]:
-    """The network on the CPU, its tokenizer, and what came before."""
+) -> tuple[PretrainingNetwork, PreTrainedTokenizerBase, list[str], str | None]:
+    """The network on the CPU, its tokenizer, what came before, and the hash of the weights it starts from."""
     torch.manual_seed(wanted.optimisation.seed)
+    start_sha256 = None
     if wanted.start is not None:
         bert = load_bert(wanted.start)
         try:
@@ -258,6 +260,7 @@ def _network(
             model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"))
             say(f"{bert.name} has not all of the pretraining heads; those that it lacks begin anew")
         tokenizer, lineage, positions = bert.pretrained_tokenizer, list(bert.lineage), bert.positions
+        start_sha256 = bert.weights_sha256
     else:
         source = find_vocabulary(wanted.vocabulary or "")
         tokenizer = read_tokenizer(source)
@@ -281,7 +284,7 @@ def _network(
         next_sentence=wanted.examples.packing is Packing.SENTENCE_PAIRS,
         longest_span=_LONGEST_SPAN if wanted.span_boundary else None,
     )
-    return network, tokenizer, lineage
+    return network, tokenizer, lineage, start_sha256
 
 
 def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
@@ -324,7 +327,11 @@ def _evaluation(
 
 
 def _config(
-    wanted: Pretraining, network: PretrainingNetwork, text: PreparedText, dev: PreparedText | None
+    wanted: Pretraining,
+    network: PretrainingNetwork,
+    start_sha256: str | None,
+    text: PreparedText,
+    dev: PreparedText | None,
 ) -> dict[str, JsonValue]:
     """What decides the run's numbers; where files lie, and how often is logged and kept, does not."""
     told = ("examples", "span_boundary", "batch", "long_length", "long_share", "dev_rows", "evaluate_every")
@@ -346,7 +353,7 @@ def _config(
     config = {
         "task": "pretrain",
         "model": model,
-        "start_sha256": load_bert(wanted.start).weights_sha256 if wanted.start is not None else None,
+        "start_sha256": start_sha256,
         "tokenizer_sha256": text.tokenizer_sha256,
         "text_sha256": text.sha256,
         "dev_sha256": dev.sha256 if dev is not None else None,

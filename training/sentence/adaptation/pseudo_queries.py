@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -91,7 +91,7 @@ def draw_pseudo_queries(corpus: UnlabelledCorpus, count: int, seed: int) -> tupl
     for passage in random.permutation(len(corpus.texts)).tolist():
         if len(drawn) >= count:
             break
-        found = _of_passage(corpus, passage, salient[passage])
+        found = _of_passage(corpus, passage, salient(passage))
         if found:
             chosen = found[int(random.integers(len(found)))]
             drawn.append(PseudoQuery(damaged(chosen.text, random), passage, chosen.kind))
@@ -151,11 +151,11 @@ def _no_tokens(texts: Sequence[str]) -> list[NDArray[np.int64]]:
     return [np.empty((0, 2), dtype=np.int64) for _ in texts]
 
 
-def _salient(corpus: UnlabelledCorpus) -> list[str]:
-    """Of each passage the words with the highest tf·idf, in the order of the text; "" for too few words."""
+def _salient(corpus: UnlabelledCorpus) -> Callable[[int], str]:
+    """Give a passage's words with the highest tf·idf, in the order of the text; "" for too few words."""
     texts = [_WORD.findall(text.lower()) for text in corpus.texts]
     passages = Counter(word for words in texts for word in set(words))
-    return [_most_salient(words, passages, len(texts)) for words in texts]
+    return lambda passage: _most_salient(texts[passage], passages, len(texts))
 
 
 def _most_salient(words: Iterable[str], passages: Counter[str], count: int) -> str:
