@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import huggingface_hub
 import numpy as np
 import pytest
 from naming import Naming
@@ -503,3 +504,23 @@ def test_the_runtime_of_each_encoder_is_said(tmp_path: Path) -> None:
     assert (light.subject, light.sound) == ("encoder all-MiniLM-L6-v2", True)
     assert "light runtime" in light.detail
     assert "the precision bfloat16" in torch.detail
+
+
+def test_the_runtime_of_an_encoder_of_the_hub_is_said_if_it_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(_name: str, **_how: object) -> str:
+        if not kept.is_dir():
+            raise FileNotFoundError("it was never fetched")
+        return str(kept)
+
+    kept = tmp_path / "fetched"
+    shutil.copytree(bundled_folder(), kept)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
+    with Library.open(tmp_path / "library") as library:
+        library.collection("texts", encoder="me/tiny").add_rows([{"id": "a", "text": "an oak"}])
+        found = examine(library)[-1]
+        assert (found.subject, found.sound) == ("encoder me/tiny", True)
+        assert "light runtime" in found.detail
+        shutil.rmtree(kept)
+        assert not any(finding.subject == "encoder me/tiny" for finding in examine(library))
