@@ -286,7 +286,7 @@ class ShardedSnapshot(Snapshot):
         Where only some are allowed, each shard knows for itself how far it has to look, and whether by lists.
         """
         if allowed is None:
-            return self.looked_up(queries, k, self.alive)
+            return self._of_all(queries, k)
         return self._merged("nearest_many", np.ascontiguousarray(queries), k, allowed)
 
     def newer(

@@ -104,6 +104,7 @@ _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one 
 _SCAN_SHARE = 0.05
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
+_FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 
@@ -216,7 +217,7 @@ class Snapshot:
         number; None = all.
         """
         if allowed is None:
-            return self.looked_up(queries, k, self.alive)
+            return self._of_all(queries, k)
         if allowed.dtype == np.bool_:
             chosen = np.zeros_like(self.alive)
             chosen[: allowed.size] = allowed[: chosen.size]
@@ -232,6 +233,15 @@ class Snapshot:
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
         return self._settled(queries, k, chosen, allowed.size)
+
+    def _of_all(self, queries: NDArray[np.float32], k: int) -> list[Candidates]:
+        """Of many more than the contract speaks of, looked for until hardly any better one turns up.
+
+        The usual reach is measured for `contract.at`: of a thousand it may find a third.
+        """
+        if k <= _FAR * self.plan.contract.at or not self.reaches_beyond(1.0):
+            return self.looked_up(queries, k, self.alive)
+        return self._settled(queries, k, self.alive, self.searchable)
 
     @property
     def _scanned(self) -> float:

@@ -1,4 +1,4 @@
-"""Recall under filters that go with a query's meaning, against it, or by chance, for every kind of plan.
+"""Recall of many, and under filters that go with a query's meaning, against it, or by chance, by each plan.
 
 The passages stand in topics that lie well apart. No set of passages is small enough to be scored one by one:
 graphs scan however many pass, and all others widen, as they would among millions.
@@ -211,6 +211,25 @@ def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked
         selected = select(connection, opened[way], where, frozenset())
         found = dense_candidates(connection, opened[way], queries, 10, selected)
     assert TABLE.recall(found, queries, TABLE.allowed(chosen, lot)) >= 0.95
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_recall_is_kept_of_many_more_than_the_contract_speaks_of(topics: Collection, parts: int) -> None:
+    plain = topics.snapshot()
+    built = [
+        build(PlanKind.IVF, plain.vectors, ids, int(ids[-1]), {"lists": 16}).looking({"probes": 3})
+        for ids in np.array_split(plain.vectors.ids, parts)
+    ]
+    plan = replace(plain.plan, kind=PlanKind.IVF)
+    found = replace(plain, index=united(built, plain.vectors), plan=plan)
+    queries = TABLE.queries[:4, :5].reshape(-1, DIMENSION)
+    truth = np.argpartition(-(queries @ TABLE.vectors.T), 799, axis=1)[:, :800] + 1
+
+    def recall(near: Sequence[Candidates]) -> float:
+        return float(np.mean([np.isin(row, each.ids).mean() for row, each in zip(truth, near, strict=True)]))
+
+    assert recall(found.looked_up(queries, 800, found.alive)) < 0.8  # the reach that is enough for ten
+    assert recall([found.nearest(queries[0], 800), *found.nearest_many(queries[1:], 800)]) >= 0.95
 
 
 @pytest.mark.long
