@@ -26,6 +26,9 @@ MAX_FIELDS: Final = 16_384  # of a row, each kept by its name; spreadsheets have
 MAX_VALUES: Final = 100_000  # in one field, against aliases that multiply (YAML) and runaway rows
 
 
+_MOST_BITS: Final = 13_288  # of a whole number, 4,000 digits: Python prints no more than 4,300
+
+
 class UnusableRowError(Exception):
     """Says why a row cannot be used; readers turn it into a fault."""
 
@@ -73,6 +76,8 @@ class _Converter:
             value = value.astype("datetime64[us]")  # Python's datetime counts no nanoseconds
         if isinstance(value, np.generic | np.ndarray):
             value = value.tolist()
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise UnusableRowError(f"{self.what} holds a whole number of more than 4,000 digits")
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):

@@ -75,9 +75,9 @@ def _checked(document: Document, limit: int) -> Document:
     row_id(document.id, "id", clean=False)
     if document.source is not None:
         check_string(document.source, "the source")
-    metadata = json_value(document.metadata, "the metadata", nan_is_none=True)
-    for name, value in metadata.items() if isinstance(metadata, dict) else ():
+    metadata = json_value(document.metadata or {}, "the metadata", nan_is_none=True)
+    if not isinstance(metadata, dict):
+        raise UnusableRowError(f"the metadata is of type {type(document.metadata).__name__}, not a mapping")
+    for name, value in metadata.items():
         refuse_vector(name, value)
-    if metadata == document.metadata or not isinstance(metadata, dict):
-        return document
-    return replace(document, metadata=metadata)
+    return replace(document, metadata=metadata)  # also where they are equal: NumPy's 1 is, and no JSON

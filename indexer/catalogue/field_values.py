@@ -193,7 +193,8 @@ def document_values(
         if text is not None:
             yield number, text
         elif kind == ValueKind.NUMBER:
-            yield number, int(value) if value == int(value) else float(value)
+            whole = float(value).is_integer()  # SQLite has no larger ones than 1.8e308
+            yield number, int(value) if whole else float(value)
         else:
             yield number, None
 

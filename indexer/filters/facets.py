@@ -296,5 +296,6 @@ def _value(kind: str, text: str | None, number: float | None, count: int) -> Fac
     if text is not None:
         return FacetValue(text, int(count))
     if number is not None:
-        return FacetValue(int(number) if number == int(number) else float(number), int(count))
+        whole = isinstance(number, int) or float(number).is_integer()  # SQL has no larger ones than 1.8e308
+        return FacetValue(int(number) if whole else float(number), int(count))
     return FacetValue(kind == ValueKind.TRUE, int(count))

@@ -1,15 +1,16 @@
 """Removing documents from a collection, and changing their metadata."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError, json_value
 from nearsay.indexer.catalogue import collections, documents
-from nearsay.indexer.catalogue.bulk import one_of
+from nearsay.indexer.catalogue.bulk import number_list, one_of
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.json_values import sorted_json_text
 from nearsay.indexer.catalogue.passages import PreparedDocument, prepare
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
@@ -79,14 +80,13 @@ def update_metadata(
     fields afterwards. The caller holds the writer lock.
     """
     fields = _json(metadata)
+    taken_away = {name for name, value in fields.items() if value is None}
     with store.database.reading() as connection:
         chosen = documents_where(connection, collection.id, where)
         there = there_of(connection, collection, ids, missing)
         numbers = {row.number for row in documents.known(connection, collection.id, there).values()}
         if where is not None:
-            numbers |= {
-                number for number, _ in documents.matching(connection, collection.id, chosen, 0, None)
-            }
+            numbers |= set(number_list(connection, sa.select(document_table.c.number).where(chosen)).tolist())
     rising = sorted(numbers)
     changed = 0
     for begin in range(0, len(rising), _CHANGES):
@@ -94,9 +94,11 @@ def update_metadata(
             some: list[tuple[int, PreparedDocument]] = []
             those = one_of(document_table.c.number, rising[begin : begin + _CHANGES])
             for number, old in documents.matching(connection, collection.id, those, limit=None):
-                kept = {} if replace else dict(old.metadata)
-                new = {name: value for name, value in (kept | fields).items() if value is not None}
-                if new != old.metadata:
+                before = dict(old.metadata)
+                new = {} if replace else before
+                new = {name: value for name, value in (new | fields).items() if name not in taken_away}
+                # As texts: Python takes true for 1, JSON does not.
+                if sorted_json_text(new) != sorted_json_text(before):
                     document = Document(
                         text=old.text, id=old.id, title=old.title, metadata=new, source=old.source
                     )
@@ -113,7 +115,6 @@ def _json(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
         raise BadInputError("metadata is a mapping of field names to values, as {'year': 2020}")
     try:
-        found: dict[str, JsonValue] = json.loads(json.dumps(dict(metadata), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise BadInputError(f"metadata holds what JSON has no form for ({error})") from error
-    return found
+        return {name: json_value(value, f"the field {name!r}") for name, value in metadata.items()}
+    except UnusableRowError as error:
+        raise BadInputError(f"metadata cannot be kept: {error}") from error

@@ -58,6 +58,7 @@ def test_values_become_what_json_has(value: object, expected: object) -> None:
         ([float("inf")], "x is inf"),
         (decimal.Decimal("NaN"), "x is nan"),
         (b"x", "x is of type bytes"),
+        (10**4100, "x holds a whole number of more than 4,000 digits"),
         ({1}, "x is of type set"),
         (object(), "x is of type object"),
         (dt.timedelta(1), "x is of type timedelta"),

@@ -1,7 +1,9 @@
 """Reading Python values, and the options of all reading."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 
+import numpy as np
 import pytest
 from naming import Naming
 
@@ -45,12 +47,20 @@ def test_python_values_are_read_like_rows() -> None:
         (Document("a", id="x" * 513), "id is longer than 512"),
         (Document("a", title="\ud800"), "title holds a lone surrogate"),
         (Document("a", metadata={"k": "\0"}), "the metadata holds a NUL character"),
+        (Document("a", metadata=["k"]), "the metadata is of type list"),
     ],
 )
 def test_python_values_that_cannot_be_used_are_faults_with_their_number(item: object, reason: str) -> None:
     items = list(rows([{"text": "good"}, item, "last"], ReadOptions(max_text_bytes=100)))
     assert items[1] == Fault("<rows>", 2, Naming(reason))
     assert [items[0].text, items[2].text] == ["good", "last"]
+
+
+@pytest.mark.parametrize("value", [np.int64(2020), np.bool_(True), Decimal(2)])
+def test_what_equals_a_value_of_json_becomes_one(value: object) -> None:
+    (found,) = rows([Document("a", metadata={"k": value})])  # type: ignore[dict-item]
+    assert isinstance(found, Document)
+    assert type(found.metadata["k"]) in (int, bool, float)
 
 
 def test_python_rows_are_streamed() -> None:

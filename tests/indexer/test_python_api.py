@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import datetime as dt
 import inspect
 import json
 import re
@@ -241,6 +242,20 @@ def test_metadata_is_changed_without_embedding(yard: Collection, words: WordsEnc
     assert yard.get(["fox"])[0].metadata == {"only": 1}
     assert yard.add_rows(ROWS).relabelled == 4
     assert yard.get(["fox"])[0].metadata == {"kind": "wild", "legs": 4}
+
+
+def test_true_is_not_one_when_metadata_is_changed(yard: Collection) -> None:
+    yard.update(["fox"], metadata={"wild": 1, "left": None})
+    assert yard.update(["fox"], metadata={"wild": True}) == 1
+    assert (yard.count("wild = true"), yard.count("wild = 1")) == (1, 0)
+
+
+def test_metadata_is_changed_to_what_rows_may_hold_and_nothing_else(yard: Collection) -> None:
+    given = {"legs": np.int64(3), "seen": dt.date(2026, 11, 26)}
+    assert yard.update(["fox"], metadata=given) == 1
+    assert yard.count("legs = 3 and seen = 2026-11-26") == 1
+    with pytest.raises(BadInputError, match="NUL"):
+        yard.update(["fox"], metadata={"a": "x\0y"})
 
 
 def test_an_update_of_what_is_not_there_changes_nothing(yard: Collection) -> None:

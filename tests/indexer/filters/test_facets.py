@@ -65,6 +65,13 @@ def test_a_list_counts_for_each_different_element_and_is_not_missing(papers: Col
     assert (found.missing, found.documents) == (0, 5)
 
 
+def test_a_number_beyond_all_floats_is_counted(papers: Collection) -> None:
+    papers.add_rows([{"id": "6", "text": "far", "year": 10**400}])
+    for where in (None, "id != 'x'"):  # by columns, and by SQL
+        values = [value for value, _ in counts(papers, "year", where=where)]
+        assert any(isinstance(value, int | float) and value > 1e308 for value in values)
+
+
 def test_what_is_beyond_the_limit_is_added_up(papers: Collection) -> None:
     found = papers.facets("tags", limit=1)
     assert counts(papers, "tags", limit=1) == [("a", 3)]
