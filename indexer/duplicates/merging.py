@@ -1,12 +1,12 @@
 """What becomes of near-duplicates: two texts compared word by word, several documents made one."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Protocol
 
-from nearsay.data.document import Document, JsonValue
+from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.documents import StoredDocument
 
 __all__ = [
@@ -27,7 +27,7 @@ class Documents(Protocol):
     def document(self, id_: str, /) -> StoredDocument:
         """See `Collection`."""
 
-    def add_rows(self, rows: Iterable[Document], /) -> object:
+    def update(self, ids: Sequence[str], /, *, metadata: Mapping[str, JsonValue]) -> int:
         """See `Collection`."""
 
     def remove(self, ids: Sequence[str], /) -> int:
@@ -113,13 +113,9 @@ def merge(documents: Documents, stays: str, gone: Sequence[str]) -> int:
 
     Stopped between the two, the document has what it took over and the others are still there.
     """
-    kept = documents.document(stays)
     merged = merged_document(documents, stays, gone)
     if merged.changes:
-        row = Document(
-            text=kept.text, id=kept.id, title=kept.title, metadata=merged.metadata, source=kept.source
-        )
-        documents.add_rows([row])
+        documents.update([stays], metadata={name: merged.metadata[name] for name in merged.filled})
     return documents.remove(gone)
 
 

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Library
+from nearsay.indexer import Library, VectorsOnly
 from nearsay.indexer.duplicates.merging import Conflict, merge, merged_metadata
 
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from(["", "x"]), st.just([]))
+ONES = np.eye(2, 4, dtype=np.float32)
 _ROWS = st.dictionaries(st.sampled_from("abc"), _VALUES)
 
 
@@ -56,6 +58,14 @@ def test_nothing_that_was_there_is_lost_and_everything_new_is_told(kept, others)
         for name, value in other.items():
             told = any(conflict.field == name and value in conflict.others for conflict in merged.conflicts)
             assert value in lacking or merged.metadata[name] == value or told
+
+
+def test_documents_whose_vectors_are_made_elsewhere_are_merged_too(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        papers = library.collection("papers", encoder=VectorsOnly("elsewhere", 4))
+        papers.add_rows([{"id": "a", "text": "one"}, {"id": "b", "text": "two", "year": 1}], vectors=ONES)
+        assert merge(papers, "a", ["b"]) == 1
+        assert [(each.id, each.metadata) for each in papers.documents()] == [("a", {"year": 1})]
 
 
 def test_the_one_that_stays_takes_over_what_it_lacks(tmp_path: Path) -> None:
