@@ -386,14 +386,13 @@ def _targets(store: Store, snapshot: Snapshot, part: _Part) -> NDArray[np.float3
     """The mean vector of each query's relevant passages, (queries, d)."""
     means = []
     with store.database.reading() as connection:
-        for of_it in part.judged.values():
-            numbers = []
-            for (document, place), relevant in of_it.items():
-                if relevant:
-                    there = passages.passage_numbers_of(connection, snapshot.collection.id, document) or []
-                    numbers += there[place : place + 1]
-            rows = np.array(sorted(numbers), dtype=np.int64)
-            means.append(snapshot.vectors.rows(snapshot.vectors.positions(rows)).mean(axis=0))
+        judged = {document for of_it in part.judged.values() for document, _ in of_it}
+        there = passages.numbers_by_id(connection, snapshot.collection.id, sorted(judged))
+    for of_it in part.judged.values():
+        relevant = [place for place, answers in of_it.items() if answers]
+        numbers = [one for document, at in relevant for one in there.get(document, [])[at : at + 1]]
+        rows = np.array(sorted(numbers), dtype=np.int64)
+        means.append(snapshot.vectors.rows(snapshot.vectors.positions(rows)).mean(axis=0))
     return np.array(means, dtype=np.float32)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
-from nearsay.indexer.catalogue.bulk import count_of, insert_columns, one_of
+from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_list, one_of
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
@@ -209,15 +209,20 @@ def replace_text(
     numbers = [number for number, _, _ in changed]
     before = _passages_by_document(connection, collection_id, numbers)
     fresh: list[tuple[int, int, Piece]] = []  # the document's number, the place in it
+    moved: list[dict[str, int]] = []
     gone: list[int] = []
     for number, _, pieces in changed:
         old = before[number]
         for ordinal, piece in enumerate(pieces):
             if old.get(piece.text_hash):
-                _move(connection, collection_id, old[piece.text_hash].pop(0), ordinal, piece)
+                place = {"ordinal": ordinal, "start": piece.start, "end": piece.end}
+                moved.append(place | {"of_number": old[piece.text_hash].pop(0)})
             else:
                 fresh.append((number, ordinal, piece))
         gone += [passage for left in old.values() for passage in left]
+    if moved:
+        of_it = passages.c.number == sa.bindparam("of_number")
+        connection.execute(passages.update().where(passages.c.collection_id == collection_id, of_it), moved)
     _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
     relabel(connection, collection_id, [(number, item) for number, item, _ in changed], moment)
     looked_at = {number for number, _, _ in fresh} if gate_of(connection, collection_id) else set()
@@ -235,10 +240,11 @@ def relabel(
     moment: str,
 ) -> None:
     """Give documents new metadata; their vectors stay."""
-    for number, item in changed:
-        where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
-        connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
-    if changed:  # columns are read again for them
+    if changed:
+        of_it = documents.c.number == sa.bindparam("of_number")
+        anew = [_columns(item) | {"updated_at": moment, "of_number": number} for number, item in changed]
+        connection.execute(documents.update().where(documents.c.collection_id == collection_id, of_it), anew)
+        # Columns are read again for them.
         rows = [{"collection_id": collection_id, "document": number} for number, _ in changed]
         connection.execute(changed_documents.insert(), rows)
     field_values.enter_anew(connection, collection_id, [number for number, _ in changed])
@@ -252,10 +258,9 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
         some = numbers[begin : begin + _REMOVED]
         leave_documents(connection, collection_id, some)
         of_them = (passages.c.collection_id == collection_id) & one_of(passages.c.document, some)
-        remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
-        connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
-        lexical_rows.delete_rows(connection, collection_id, of_them)
-        connection.execute(passages.delete().where(of_them))
+        # Their numbers come from an index: asked for the rows, SQLite would read all of the collection.
+        gone = number_list(connection, sa.select(passages.c.number).where(of_them))
+        _remove_passages(connection, collection_id, gone.tolist())
         where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, some)
         connection.execute(documents.delete().where(where))
         field_values.leave(connection, collection_id, some)
@@ -370,12 +375,6 @@ def _passages_by_document(
     for document, number, digest in connection.execute(statement):
         found[document][digest].append(number)
     return found
-
-
-def _move(connection: sa.Connection, collection_id: int, number: int, ordinal: int, piece: Piece) -> None:
-    where = (passages.c.collection_id == collection_id) & (passages.c.number == number)
-    place = {"ordinal": ordinal, "start": piece.start, "end": piece.end}
-    connection.execute(passages.update().where(where).values(place))
 
 
 def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:

@@ -126,22 +126,26 @@ def query_hash(query: str) -> str:
     return text_hash(query)
 
 
-def put(connection: sa.Connection, collection_id: int, judgement: Judgement) -> None:
-    """Keep a judgement in the place of what was said before of this query and passage.
+def put(connection: sa.Connection, collection_id: int, *every: Judgement) -> None:
+    """Keep judgements, one or more, in the place of what was said before of a query and a passage.
 
-    SQLAlchemy's IntegrityError if the collection is no longer there.
+    Of two on the same the last one stays. SQLAlchemy's IntegrityError if the collection is no longer there.
     """
-    values = {name: getattr(judgement, name) for name in _COLUMNS if name != "document_id"} | {
-        "collection_id": collection_id,
-        "query_hash": query_hash(judgement.query),
-        "document_id": judgement.document,
-        "text_hash": text_hash(judgement.encoded),
-        "mode": None if judgement.mode is None else str(judgement.mode),
-    }
-    anew = {name: value for name, value in values.items() if name not in _KEY}
+    rows = [
+        {name: getattr(judgement, name) for name in _COLUMNS if name != "document_id"}
+        | {
+            "collection_id": collection_id,
+            "query_hash": query_hash(judgement.query),
+            "document_id": judgement.document,
+            "text_hash": text_hash(judgement.encoded),
+            "mode": None if judgement.mode is None else str(judgement.mode),
+        }
+        for judgement in every
+    ]
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(judgements).values(values)
-    connection.execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=anew))
+    statement = insert(judgements)
+    anew = {name: statement.excluded[name] for name in rows[0] if name not in _KEY}
+    connection.execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=anew), rows)
 
 
 def take_back(

@@ -34,8 +34,8 @@ __all__ = [
     "encoded_text",
     "encoded_texts",
     "headline",
+    "numbers_by_id",
     "passage_numbers",
-    "passage_numbers_of",
     "piece",
     "pieces_of",
     "prepare",
@@ -275,19 +275,22 @@ def passage_numbers(
     return np.sort(number_list(connection, statement))
 
 
-def passage_numbers_of(connection: sa.Connection, collection_id: int, id_: str) -> list[int] | None:
-    """The numbers of one document's passages, in the order of its text; None if there is no such document."""
-    where = (documents.c.collection_id == collection_id) & (documents.c.id == id_)
-    number = connection.execute(sa.select(documents.c.number).where(where)).scalar_one_or_none()
-    if number is None:
-        return None
+def numbers_by_id(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of documents' passages, in the order of each one's text, by the ids that are there."""
+    where = (documents.c.collection_id == collection_id) & one_of(documents.c.id, ids)
+    rows = connection.execute(sa.select(documents.c.number, documents.c.id).where(where))
+    named = {number: id_ for number, id_ in rows}  # noqa: C416 - rows are no pairs for mypy
     # An index has the numbers of a document's passages: asked for their order with them, SQLite would read
     # every passage of the collection.
     inside = passages.alias("inside")
-    of_it = (inside.c.collection_id == collection_id) & (inside.c.document == number)
-    numbers = passages.c.number.in_(sa.select(inside.c.number).where(of_it))
-    statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id, numbers)
-    return list(connection.execute(statement.order_by(passages.c.ordinal)).scalars())
+    of_them = (inside.c.collection_id == collection_id) & one_of(inside.c.document, list(named))
+    numbers = passages.c.number.in_(sa.select(inside.c.number).where(of_them))
+    statement = sa.select(passages.c.document, passages.c.ordinal, passages.c.number)
+    found: dict[str, list[int]] = {id_: [] for id_ in named.values()}
+    placed = connection.execute(statement.where(passages.c.collection_id == collection_id, numbers))
+    for document, _, number in sorted(tuple(row) for row in placed):
+        found[named[document]].append(number)
+    return found
 
 
 def read_passages(

@@ -66,17 +66,14 @@ def similar(store: Store, snapshot: Snapshot, likeness: Likeness, request: Searc
     sides cancel out.
     """
     with store.database.reading() as connection:
-        own = {
-            id_: passages.passage_numbers_of(connection, snapshot.collection.id, id_)
-            for id_ in (*likeness.ids, *likeness.without)
-        }
-    vectors = {id_: _mean(snapshot, id_, numbers) for id_, numbers in own.items()}
+        own = passages.numbers_by_id(connection, snapshot.collection.id, [*likeness.ids, *likeness.without])
+    vectors = {id_: _mean(snapshot, id_, own.get(id_)) for id_ in (*likeness.ids, *likeness.without)}
     query = rocchio(
         np.stack([vectors[id_] for id_ in likeness.ids]),
         np.stack([vectors[id_] for id_ in likeness.without]) if likeness.without else None,
         likeness.away,
     )
-    without = frozenset(number for numbers in own.values() for number in numbers or ())
+    without = frozenset(number for numbers in own.values() for number in numbers)
     return search(store, snapshot, query[None, :], replace(request, without=without))[0]
 
 

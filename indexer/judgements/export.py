@@ -130,10 +130,12 @@ def _judged_passages(
 ) -> list[PassageRow]:
     """Those of the judged passages that are there, in the order of their documents' ids."""
     found: list[PassageRow] = []
+    ordered = sorted(places)
     with record.store.database.reading() as connection:
-        for document, of_it in groupby(sorted(places), key=lambda place: place[0]):
-            there = passages.passage_numbers_of(connection, collection_id, document) or []
-            numbers = [there[place] for _, place in of_it if place < len(there)]
+        for begin in range(0, len(ordered), _PAGE):
+            some = ordered[begin : begin + _PAGE]
+            there = passages.numbers_by_id(connection, collection_id, list({id_ for id_, _ in some}))
+            numbers = [number for id_, at in some for number in there.get(id_, [])[at : at + 1]]
             rows = passages.read_passages(connection, collection_id, numbers)
             found += [rows[number] for number in numbers if number in rows]
     return found

@@ -18,6 +18,7 @@ from nearsay.data.row_files import file_lines, file_rows
 from nearsay.indexer.catalogue import generations, judgements, passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import (
     JudgedQuery,
     Judgement,
@@ -150,6 +151,77 @@ def _is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal()
 
 
+_TOGETHER: Final = 2_000  # judgements of a file whose documents are looked up in a few statements
+
+
+def _found(
+    connection: sa.Connection, collection_id: int, read: Sequence[ImportedJudgement], lost: Counter[str]
+) -> list[tuple[ImportedJudgement, Judged, tuple[int, str, str]]]:
+    """Those whose passage is there, with its place, title and text; the others are counted in `lost`."""
+    named = [(one.document, one.passage) for one in read]
+    within = [_within(*each) for each in named]  # as a passage's name says, where no document has all of it
+    ids = {id_ for id_, _ in named} | {each[0] for each in within if each is not None}
+    known = passages.numbers_by_id(connection, collection_id, sorted(ids))
+    placed: list[tuple[ImportedJudgement, Judged, int]] = []
+    for one, (document, passage), inside in zip(read, named, within, strict=True):
+        if document not in known and inside is not None:
+            document, passage = inside  # noqa: PLW2901
+        there = known.get(document, ())
+        if not there:
+            lost["of documents that are not there"] += 1
+        elif (passage is None and len(there) > 1) or (passage or 0) >= len(there):
+            lost["that do not say of which passage of their document they are"] += 1
+        else:
+            judged = Judged.of(document, passage, None, None, None)
+            placed.append((one, judged, there[passage or 0]))
+    rows = passages.read_passages(connection, collection_id, [number for *_, number in placed])
+    return [
+        (one, judged, (judged.passage or 0, rows[number].title, rows[number].text))
+        for one, judged, number in placed
+        if number in rows
+    ]
+
+
+def _within(document: str, passage: int | None) -> tuple[str, int] | None:
+    """The document and the place that a passage's id says, see `passage_id`; None where it says none."""
+    base, hash_, place = document.rpartition("#")
+    if passage is not None or not hash_ or not place.isdecimal():
+        return None
+    return unquote(base), int(place)
+
+
+def _judgement(
+    query: str,
+    judged: Judged,
+    place: int,
+    title: str,
+    text: str,
+    live: GenerationRow | None,
+    *,
+    relevant: bool,
+) -> Judgement:
+    """A judgement of a passage as it stands; live: the generation that answers, if no hit says which did."""
+    lineage = judged.lineage
+    answered_by: tuple[str | None, str | None, int | None] = (None, None, None)
+    if lineage is not None:
+        answered_by = (lineage.encoder, lineage.fingerprint, lineage.generation)
+    elif live is not None:
+        answered_by = (live.encoder.name, live.encoder.fingerprint, live.number)
+    return Judgement(
+        query,
+        judged.document,
+        place,
+        relevant,
+        title,
+        text,
+        judged.rank,
+        judged.score,
+        judged.mode,
+        *answered_by,
+        created_at=now("milliseconds"),
+    )
+
+
 class Judgements:
     """The judgements of a collection; made by `Collection.judgements`.
 
@@ -197,7 +269,9 @@ class Judgements:
         try:
             with self._database.writing() as connection:
                 self._record.require(connection, row)
-                judgement = self._judgement(connection, row, words, judged, relevant=bool(relevant))
+                passage_ = self._passage(connection, row, judged)
+                live = generations.live(connection, row.id) if judged.lineage is None else None
+                judgement = _judgement(words, judged, *passage_, live, relevant=bool(relevant))
                 judgement = replace(judgement, unsure=relevant is None, rater=rater, note=note)
                 judgements.put(connection, row.id, judgement)
         except IntegrityError:
@@ -270,29 +344,28 @@ class Judgements:
         there, and of documents of several passages without saying which, are left out and counted.
         BadInputError for what cannot be read.
         """
-        read = list(read_judgements(Path(source), None if queries is None else Path(queries)))
-        row, lost, taken, asked = self._record.row(), Counter[str](), 0, set[str]()
+        found = read_judgements(Path(source), None if queries is None else Path(queries))
+        read = [replace(one, query=plain_query(one.query)) for one in found]
+        row, lost, taken = self._record.row(), Counter[str](), 0
+        asked: set[str] = set()
         with self._database.writing() as connection:
             self._record.require(connection, row)
-            for one in read:
-                query = plain_query(one.query)
-                document, passage = one.document, one.passage
-                base, hash_, place = document.rpartition("#")
-                there = passages.passage_numbers_of(connection, row.id, document)
-                if not there and passage is None and hash_ and place.isdecimal():
-                    document, passage = unquote(base), int(place)
-                    there = passages.passage_numbers_of(connection, row.id, document)
-                if not there:
-                    lost["of documents that are not there"] += 1
-                elif (passage is None and len(there) > 1) or (passage or 0) >= len(there):
-                    lost["that do not say of which passage of their document they are"] += 1
-                else:
-                    judged = Judged.of(document, passage, None, None, None)
-                    made = self._judgement(connection, row, query, judged, relevant=bool(one.relevant))
-                    said = replace(made, unsure=one.relevant is None, rater=one.rater, note=one.note)
-                    judgements.put(connection, row.id, said)
-                    taken += 1
-                    asked.add(query)
+            live = generations.live(connection, row.id)
+            for begin in range(0, len(read), _TOGETHER):
+                there = _found(connection, row.id, read[begin : begin + _TOGETHER], lost)
+                made = [
+                    replace(
+                        _judgement(one.query, judged, *passage, live, relevant=bool(one.relevant)),
+                        unsure=one.relevant is None,
+                        rater=one.rater,
+                        note=one.note,
+                    )
+                    for one, judged, passage in there
+                ]
+                if made:
+                    judgements.put(connection, row.id, *made)
+                taken += len(made)
+                asked.update(one.query for one in made)
         notes = [f"{counted(count, 'judgement')} {why}: left out" for why, count in lost.items()]
         return JudgementImport(taken, len(asked), tuple(notes))
 
@@ -339,34 +412,10 @@ class Judgements:
             self._record, self.list(), Path(out), form, part=part, judged_only=judged_only, listener=progress
         )
 
-    def _judgement(
-        self, connection: sa.Connection, row: CollectionRow, query: str, judged: Judged, *, relevant: bool
-    ) -> Judgement:
-        place, title, text = self._passage(connection, row, judged)
-        lineage = judged.lineage
-        live = generations.live(connection, row.id) if lineage is None else None
-        answered_by: tuple[str | None, str | None, int | None] = (None, None, None)
-        if lineage is not None:
-            answered_by = (lineage.encoder, lineage.fingerprint, lineage.generation)
-        elif live is not None:
-            answered_by = (live.encoder.name, live.encoder.fingerprint, live.number)
-        return Judgement(
-            query,
-            judged.document,
-            place,
-            relevant,
-            title,
-            text,
-            judged.rank,
-            judged.score,
-            judged.mode,
-            *answered_by,
-            created_at=now("milliseconds"),
-        )
-
     def _passage(self, connection: sa.Connection, row: CollectionRow, judged: Judged) -> tuple[int, str, str]:
         """The place, title and text of what is judged."""
-        numbers = passages.passage_numbers_of(connection, row.id, judged.document)
+        there = passages.numbers_by_id(connection, row.id, [judged.document])
+        numbers = there.get(judged.document)
         if not numbers:  # every document has a passage: one without is being removed
             raise UnknownDocumentError.of(row.name, judged.document)
         if judged.passage is not None and judged.seen is not None:

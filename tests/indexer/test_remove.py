@@ -1,8 +1,11 @@
 """What was removed is not found again, ever, by anyone."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from naming import Naming
 from words_encoder import WordsEncoder
 
@@ -52,6 +55,27 @@ def test_what_is_no_text_is_no_id(cats: Collection) -> None:
         cats.remove(["d1", 5])  # type: ignore[list-item]
     assert cats.overview().documents == 6
     assert [document.id for document in cats.get(name for name in ("d2", "d1"))] == ["d2", "d1"]
+
+
+def test_removing_one_document_does_not_read_all_passages_of_the_collection(cats: Collection) -> None:
+    asked: list[tuple[str, object]] = []
+    engine = cats.library.store.database.engine
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
+        if "document" in statement or "FROM passages" in statement:
+            asked.append((statement, parameters))
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    cats.remove(["d1"])
+    sa.event.remove(engine, "before_cursor_execute", note)
+    assert asked
+    with engine.connect() as connection:
+        for statement, parameters in asked:
+            given: Any = parameters[0] if isinstance(parameters, list) else parameters
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given).all()
+            assert not [
+                step[3] for step in plan if re.match(r"SEARCH passages .*\(collection_id=\?\)", step[3])
+            ]
 
 
 def test_naming_an_id_twice_removes_it_once(cats: Collection) -> None:

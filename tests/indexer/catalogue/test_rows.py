@@ -59,8 +59,7 @@ def replace(
 
 def numbered(connection: sa.Connection, collection: CollectionRow, id_: str) -> list[tuple[int, str]]:
     """A document's passages in order: number and text."""
-    numbers = passages.passage_numbers_of(connection, collection.id, id_)
-    assert numbers is not None
+    numbers = passages.numbers_by_id(connection, collection.id, [id_])[id_]
     rows = passages.read_passages(connection, collection.id, numbers)
     assert [rows[number].ordinal for number in numbers] == list(range(len(numbers)))
     return [(number, rows[number].text) for number in numbers]
