@@ -98,6 +98,8 @@ class SearchRequest:
                     f"fields holds {name!r}. Give names, as in ['title', 'year', 'author.name']"
                 )
             parse_field(name)
+        for number in ("k", "offset"):  # FAISS takes no NumPy integers
+            object.__setattr__(self, number, int(getattr(self, number)))
         object.__setattr__(self, "mode", chosen(SearchMode, self.mode, "mode"))
         object.__setattr__(self, "fusion", chosen(Fusion, self.fusion, "fusion"))
 
@@ -575,6 +577,12 @@ def _checked(query: str, which: str) -> str:
         raise BadInputError(f"{which} is a {type(query).__name__}, not text. Search for one text at a time")
     if not query.strip():
         raise BadInputError(f"{which} is empty. Write what you look for")
+    try:
+        query.encode()
+    except UnicodeEncodeError:  # as of bytes that are not UTF-8 on a command line
+        raise BadInputError(
+            f"{which} holds half a surrogate pair, which is no character. Write it in UTF-8"
+        ) from None
     return query
 
 

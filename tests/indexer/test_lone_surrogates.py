@@ -58,6 +58,9 @@ def test_a_line_of_json_with_half_a_character_is_named(collection: Collection, t
     [
         lambda c: c.remove([HALF]),
         lambda c: c.document(HALF),
+        lambda c: c.search(f"a {HALF}"),
+        lambda c: c.search(["a", HALF], mode="dense"),
+        lambda c: c.search(HALF, mode="lexical"),
         lambda c: c.similar(HALF),
         lambda c: c.similar("a", without=HALF),
         lambda c: c.search("a", where={"year": HALF}),

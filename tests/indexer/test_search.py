@@ -418,6 +418,12 @@ def test_a_metadata_field_named_as_a_documents_own_is_reached_and_never_missed_i
     assert any("`a.b`" in note for note in wiki.search("a", where={"a.b": 1}).notes)
 
 
+def test_numbers_of_numpy_are_pythons_from_the_start() -> None:
+    """FAISS takes no others."""
+    request = SearchRequest(k=np.int64(3), offset=np.int32(2))  # type: ignore[arg-type]
+    assert (type(request.k), type(request.offset), request.last) == (int, int, 5)
+
+
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "5", None])
 def test_a_number_of_results_that_is_none_is_refused(compass: Collection, k: object) -> None:
     with pytest.raises(BadInputError):
