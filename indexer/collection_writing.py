@@ -153,11 +153,12 @@ def add_few(
     reports = []
     several = sum(bool(window.numbers) for window in windows) > 1
     for few, entry, window in zip(gathered, entries, windows, strict=True):
-        few.tally.enter(entry, len(window.numbers))
-        few.tally.counts["resumed"] = resumed
+        tally = replace(few.tally, counts=few.tally.counts.copy())  # they are added again if this fails later
+        tally.enter(entry, len(window.numbers))
+        tally.counts["resumed"] = resumed
         truncated = _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
         embedded = resumed + len(window.numbers)
-        reports.append(few.tally.report(few.notes, embedded=embedded, truncated=cut_before + truncated))
+        reports.append(tally.report(few.notes, embedded=embedded, truncated=cut_before + truncated))
         resumed = cut_before = 0
     return reports
 

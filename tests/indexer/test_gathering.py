@@ -185,6 +185,23 @@ def test_what_one_thread_fails_at_is_left_to_those_who_brought_it(
     assert {one.id for one in pets} == {"cat", "owl", "hen"}  # in the order of their threads
 
 
+def test_what_is_added_again_after_a_failure_is_counted_once(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = count(), collection_writing.merge_small
+
+    def fails_at_first(*arguments: object) -> None:
+        if next(calls) == 0:
+            raise RuntimeError("the first")
+        real(*arguments)
+
+    monkeypatch.setattr(collection_writing, "merge_small", fails_at_first)
+    found = at_once(pets, [adding(pets, [{"id": id_, "text": id_}]) for id_ in ("dog", "owl")])
+    assert isinstance(found[0], RuntimeError)
+    assert isinstance(found[1], AddReport)
+    assert (found[1].added, found[1].unchanged) == (0, 1)  # both were entered before it failed
+
+
 def test_who_is_not_to_wait_is_told_at_once(pets: Collection) -> None:
     refused: list[object] = []
 
