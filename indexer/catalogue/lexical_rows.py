@@ -34,7 +34,6 @@ __all__ = [
     "TOKENIZER",
     "LexicalFault",
     "check_words",
-    "create_configuration",
     "create_table",
     "delete_rows",
     "drop_table",
@@ -57,8 +56,6 @@ _LONGEST_WORD: Final = 500  # characters: PostgreSQL leaves words above 2,046 by
 _MERGED: Final = 8
 _SOME: Final = 2_000  # passages read at a time when a table is filled
 _NO_WORD: Final = re.compile(r"[\W_]+")
-# Every kind of token that PostgreSQL's parser makes of letters and digits.
-_KINDS: Final = "asciiword, word, numword, int, uint, float, sfloat, hword, asciihword, numhword"
 
 
 def table_name(collection_id: int) -> str:
@@ -73,19 +70,6 @@ def plain_words(text: str) -> str:
         text = "".join(c for c in decomposed if not unicodedata.combining(c))
     words = (word for word in _NO_WORD.split(text.lower()) if word and len(word) <= _LONGEST_WORD)
     return " ".join(words)
-
-
-def create_configuration(connection: sa.Connection) -> None:
-    """Make what PostgreSQL splits and stems words by; nothing to do in SQLite."""
-    if connection.dialect.name == "sqlite":
-        return
-    configuration = f"TEXT SEARCH CONFIGURATION {POSTGRES_CONFIGURATION}"
-    for statement in (
-        "CREATE TEXT SEARCH DICTIONARY nearsay_stem (TEMPLATE = snowball, LANGUAGE = english)",
-        f"CREATE {configuration} (COPY = simple)",
-        f"ALTER {configuration} ALTER MAPPING FOR {_KINDS} WITH nearsay_stem",
-    ):
-        connection.exec_driver_sql(statement)
 
 
 def create_table(connection: sa.Connection, collection_id: int, *, temporary: bool = False) -> None:

@@ -222,6 +222,8 @@ class VectorStore:
         if len(queries) == 1:
             return [self._decided_alone(queries[0], ids[0], k)]
         places = np.sort(self.places(ids), axis=1)  # of equal scores the lower number comes first
+        # Most of what an index proposes may be put aside by now, and stands before the rest.
+        places = places[:, np.count_nonzero(places < 0, axis=1).min(initial=places.shape[1]) :]
         there = places >= 0
         numbers, positions = np.nonzero(there)[0], places[there]
         order = np.argsort(positions)  # rows are read in the order of the file
