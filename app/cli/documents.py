@@ -333,7 +333,7 @@ def facets(
 ) -> None:
     """Count the documents of COLLECTION by the values of FIELD.
 
-    Each element of a list is counted. Counting is fast for declared fields; see `nearsay documents fields`.
+    Each element of a list is counted.
 
     \b
     Example:
@@ -387,8 +387,8 @@ def fields(
 ) -> None:
     """List the declared fields of COLLECTION, or declare fields for fast filters.
 
-    The values of a declared field are indexed in the catalogue, so that filters and counts stay fast in
-    collections of millions of documents. The index takes about 60 bytes per document. Fields are declared one
+    The values of a declared field are indexed in the catalogue, so that the first filter of a command finds
+    rare values fast in collections of millions of documents. The index takes about 60 bytes per document. Fields are declared one
     after the other, each completely or not at all; other writers wait meanwhile, about ten seconds per
     million documents.
 

@@ -361,7 +361,7 @@ def _page(collection: Collection, where: str | None) -> DocumentPage:
 
 
 def _how_many(collection: Collection, page: DocumentPage, where: str | None) -> str:
-    """Counted only as far as it is quick: a filter over fields that are not declared reads every document."""
+    """Counted only as far as it is quick: a filter may have to read every document."""
     if where is None:
         return counted(collection.browser.count(), "document") + "."
     if not page.more_before and not page.more_after:

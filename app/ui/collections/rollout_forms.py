@@ -73,7 +73,7 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
 
 def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
     st.caption(
-        "The values of a declared field have an index of their own: filters and counts over it stay quick in "
+        "The values of a declared field have an index of their own: rare ones are found at once in "
         "collections of millions. Some ten seconds a field and million documents."
     )
     declared = collection.declared_fields()
