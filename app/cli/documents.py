@@ -388,9 +388,9 @@ def fields(
     """List the declared fields of COLLECTION, or declare fields for fast filters.
 
     The values of a declared field are indexed in the catalogue, so that the first filter of a command finds
-    rare values fast in collections of millions of documents. The index takes about 60 bytes per document. Fields are declared one
-    after the other, each completely or not at all; other writers wait meanwhile, about ten seconds per
-    million documents.
+    rare values fast in collections of millions of documents. The index takes about 60 bytes per document.
+    Fields are declared one after the other, each completely or not at all; other writers wait meanwhile,
+    about ten seconds per million documents.
 
     \b
     Example:
