@@ -183,7 +183,8 @@ def index_on_cluster(
     rows:     its segments of vectors
     folder:   where the segments are written
     measured: choose the kind and how far a search looks, to keep the plan's contract over the whole; False:
-        as the plan has them. The plan is exact, and there are no segments, where no kind keeps it
+        as the plan has them, if its kind has centroids that groups can share. The plan is exact, and there
+        are no segments, where no kind keeps it
     indexes:  its segments of indexes, whose centroids are taken where nothing is measured
     queries:  (n, d) unit length, the user's own, to measure with; None: stored vectors
 
@@ -194,7 +195,7 @@ def index_on_cluster(
     with joined(cluster):
         indexing = _Indexing(store, cluster, generation, rows, plan, folder, listener)
         try:
-            if measured:
+            if measured or not isinstance(engine_of(plan.kind), InvertedLists):
                 return indexing.measured(queries)
             made_by = generation.encoder
             empty = (

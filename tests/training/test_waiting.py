@@ -45,7 +45,7 @@ def said(
         "from nearsay.app.cli import main; main(['encoders', 'encode', 'texts.txt', '--out', 'vectors.npy'])",
         "from nearsay.app.cli import main; main(['train', 'sentence', 'texts.txt', '--out', 'out'])",
         "from nearsay.app.cli import main; main(['documents', 'add', 'papers', 'texts.txt'])",
-        "from nearsay.app.cli import child; child._command('encoders encode texts.txt --out v.npy'.split())",
+        "from nearsay.app.cli import child; child._command('encoders encode texts.txt --out v'.split(), '.')",
         "import streamlit, nearsay.app.ui.application, torch",
     ],
 )

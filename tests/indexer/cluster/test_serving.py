@@ -51,6 +51,7 @@ from nearsay.indexer.cluster.serving import Shard, ShardedSnapshot, Shards, _pre
 from nearsay.indexer.filters import selection
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.centroids import Centroids, Lists
+from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots.snapshot import Part, part_of, parted
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
@@ -499,6 +500,25 @@ def test_what_cannot_be_divided_says_why_and_its_remedy_is_one(
         with pytest.raises(ClusterError, match=r"1 part, not 2.*nearsay index rebuild made --cluster"):
             library.serve("made", 2)
         library.collection("made").rebuild()
+        assert len(library.serve("made", 2)) == 2
+        assert library.release("made") == 2
+
+
+def test_a_graph_that_was_made_without_a_cluster_gives_way_to_lists_in_groups(
+    unindexed: Path, nodes: Any
+) -> None:
+    with Library.open(unindexed) as alone:
+        made = alone.collection("made")
+        made.tune()
+        snapshot = made.snapshot()
+        graph = snapshot.plan.chosen(PlanKind.HNSW, shape={"links": 16, "ef_construction": 40})
+        with alone.store.database.writing() as connection:
+            generations.set_plan(connection, snapshot.generation, graph.to_json())
+    cluster = Cluster(nodes.address, workers=2, cpus=0.25)
+    with Library.open(unindexed, cluster=cluster) as library:
+        made = library.collection("made")
+        made.rebuild()
+        assert made.snapshot().plan.kind not in (PlanKind.HNSW, PlanKind.EXACT)
         assert len(library.serve("made", 2)) == 2
         assert library.release("made") == 2
 
