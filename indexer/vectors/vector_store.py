@@ -282,7 +282,7 @@ class VectorStore:
         threads = max(1, min(usable_threads(), positions.size // _OF_A_THREAD))
 
         def of_a_thread(first: int, last: int) -> None:
-            # One buffer for all: allocated anew, blocks of this size cost the system six times the reading.
+            # One buffer for all: blocks of a few MB, allocated anew each time, cost six times the reading.
             vectors, asked = np.empty((2, min(_GATHER, last - first), self.dimension), dtype=np.float32)
             for begin in range(first, last, _GATHER):
                 part = slice(begin, min(begin + _GATHER, last))
