@@ -98,10 +98,11 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     Nothing is said of one of the hub that was not fetched by this machine.
     """
     subject = f"encoder {row.source}"
-    named = is_bundled_name(row.source) or not Path(row.source).is_absolute()
+    bundled = is_bundled_name(row.source)
+    of_hub = not bundled and not Path(row.source).is_absolute()
     names = ", ".join(f"'{name}'" for name in used_by)
     anew = "; ".join(f"nearsay index rebuild {name} --encoder NAME_OR_FOLDER" for name in used_by)
-    if not named and not Path(row.source).is_dir():
+    if not bundled and not of_hub and not Path(row.source).is_dir():
         detail = (
             f"there is no such folder, so {names} can be searched with --mode lexical alone. "
             f"Put it back, or embed anew: {anew}"
@@ -111,7 +112,7 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     try:
         folder = find_encoder(row.source, fetch=False).folder
     except NearsayError:
-        if named:
+        if of_hub:
             return
         raise
     found = encoder_fingerprint(folder)

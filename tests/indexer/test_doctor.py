@@ -11,7 +11,8 @@ from naming import Naming
 from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, collection_writing
+from nearsay.data.errors import NearsayError
+from nearsay.indexer import Collection, Library, collection_writing, doctor
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.lexical_rows import delete_rows, drop_table, insert_rows
@@ -504,6 +505,17 @@ def test_the_runtime_of_each_encoder_is_said(tmp_path: Path) -> None:
     assert (light.subject, light.sound) == ("encoder all-MiniLM-L6-v2", True)
     assert "light runtime" in light.detail
     assert "the precision bfloat16" in torch.detail
+
+
+def test_a_bundled_encoder_that_is_gone_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_name: str, **_how: object) -> None:
+        raise NearsayError("install it again")
+
+    with Library.open(tmp_path / "library") as library:
+        library.collection("texts").add_rows([{"id": "a", "text": "an oak"}])
+        monkeypatch.setattr(doctor, "find_encoder", gone)
+        found = examine(library)[-1]
+    assert (found.subject, found.sound) == ("encoder all-MiniLM-L6-v2", False)
 
 
 def test_the_runtime_of_an_encoder_of_the_hub_is_said_if_it_was_fetched(
