@@ -119,16 +119,12 @@ def _compared(
 
 
 def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
-    from nearsay.training.evaluation.judged.comparison_table import (
-        compared_encoders,
-        compared_sets,
-        comparison_markdown,
-    )
+    from nearsay.training.evaluation.judged.comparison_table import comparison_markdown
 
     if markdown:
         click.echo(comparison_markdown(comparison), nl=False)
     else:
-        print_reports([*compared_sets(comparison), *compared_encoders(comparison)], as_json=as_json)
+        print_reports([*comparison.cells, *comparison.encoders], as_json=as_json)
 
 
 @click.group(

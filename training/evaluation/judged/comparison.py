@@ -5,7 +5,7 @@ import logging
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import median
@@ -15,23 +15,16 @@ from typing import Final
 import numpy as np
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.evaluation.judged.bootstrap import Interval, bootstrap_difference, bootstrap_interval
-from nearsay.training.evaluation.judged.judged_set import (
-    EvaluationKind,
-    JudgedSet,
-    Outcome,
-    evaluate_judged_set,
-)
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference, bootstrap_interval
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, Outcome, evaluate_judged_set
+from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet
 from nearsay.training.evaluation.judged.suite import SuiteSet
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
-    "Cell",
     "Comparison",
     "ComparisonOptions",
-    "EncoderProfile",
-    "SetRow",
     "compare_encoders",
     "encoder_size",
 ]
@@ -138,66 +131,18 @@ class ComparisonOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderProfile:
-    """What an encoder costs."""
-
-    name: str  # unlike the others' in the comparison
-    source: str  # what loads it again
-    dimension: int  # numbers in a vector
-    max_tokens: int  # of a passage
-    size: EncoderSize | None  # None: not told
-    speed: EncoderSpeed | None  # sentences a second, in this comparison; None: not timed
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One encoder on one set: an outcome, or the error that it ended with."""
-
-    encoder: str
-    outcome: Outcome | None
-    interval: Interval | None  # of the main figure
-    difference: Interval | None  # of it less the first encoder's; None for the first, or if that one failed
-    error: str | None
-
-    @property
-    def figure(self) -> float | None:
-        """The figure that decides; None where there is none."""
-        return None if self.outcome is None else self.outcome.figure
-
-
-@dataclass(frozen=True, slots=True)
-class SetRow:
-    """All encoders on one set."""
-
-    name: str
-    kind: EvaluationKind
-    items: int | None  # None: it could not be read
-    cells: tuple[Cell, ...]  # in the encoders' order
-
-    @property
-    def best(self) -> float | None:
-        """The highest figure; None where there is none."""
-        return max((cell.figure for cell in self.cells if cell.figure is not None), default=None)
-
-    @property
-    def main(self) -> str:
-        """The name of the figure that decides; empty where nothing was measured."""
-        return next((cell.outcome.main for cell in self.cells if cell.outcome is not None), "")
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Every encoder on every set."""
 
-    encoders: tuple[EncoderProfile, ...]
-    rows: tuple[SetRow, ...]
+    encoders: tuple[ComparedEncoder, ...]
+    cells: tuple[ComparedSet, ...]  # set after set, of each the encoders in their order
     notes: tuple[str, ...]
     options: ComparisonOptions
 
     @property
     def failed(self) -> int:
         """Cells that ended with an error."""
-        return sum(cell.error is not None for row in self.rows for cell in row.cells)
+        return sum(cell.error is not None for cell in self.cells)
 
 
 def compare_encoders(
@@ -222,7 +167,7 @@ def compare_encoders(
         raise BadInputError(
             f"{len(encoders)} encoders and {len(sets)} judged sets are given; name one or more of each"
         )
-    rows: list[SetRow] = []
+    cells: list[ComparedSet] = []
     notes: list[str] = []
     texts: list[str] = []
     for each in sets:
@@ -230,64 +175,85 @@ def compare_encoders(
             judged = each.read()
             judged = judged if chosen.limit is None else judged.limited(chosen.limit, chosen.seed)
         except Exception as error:  # noqa: BLE001 - a set that fails must not take the others along
-            cells = tuple(Cell(name, None, None, None, _told(error)) for name in names)
-            rows.append(SetRow(each.name, each.kind, None, cells))
+            cells += [ComparedSet(each.name, str(each.kind), name, _told(error)) for name in names]
             continue
         notes += judged.notes
         texts += _some_texts(judged, chosen.seed)
-        rows.append(_row(judged, encoders, names, chosen, watch))
+        cells += _of_set(judged, encoders, names, chosen, watch)
     speeds: list[EncoderSpeed | None] = [None] * len(encoders)
     if chosen.speed_rounds and texts:
         order = np.random.default_rng(chosen.seed).permutation(len(texts))[:_SPEED_TEXTS]
         speeds = [*encoder_speeds(encoders, [texts[row] for row in order], rounds=chosen.speed_rounds)]
-    profiles = tuple(
-        EncoderProfile(name, encoder.source, encoder.dimension, encoder.max_tokens, size, speed)
+    costs = tuple(
+        ComparedEncoder(
+            name,
+            encoder.source,
+            encoder.dimension,
+            encoder.max_tokens,
+            parameters=None if size is None else size.parameters,
+            megabytes=None if size is None else size.megabytes,
+            sentences_a_second=None if speed is None else speed.median,
+            sentences_a_second_range=None if speed is None else (speed.lowest, speed.highest),
+        )
         for name, encoder, size, speed in zip(
             names, encoders, sizes or repeat(None), speeds, strict=bool(sizes)
         )
     )
-    return Comparison(profiles, tuple(rows), tuple(notes), chosen)
+    return Comparison(costs, tuple(cells), tuple(notes), chosen)
 
 
-def _row(
+def _of_set(
     judged: JudgedSet,
     encoders: Sequence[TextEncoder],
     names: Sequence[str],
     options: ComparisonOptions,
     watch: Watch | None,
-) -> SetRow:
-    cells: list[Cell] = []
+) -> list[ComparedSet]:
+    """All encoders on one set."""
+    cells: list[ComparedSet] = []
+    first: Outcome | None = None
     for name, encoder in zip(names, encoders, strict=True):
 
         def report(done: int, total: int, name: str = name) -> None:
             if watch is not None:
                 watch(name, judged.name, done, total)
 
-        first = cells[0].outcome if cells else None
-        cells.append(_cell(judged, encoder, name, first, options, report))
-    return SetRow(judged.name, judged.kind, len(judged), tuple(cells))
+        try:
+            outcome = evaluate_judged_set(encoder, judged, progress=report)
+            cells.append(_cell(outcome, first, name, options))
+        except Exception as error:
+            logger.debug("%s on %s failed", name, judged.name, exc_info=True)
+            cells.append(ComparedSet(judged.name, str(judged.kind), name, _told(error), len(judged)))
+            continue
+        if encoder is encoders[0]:
+            first = outcome
+    best = max((cell.figure for cell in cells if cell.figure is not None), default=None)
+    return [replace(cell, best=best is not None and cell.figure == best) for cell in cells]
 
 
-def _cell(
-    judged: JudgedSet,
-    encoder: TextEncoder,
-    name: str,
-    first: Outcome | None,
-    options: ComparisonOptions,
-    report: Callable[[int, int], None],
-) -> Cell:
-    try:
-        outcome = evaluate_judged_set(encoder, judged, progress=report)
-        interval = bootstrap_interval(outcome, draws=options.draws, seed=options.seed, level=options.level)
-        difference = None
-        if first is not None:
-            difference = bootstrap_difference(
-                first, outcome, draws=options.draws, seed=options.seed, level=options.level
-            )
-    except Exception as error:
-        logger.debug("%s on %s failed", name, judged.name, exc_info=True)
-        return Cell(name, None, None, None, _told(error))
-    return Cell(name, outcome, interval, difference, None)
+def _cell(outcome: Outcome, first: Outcome | None, name: str, options: ComparisonOptions) -> ComparedSet:
+    interval = bootstrap_interval(outcome, draws=options.draws, seed=options.seed, level=options.level)
+    difference = None
+    if first is not None:
+        found = bootstrap_difference(
+            first, outcome, draws=options.draws, seed=options.seed, level=options.level
+        )
+        difference = (found.low, found.high)
+    return ComparedSet(
+        set=outcome.name,
+        kind=str(outcome.kind),
+        encoder=name,
+        items=outcome.items,
+        main=outcome.main,
+        figure=outcome.figure,
+        interval=(interval.low, interval.high),
+        interval_level=options.level,
+        difference_to_first=difference,
+        metrics=outcome.metrics,
+        details=outcome.details,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )
 
 
 def _told(error: Exception) -> str:

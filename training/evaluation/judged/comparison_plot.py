@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.figure_names import figure_name
-from nearsay.training.evaluation.judged.comparison import Comparison, EncoderProfile
+from nearsay.training.evaluation.judged.comparison import Comparison
+from nearsay.training.evaluation.judged.comparison_table import by_set, main_figure
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layer_plot import write_figure
+from nearsay.training.evaluation.judged.reports import ComparedEncoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +39,7 @@ def comparison_figure(comparison: Comparison) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    rows = [row for row in comparison.rows if row.best is not None]
+    rows = [row for row in by_set(comparison.cells) if main_figure(row)]
     if not rows:
         raise BadInputError("no encoder could be measured on any set, so there is nothing to draw")
     figure = Figure(figsize=(9.0, 1.6 + 0.55 * len(rows)), layout="constrained")
@@ -48,15 +49,16 @@ def comparison_figure(comparison: Comparison) -> "Figure":
         colour, mark = _LOOKS[number % len(_LOOKS)]
         places, figures, below, above = [], [], [], []
         for place, row in enumerate(rows):
-            cell = row.cells[number]
+            cell = row[number]
             if cell.figure is None or cell.interval is None:
                 continue
-            scale = 100 / _most(row.kind)
+            scale = 1 if cell.kind == EvaluationKind.STS else 100  # correlations are told times 100
             places.append(place + (gap * number - 0.3 if len(comparison.encoders) > 1 else 0.0))
             figures.append(scale * cell.figure)
             # A percentile interval may lie beside a figure at the end of its scale; bars are never negative.
-            below.append(scale * max(cell.figure - cell.interval.low, 0.0))
-            above.append(scale * max(cell.interval.high - cell.figure, 0.0))
+            low, high = cell.interval
+            below.append(scale * max(cell.figure - low, 0.0))
+            above.append(scale * max(high - cell.figure, 0.0))
         axes.errorbar(
             figures,
             places,
@@ -67,7 +69,7 @@ def comparison_figure(comparison: Comparison) -> "Figure":
             markersize=6,
             label=_label(encoder),
         )
-    axes.set_yticks(range(len(rows)), [f"{row.name}\n{figure_name(row.main)}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row[0].set}\n{main_figure(row)}" for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlabel(f"main figure × 100, with {100 * comparison.options.level:g} % intervals")
     axes.grid(axis="x", color="0.9")
@@ -76,15 +78,10 @@ def comparison_figure(comparison: Comparison) -> "Figure":
     return figure
 
 
-def _label(encoder: EncoderProfile) -> str:
+def _label(encoder: ComparedEncoder) -> str:
     facts = [f"{encoder.dimension} dimensions"]
-    if encoder.size is not None:
-        facts.insert(0, f"{encoder.size.parameters / 1e6:,.1f} M parameters")
-    if encoder.speed is not None:
-        facts.append(f"{encoder.speed.median:,.0f} sentences a second")
-    return f"{encoder.name}: {', '.join(facts)}"
-
-
-def _most(kind: EvaluationKind) -> float:
-    """What a kind's main figure reaches: 100 for correlations, else 1."""
-    return 100.0 if kind is EvaluationKind.STS else 1.0
+    if encoder.parameters is not None:
+        facts.insert(0, f"{encoder.parameters / 1e6:,.1f} M parameters")
+    if encoder.sentences_a_second is not None:
+        facts.append(f"{encoder.sentences_a_second:,.0f} sentences a second")
+    return f"{encoder.encoder}: {', '.join(facts)}"

@@ -1,4 +1,4 @@
-"""A comparison as reports, and these as tables: for the command, jobs, the page and Markdown."""
+"""A comparison's reports as tables: for the command, jobs, the page and Markdown."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,63 +7,16 @@ from nearsay.training.evaluation.figure_names import figure_name, shown_figure, 
 from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet
 
 if TYPE_CHECKING:
-    from nearsay.training.evaluation.judged.comparison import Cell, Comparison, EncoderProfile, SetRow
+    from nearsay.training.evaluation.judged.comparison import Comparison
 
 __all__ = [
-    "compared_encoders",
-    "compared_sets",
+    "by_set",
     "comparison_legend",
     "comparison_markdown",
     "cost_rows",
+    "main_figure",
     "set_rows",
 ]
-
-
-def compared_sets(comparison: "Comparison") -> list[ComparedSet]:
-    """A report a set and encoder, in the order of the sets."""
-    level = comparison.options.level
-    return [_compared_set(row, cell, level) for row in comparison.rows for cell in row.cells]
-
-
-def _compared_set(row: "SetRow", cell: "Cell", level: float) -> ComparedSet:
-    outcome, interval, difference = cell.outcome, cell.interval, cell.difference
-    if outcome is None or interval is None:
-        return ComparedSet(row.name, str(row.kind), cell.encoder, cell.error, row.items)
-    return ComparedSet(
-        set=row.name,
-        kind=str(row.kind),
-        encoder=cell.encoder,
-        items=outcome.items,
-        main=outcome.main,
-        figure=outcome.figure,
-        interval=(interval.low, interval.high),
-        interval_level=level,
-        difference_to_first=None if difference is None else (difference.low, difference.high),
-        best=cell.figure == row.best,
-        metrics=outcome.metrics,
-        details=outcome.details,
-        truncated=outcome.truncated,
-        seconds=outcome.seconds,
-    )
-
-
-def compared_encoders(comparison: "Comparison") -> list[ComparedEncoder]:
-    """A report an encoder."""
-    return [_compared_encoder(each) for each in comparison.encoders]
-
-
-def _compared_encoder(encoder: "EncoderProfile") -> ComparedEncoder:
-    size, speed = encoder.size, encoder.speed
-    return ComparedEncoder(
-        encoder.name,
-        encoder.source,
-        encoder.dimension,
-        encoder.max_tokens,
-        parameters=None if size is None else size.parameters,
-        megabytes=None if size is None else size.megabytes,
-        sentences_a_second=None if speed is None else speed.median,
-        sentences_a_second_range=None if speed is None else (speed.lowest, speed.highest),
-    )
 
 
 def set_rows(cells: Sequence[ComparedSet]) -> list[dict[str, str]]:
@@ -72,19 +25,29 @@ def set_rows(cells: Sequence[ComparedSet]) -> list[dict[str, str]]:
     `*` marks the highest figure of a row; `+` and `-` one whose difference to the first encoder's is more
     than chance.
     """
+    return [_set_row(some) for some in by_set(cells)]
+
+
+def by_set(cells: Sequence[ComparedSet]) -> list[list[ComparedSet]]:
+    """Put the encoders of each set together, in the order of the sets."""
     rows: dict[tuple[str, str], list[ComparedSet]] = {}
     for cell in cells:
         rows.setdefault((cell.set, cell.kind), []).append(cell)
-    return [_set_row(some) for some in rows.values()]
+    return [*rows.values()]
+
+
+def main_figure(cells: Sequence[ComparedSet]) -> str:
+    """Name the figure of a set that decides; empty where nothing was measured."""
+    main = next((cell.main for cell in cells if cell.main), "")
+    return figure_name(main) if main else ""
 
 
 def _set_row(cells: Sequence[ComparedSet]) -> dict[str, str]:
-    first = cells[0]
-    main = next((cell.main for cell in cells if cell.main), "")
+    first, main = cells[0], main_figure(cells)
     items = next((cell.items for cell in cells if cell.items is not None), None)
     return {
         "set": first.set,
-        "figure": f"{first.kind}: {figure_name(main)}" if main else first.kind,
+        "figure": f"{first.kind}: {main}" if main else first.kind,
         "items": "-" if items is None else f"{items:,}",
         **{cell.encoder: _shown(cell, alone=len(cells) == 1) for cell in cells},
     }
@@ -136,16 +99,12 @@ def comparison_legend(cells: Sequence[ComparedSet]) -> str:
 
 def comparison_markdown(comparison: "Comparison") -> str:
     """Sets and costs as one table in Markdown, with its legend below."""
-    cells = compared_sets(comparison)
-    rows = set_rows(cells)
-    rows += [
-        {"set": row.pop(""), "figure": "", "items": "", **row}
-        for row in cost_rows(compared_encoders(comparison))
-    ]
+    rows = set_rows(comparison.cells)
+    rows += [{"set": row.pop(""), "figure": "", "items": "", **row} for row in cost_rows(comparison.encoders)]
     headers = [*rows[0]]
     lines = [headers, ["---"] * len(headers), *([row[name] for name in headers] for row in rows)]
     table = "\n".join(f"| {' | '.join(_escaped(cell) for cell in line)} |" for line in lines)
-    return f"{table}\n\n{comparison_legend(cells)}\n"
+    return f"{table}\n\n{comparison_legend(comparison.cells)}\n"
 
 
 def _escaped(cell: str) -> str:

@@ -1,7 +1,8 @@
 """All judged sets in a folder."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,7 +24,7 @@ __all__ = ["Suite", "SuiteSet", "find_suite"]
 class SuiteSet:
     """One set of a suite, not read yet."""
 
-    name: str  # its folder's name; with several in a folder the file's behind it
+    name: str  # its folder's name; with several in a folder the file's behind it; of equal ones the paths
     layout: Layout
     split: str
 
@@ -57,6 +58,11 @@ def find_suite(folder: Path, *, split: str = "test", only: Sequence[str] = ()) -
     inside = sorted(place for place in folder.iterdir() if place.is_dir() and not place.name.startswith("."))
     for place in (folder, *inside):
         found += _sets_in(place, split, notes, is_root=place == folder)
+    counts = Counter(each.name for each in found)
+    found = [
+        each if counts[each.name] == 1 else replace(each, name=str(each.layout.path.relative_to(folder)))
+        for each in found
+    ]
     unknown = [name for name in only if not any(fnmatchcase(each.name, name) for each in found)]
     if unknown or not found:
         names = ", ".join(each.name for each in found) or "none"

@@ -16,8 +16,6 @@ from nearsay.training.evaluation.judged.comparison import (
 )
 from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
 from nearsay.training.evaluation.judged.comparison_table import (
-    compared_encoders,
-    compared_sets,
     comparison_legend,
     comparison_markdown,
     cost_rows,
@@ -60,16 +58,19 @@ def compared(suite: Path) -> Comparison:
 
 
 def test_every_encoder_is_measured_on_every_set_and_an_error_stays_in_its_cell(compared: Comparison) -> None:
-    asked, scored = compared.rows
-    assert (asked.name, asked.items, scored.name, scored.items) == ("asked", 6, "scored", 24)
-    assert [cell.figure for cell in asked.cells] == [1.0, 1.0, None]
-    assert [cell.error for cell in asked.cells] == [None, None, "out of | memory"]
-    assert [cell.error for cell in scored.cells] == [None] * 3
+    asked, scored = compared.cells[:3], compared.cells[3:]
+    assert {(cell.set, cell.items) for cell in asked} == {("asked", 6)}
+    assert {(cell.set, cell.items) for cell in scored} == {("scored", 24)}
+    assert [cell.figure for cell in asked] == [1.0, 1.0, None]
+    assert [cell.best for cell in asked] == [True, True, False]
+    assert [cell.error for cell in asked] == [None, None, "out of | memory"]
+    assert [cell.error for cell in scored] == [None] * 3
     assert compared.failed == 1
-    assert scored.best == pytest.approx(100)
-    assert scored.cells[0].difference is None
-    assert scored.cells[2].difference is not None
-    assert not scored.cells[2].difference.excludes_zero
+    assert scored[0].figure == pytest.approx(100)
+    assert scored[0].difference_to_first is None
+    assert scored[2].difference_to_first is not None
+    low, high = scored[2].difference_to_first
+    assert low <= 0 <= high
 
 
 def test_a_worse_encoder_is_marked_and_the_highest_figures_too(suite: Path) -> None:
@@ -86,12 +87,12 @@ def test_a_worse_encoder_is_marked_and_the_highest_figures_too(suite: Path) -> N
     found = compare_encoders(
         [WordsEncoder(), Backwards(name="backwards")], find_suite(suite, only=["scored"]).sets, options=QUICK
     )
-    (row,) = set_rows(compared_sets(found))
+    (row,) = set_rows(found.cells)
     assert [*row.values()][:3] == ["scored", "sts: Spearman", "24"]
     assert row["words"].startswith("100.00* (")
     assert "- (" in row["backwards"]
-    assert found.rows[0].cells[1].difference is not None
-    assert found.rows[0].cells[1].difference.high < 0
+    assert found.cells[1].difference_to_first is not None
+    assert found.cells[1].difference_to_first[1] < 0
 
 
 def test_a_set_that_cannot_be_read_is_an_error_of_its_row_alone(suite: Path) -> None:
@@ -99,11 +100,18 @@ def test_a_set_that_cannot_be_read_is_an_error_of_its_row_alone(suite: Path) -> 
     (suite / "asked" / "test.tsv").write_text("anchor\tpositive\n")
     found = compare_encoders([WordsEncoder()], sets, options=QUICK)
     assert found.failed == 1
-    assert found.rows[0].items is None
-    assert "has no" in (found.rows[0].cells[0].error or "") or "holds no" in (
-        found.rows[0].cells[0].error or ""
-    )
-    assert found.rows[1].cells[0].figure == pytest.approx(100)
+    damaged, whole = found.cells
+    assert damaged.items is None
+    assert "has no" in (damaged.error or "") or "holds no" in (damaged.error or "")
+    assert whole.figure == pytest.approx(100)
+
+
+def test_sets_of_one_name_have_a_line_each(suite: Path) -> None:
+    (suite / "scored").mkdir()
+    (suite / "scored" / "test.tsv").write_bytes((suite / "scored.tsv").read_bytes())
+    (suite / "scored.tsv").write_text("score\tsentence1\tsentence2\n1\ta\tb\n")
+    found = compare_encoders([WordsEncoder()], find_suite(suite, only=["scored*"]).sets, options=QUICK)
+    assert [row["set"] for row in set_rows(found.cells)] == ["scored.tsv", "scored/test.tsv"]
 
 
 def test_size_and_speed_stand_below_the_figures(suite: Path) -> None:
@@ -113,7 +121,7 @@ def test_size_and_speed_stand_below_the_figures(suite: Path) -> None:
         sizes=[EncoderSize(22_700_000, 90.87), EncoderSize(1_000_000, 4.0)],
         options=ComparisonOptions(draws=50),
     )
-    rows = cost_rows(compared_encoders(found))
+    rows = cost_rows(found.encoders)
     assert [*rows[0]] == ["", "words", "other"]
     assert [row[""] for row in rows] == ["parameters", "weights", "dimension", "sentences a second"]
     assert [*rows[0].values()][1:] == ["22.7 M", "1.0 M"]
@@ -124,8 +132,7 @@ def test_size_and_speed_stand_below_the_figures(suite: Path) -> None:
         "| set | figure | items | words | other |",
         "| parameters |  |  | 22.7 M | 1.0 M |",
     )
-    assert found.encoders[0].speed is not None
-    assert found.encoders[0].speed.median > 0
+    assert (found.encoders[0].sentences_a_second or 0) > 0
 
 
 def test_markdown_has_the_same_cells_escaped_and_the_legend(compared: Comparison) -> None:
@@ -133,12 +140,12 @@ def test_markdown_has_the_same_cells_escaped_and_the_legend(compared: Comparison
     assert lines[0] == "| set | figure | items | words | blurred | broken |"
     assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
     assert lines[2].endswith("| error: out of \\| memory |")
-    assert lines[-1] == comparison_legend(compared_sets(compared))
+    assert lines[-1] == comparison_legend(compared.cells)
     assert lines[-1] == Naming("better and worse", "95 %")
 
 
 def test_there_is_a_report_an_encoder_and_one_a_cell(compared: Comparison) -> None:
-    encoders, cells = compared_encoders(compared), compared_sets(compared)
+    encoders, cells = compared.encoders, compared.cells
     assert (len(encoders), len(cells)) == (3, 6)
     assert encoders[0].parameters is None
     cell = cells[3]
@@ -177,7 +184,7 @@ def test_encoders_of_one_name_are_told_apart_by_where_they_are(suite: Path) -> N
         source = "/elsewhere/words"
 
     found = compare_encoders([WordsEncoder(), Elsewhere()], find_suite(suite).sets, options=QUICK)
-    assert [encoder.name for encoder in found.encoders] == ["words", "/elsewhere/words"]
+    assert [encoder.encoder for encoder in found.encoders] == ["words", "/elsewhere/words"]
     with pytest.raises(BadInputError, match="named twice: words, words"):
         compare_encoders([WordsEncoder(), WordsEncoder()], find_suite(suite).sets, options=QUICK)
 
@@ -194,7 +201,7 @@ def test_a_limit_is_the_same_sample_for_every_encoder(suite: Path) -> None:
     options = ComparisonOptions(limit=10, speed_rounds=0, draws=50)
     first, second = WordsEncoder(), WordsEncoder(name="other")
     found = compare_encoders([first, second], find_suite(suite, only=["scored"]).sets, options=options)
-    assert found.rows[0].items == 10
+    assert found.cells[0].items == 10
     assert first.encoded == second.encoded
     assert "10 of 24 items" in found.notes[-1]
 
