@@ -10,8 +10,8 @@ import pytest
 from nearsay.data import samples
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.rank_metrics import ndcg
-from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.encoder import Encoder
 
 
@@ -71,7 +71,7 @@ def bm25_ranking(judged: RetrievalSet) -> dict[str, list[str]]:
 def test_the_bundled_encoder_is_clearly_ahead_of_bm25(judged: RetrievalSet) -> None:
     """Measured .613 and .027: the queries are paraphrases by design, so BM25 has little to hold on to."""
     encoder = Encoder.load(precision=Precision.FLOAT32)
-    dense = evaluate_retrieval(encoder, judged).ndcg_at_10
+    dense = RetrievalJudgedSet("judged", judged).measure(encoder).metrics["ndcg_at_10"]
     ranking = bm25_ranking(judged)
     lexical = sum(ndcg(ranking[query], judged.judgements[query], depth=10) for query in judged.queries) / len(
         judged.queries

@@ -25,8 +25,8 @@ from nearsay.data import samples
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
 
@@ -61,8 +61,8 @@ def main() -> None:
     model = SentenceTransformer(str(bundled_folder()), device="cpu")
     pairs, scifact = chosen.data / "stsb" / "test.tsv", read_retrieval_set(chosen.data / "ir_scifact")
     sts = StsSet("stsb", tuple(read_scored_pairs(pairs))).measure(encoder)
-    found = evaluate_retrieval(encoder, scifact)
-    own = evaluate_retrieval(encoder, read_retrieval_set(samples.folder()))
+    found = RetrievalJudgedSet("judged", scifact).measure(encoder)
+    own = RetrievalJudgedSet("judged", read_retrieval_set(samples.folder())).measure(encoder)
     result = {
         "question": "quality of the bundled encoder on judged data",
         "encoder": encoder.name,
@@ -76,12 +76,12 @@ def main() -> None:
             "sentence-transformers": peer_sts(model, pairs),
         },
         "scifact_test_ndcg_at_10": {
-            "nearsay": round(found.ndcg_at_10, 4),
+            "nearsay": round(found.metrics["ndcg_at_10"], 4),
             "sentence-transformers": peer_ndcg(model, scifact),
         },
-        "scifact_test_mrr_at_10": round(found.mrr_at_10, 4),
-        "scifact_test_recall_at_100": round(found.recall_at_100, 4),
-        "samples_ndcg_at_10": round(own.ndcg_at_10, 4),
+        "scifact_test_mrr_at_10": round(found.metrics["mrr_at_10"], 4),
+        "scifact_test_recall_at_100": round(found.metrics["recall_at_100"], 4),
+        "samples_ndcg_at_10": round(own.metrics["ndcg_at_10"], 4),
     }
     written = json.dumps(result, indent=2)
     if chosen.out:

@@ -1,22 +1,19 @@
-"""Retrieval: does an encoder find the judged documents among all of a corpus?"""
+"""Exact search among the vectors of a judged corpus."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_rank
 from nearsay.training.sentence.text_encoder import Progress, TextEncoder, TextKind, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "JudgedVectors",
     "best_rows",
-    "evaluate_retrieval",
     "judged_vectors",
     "nearest",
 ]
@@ -97,80 +94,3 @@ def judged_vectors(
     )
     vectors = unit_rows(queries), unit_rows(documents)
     return JudgedVectors(judged, query_ids, document_ids, *vectors, cut_queries, cut_documents)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RetrievalReport:
-    """What an encoder reached on a retrieval set, on each judged query and as the means over them, 0 to 1."""
-
-    name: str
-    query_ids: tuple[str, ...]
-    each: NDArray[np.float64]  # (queries, 3): nDCG@10, the reciprocal rank at 10 and recall@100 of each
-    documents: int
-    truncated_documents: int  # cut at the encoder's length limit
-    truncated_queries: int
-    encoding_seconds: float
-    search_seconds: float
-
-    @property
-    def queries(self) -> int:
-        """Judged queries."""
-        return len(self.query_ids)
-
-    @property
-    def ndcg_at_10(self) -> float:
-        """The figure that decides."""
-        return float(self.each[:, 0].mean())
-
-    @property
-    def mrr_at_10(self) -> float:
-        """The mean of the reciprocal ranks."""
-        return float(self.each[:, 1].mean())
-
-    @property
-    def recall_at_100(self) -> float:
-        """The mean share of the relevant documents that are found."""
-        return float(self.each[:, 2].mean())
-
-
-def evaluate_retrieval(
-    encoder: TextEncoder, retrieval_set: RetrievalSet, *, depth: int = 100, progress: Progress | None = None
-) -> RetrievalReport:
-    """Rank every document for every judged query by exact cosine, and measure each ranking.
-
-    depth:    documents ranked for a query, at least 100
-    progress: called with texts encoded and texts in all
-
-    As in BEIR, a document with the query's own id is left out, unless it is judged, and a query counts when
-    the set judges any document for it, 0 when none of those is relevant. Documents of equal cosine are
-    ranked by id (trec_eval takes the reverse). Raises BadInputError when there is nothing to measure.
-    Thakur et al. 2021, https://arxiv.org/abs/2104.08663
-    """
-    if depth < 100:
-        raise ValueError(f"depth {depth} is less than the 100 that recall is measured at")
-    started = perf_counter()
-    found = judged_vectors(encoder, retrieval_set, progress)
-    encoded = perf_counter()
-    figures = []
-    # One more than asked, for the document that may be the query itself.
-    rankings = nearest(found.queries, found.documents, depth=depth + 1)
-    document_ids = found.document_ids
-    for query, rows in zip(found.query_ids, rankings, strict=True):
-        judgements = retrieval_set.judgements[query]
-        # One that is judged is another text that only has the query's id.
-        ranking = [document_ids[row] for row in rows if document_ids[row] != query or query in judgements][
-            :depth
-        ]
-        figures.append(
-            (ndcg(ranking, judgements), reciprocal_rank(ranking, judgements), recall(ranking, judgements))
-        )
-    return RetrievalReport(
-        name=retrieval_set.name,
-        query_ids=tuple(found.query_ids),
-        each=np.array(figures, dtype=np.float64),
-        documents=len(document_ids),
-        truncated_documents=found.truncated_documents,
-        truncated_queries=found.truncated_queries,
-        encoding_seconds=encoded - started,
-        search_seconds=perf_counter() - encoded,
-    )

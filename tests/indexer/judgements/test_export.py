@@ -20,7 +20,7 @@ from nearsay.indexer.catalogue.judgements import Part
 from nearsay.indexer.judgements import export
 from nearsay.indexer.judgements.export import ExportForm, passage_id
 from nearsay.indexer.vectors.progress import Progress
-from nearsay.training.evaluation.retrieval import evaluate_retrieval
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -66,10 +66,10 @@ def test_an_exported_evaluation_gives_the_figure_worked_out_by_hand(
     zoo.judgements.add("a cat sat", "cat", False)  # by word lengths "Cat a cat sat" comes first
     zoo.judgements.add("a cat sat", "dog", True)  # and "the dog dug" second
     zoo.judgements.export(tmp_path / "judged", "evaluation")
-    report = evaluate_retrieval(words, read_retrieval_set(tmp_path / "judged"))
-    assert (report.queries, report.documents) == (1, 5)
-    assert report.ndcg_at_10 == pytest.approx(1 / math.log2(3))
-    assert report.mrr_at_10 == pytest.approx(1 / 2)
+    report = RetrievalJudgedSet("judged", read_retrieval_set(tmp_path / "judged")).measure(words)
+    assert (report.details["queries"], report.details["documents"]) == (1, 5)
+    assert report.metrics["ndcg_at_10"] == pytest.approx(1 / math.log2(3))
+    assert report.metrics["mrr_at_10"] == pytest.approx(1 / 2)
 
 
 def test_what_was_changed_or_removed_since_measures_nothing_and_is_counted(

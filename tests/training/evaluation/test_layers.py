@@ -14,6 +14,7 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.layer_plot import layer_figure, write_layer_plot
 from nearsay.training.evaluation.judged.layers import (
     LayerReport,
@@ -23,7 +24,6 @@ from nearsay.training.evaluation.judged.layers import (
     evaluate_layers,
 )
 from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
@@ -91,8 +91,12 @@ def test_each_score_is_what_the_choice_alone_reaches_in_retrieval(bert: BertFold
     assert report.measure == "nDCG@10"
     assert report.truncated == 2  # the long query and the long document
     for score in report.scores:
-        found = evaluate_retrieval(alone(bert, score), JUDGED)
-        wanted = {"nDCG@10": found.ndcg_at_10, "MRR@10": found.mrr_at_10, "recall@100": found.recall_at_100}
+        found = RetrievalJudgedSet("judged", JUDGED).measure(alone(bert, score))
+        wanted = {
+            "nDCG@10": found.metrics["ndcg_at_10"],
+            "MRR@10": found.metrics["mrr_at_10"],
+            "recall@100": found.metrics["recall_at_100"],
+        }
         assert score.figures == pytest.approx(wanted, abs=1e-6), (score.layers, score.pooling)
 
 
@@ -173,8 +177,8 @@ def test_prompts_stand_before_queries_and_passages(make_folder: MakeFolder) -> N
         as_query, as_passage = (encoder.encode(["a cat"], kind=kind) for kind in TextKind)
     assert not np.allclose(as_query, as_passage, atol=1e-3)
     score = run(bert, same).scores[-1]
-    found = evaluate_retrieval(alone(bert, score), same)
-    assert score.figures["nDCG@10"] == pytest.approx(found.ndcg_at_10)
+    found = RetrievalJudgedSet("judged", same).measure(alone(bert, score))
+    assert score.figures["nDCG@10"] == pytest.approx(found.metrics["ndcg_at_10"])
 
 
 def test_a_small_model_has_only_the_combinations_it_has_layers_for(make_folder: MakeFolder) -> None:

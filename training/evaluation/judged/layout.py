@@ -95,6 +95,7 @@ class Layout:
 
     kind: EvaluationKind
     path: Path  # the folder of a judged corpus, else the file
+    split: str = "test"  # of a corpus: which judgements
     train: Path | None = None  # what a linear layer learns from, where the kind needs it
     texts: tuple[str, ...] | None = None  # of STS: the columns of both texts; None: told from their names
     score: str | None = None  # of STS: the column of the score; None: told from its name
@@ -171,10 +172,10 @@ def file_layout(file: Path) -> Layout | None:
         raise BadInputError(f"{file} holds no rows; give a file with some")
     kind = kind_of_rows(rows)
     if kind is EvaluationKind.NLI:
-        return Layout(kind, file, train_file(file))
+        return Layout(kind, file, train=train_file(file))
     if kind is EvaluationKind.CLASSIFICATION:
         train = train_file(file)
-        return Layout(kind, file, train) if train else Layout(EvaluationKind.CLUSTERING, file)
+        return Layout(kind, file, train=train) if train else Layout(EvaluationKind.CLUSTERING, file)
     return None if kind is None else Layout(kind, file)
 
 

@@ -1,7 +1,7 @@
 """Reading judged sets from files and folders."""
 
-from collections.abc import Callable, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,19 +34,11 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class EntailmentRows:
-    """What a file of labelled pairs says about entailment."""
-
-    rows: tuple[tuple[str, str, str], ...]  # premise, hypothesis, label: one of NLI_LABELS
-    notes: tuple[str, ...]  # the file's, what was assumed, and what was left out
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-def read_entailment_rows(found: LabelledTexts) -> EntailmentRows:
+def read_entailment_rows(found: LabelledTexts) -> tuple[tuple[tuple[str, str, str], ...], list[str]]:
     """Read the labels of pairs as training does, so that files which spell them otherwise agree.
+
+    returns: premise, hypothesis and label (one of NLI_LABELS) of each row; the file's notes, and others on
+        what was assumed and left out
 
     Rows on which the annotators did not agree ('-', or -1) are left out and counted. BadInputError names the
     line of a label that is neither a word of NLI nor 0, 1 or 2, and says when no row is left.
@@ -72,7 +64,7 @@ def read_entailment_rows(found: LabelledTexts) -> EntailmentRows:
         notes.append(f"{found.source}: {reader.assumption}")
     if disagreed:
         notes.append(f"{found.source}: {disagreed} rows have no label that was agreed on and are left out")
-    return EntailmentRows(tuple(rows), tuple(notes))
+    return tuple(rows), notes
 
 
 _NEEDS_TRAINING: Final = frozenset({EvaluationKind.NLI, EvaluationKind.CLASSIFICATION})
@@ -112,12 +104,12 @@ def read_judged_set(
     layout = replace(layout, texts=None if columns is None else tuple(columns), score=label)
     if train is not None:
         layout = replace(layout, train=Path(train))
-    return read_layout(layout, split=split, name=name)
+    return read_layout(layout, name or _name(layout.path))
 
 
-def read_layout(layout: Layout, *, split: str = "test", name: str | None = None) -> JudgedSet:
+def read_layout(layout: Layout, name: str) -> JudgedSet:
     """Read a set whose place and kind are known; raises BadInputError as its reader does."""
-    return _READERS[layout.kind](layout, split, name or _name(layout.path))
+    return _READERS[layout.kind](layout, name)
 
 
 def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
@@ -150,7 +142,7 @@ def _named_columns(spec: Path) -> tuple[Path, list[str]]:
 def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
     if path.is_dir():
         if kind is EvaluationKind.RETRIEVAL or (kind is None and is_corpus_folder(path)):
-            return Layout(EvaluationKind.RETRIEVAL, path)
+            return Layout(EvaluationKind.RETRIEVAL, path, split)
         files = split_files(path, split)
         if len(files) != 1:
             names = ", ".join(file.name for file in files[:8]) or "none"
@@ -161,7 +153,7 @@ def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
     elif kind is EvaluationKind.RETRIEVAL:
         raise BadInputError(f"{path} is a file, and a judged corpus is a folder. Name the folder it is in")
     if kind is not None:
-        return Layout(kind, path, train_file(path) if kind in _NEEDS_TRAINING else None)
+        return Layout(kind, path, train=train_file(path) if kind in _NEEDS_TRAINING else None)
     layout = file_layout(path)
     if layout is None:
         raise BadInputError(
@@ -180,8 +172,7 @@ def _name(path: Path) -> str:
     return f"{whole.parent.name}/{own}" if own in {"train", "dev", "validation", "valid", "test"} else own
 
 
-def _sts(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _sts(layout: Layout, name: str) -> JudgedSet:
     try:
         pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.score)
     except UnknownColumnsError as error:
@@ -191,13 +182,11 @@ def _sts(layout: Layout, split: str, name: str) -> JudgedSet:
     return StsSet(name, tuple(pairs))
 
 
-def _pairs(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _pairs(layout: Layout, name: str) -> JudgedSet:
     return read_pair_set(layout.path, name)
 
 
-def _triplets(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _triplets(layout: Layout, name: str) -> JudgedSet:
     rows, notes = read_candidates(layout.path)
     triplets = (
         tuple((row.anchor, positive, negative) for positive in row.positives for negative in row.negatives)
@@ -206,25 +195,22 @@ def _triplets(layout: Layout, split: str, name: str) -> JudgedSet:
     return TripletSet(name, tuple(triplets), notes=tuple(notes))
 
 
-def _reranking(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _reranking(layout: Layout, name: str) -> JudgedSet:
     rows, notes = read_candidates(layout.path)
     return RerankingSet(name, tuple(rows), notes=tuple(notes))
 
 
-def _retrieval(layout: Layout, split: str, name: str) -> JudgedSet:
-    found = read_retrieval_set(layout.path, split)
+def _retrieval(layout: Layout, name: str) -> JudgedSet:
+    found = read_retrieval_set(layout.path, layout.split)
     return RetrievalJudgedSet(name, found, tuple(found.notes))
 
 
-def _clustering(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _clustering(layout: Layout, name: str) -> JudgedSet:
     found = _labelled(layout.path, pairs=False)
     return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), notes=tuple(found.notes))
 
 
-def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _classification(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
     found, learned = _labelled(layout.path, pairs=False), _labelled(train, pairs=False)
     return ClassificationSet(
@@ -232,21 +218,20 @@ def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
         tuple((row.text, row.label) for row in found.rows),
         tuple((row.text, row.label) for row in learned.rows),
         train.name,
-        notes=(*found.notes, *learned.notes, _learning_note(name, train, learned)),
+        notes=(*found.notes, *learned.notes, _learning_note(name, train, len(learned.rows))),
     )
 
 
-def _nli(layout: Layout, split: str, name: str) -> JudgedSet:
-    del split
+def _nli(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
-    found = read_entailment_rows(_labelled(layout.path, pairs=True))
-    learned = read_entailment_rows(_labelled(train, pairs=True))
+    rows, notes = read_entailment_rows(_labelled(layout.path, pairs=True))
+    learned, learned_notes = read_entailment_rows(_labelled(train, pairs=True))
     judged = NliSet(
         name,
-        found.rows,
-        learned.rows,
+        rows,
+        learned,
         train.name,
-        notes=(*found.notes, *learned.notes, _learning_note(name, train, learned)),
+        notes=(*notes, *learned_notes, _learning_note(name, train, len(learned))),
     )
     if judged.most_train_rows is None or len(learned) <= judged.most_train_rows:
         return judged
@@ -273,11 +258,11 @@ def _labelled(path: Path, *, pairs: bool) -> LabelledTexts:
     return found
 
 
-def _learning_note(name: str, train: Path, learned: Sized) -> str:
-    return f"{name}: a linear layer on frozen vectors learns from {train.name}, {len(learned):,} rows"
+def _learning_note(name: str, train: Path, rows: int) -> str:
+    return f"{name}: a linear layer on frozen vectors learns from {train.name}, {rows:,} rows"
 
 
-_READERS: Final[dict[EvaluationKind, Callable[[Layout, str, str], JudgedSet]]] = {
+_READERS: Final[dict[EvaluationKind, Callable[[Layout, str], JudgedSet]]] = {
     EvaluationKind.STS: _sts,
     EvaluationKind.TRIPLETS: _triplets,
     EvaluationKind.PAIRS: _pairs,

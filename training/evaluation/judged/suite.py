@@ -26,7 +26,6 @@ class SuiteSet:
 
     name: str  # its folder's name; with several in a folder the file's behind it; of equal ones the paths
     layout: Layout
-    split: str
 
     @property
     def kind(self) -> EvaluationKind:
@@ -35,7 +34,7 @@ class SuiteSet:
 
     def read(self) -> JudgedSet:
         """Read it; raises BadInputError where it cannot be used."""
-        return read_layout(self.layout, split=self.split, name=self.name)
+        return read_layout(self.layout, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def find_suite(folder: Path, *, split: str = "test", only: Sequence[str] = ()) -
 
 def _sets_in(folder: Path, split: str, notes: list[str], *, is_root: bool) -> Iterator[SuiteSet]:
     if is_corpus_folder(folder):
-        yield SuiteSet(folder.resolve().name, Layout(EvaluationKind.RETRIEVAL, folder), split)
+        yield SuiteSet(folder.resolve().name, Layout(EvaluationKind.RETRIEVAL, folder, split))
         return
     files = judged_files(folder, split)
     if not files and not is_root:
@@ -88,7 +87,7 @@ def _sets_in(folder: Path, split: str, notes: list[str], *, is_root: bool) -> It
         if layout is None:
             notes.append(f"{name}: {file.name} is not taken, as {reason}")
         else:
-            yield SuiteSet(name, layout, split)
+            yield SuiteSet(name, layout)
 
 
 def _recognised(file: Path) -> tuple[Layout | None, str]:

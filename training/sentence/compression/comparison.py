@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -31,72 +30,40 @@ __all__ = [
 ]
 
 
+_CANDIDATES = 4  # ranked again for each hit that is asked for
 _BLOCK_ROWS = 4096  # rows that are widened to float32 at a time, to stay in the processor's cache
 
 
-class StoredVectors(Protocol):
-    """Vectors that answer queries."""
-
-    @property
-    def bytes_per_vector(self) -> int:
-        """Bytes that one vector takes."""
-
-    def scores(
-        self, query: NDArray[np.float32], rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the similarity of a (dimension,) query to all vectors, or to some; higher is closer.
-
-        Scores of one query may be compared with each other, and with nothing else.
-        """
-
-    def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-        """Give the rows of the `depth` vectors that are closest to a (dimension,) query, best first."""
-
-
 @dataclass(frozen=True, slots=True)
-class FloatVectors:
-    """Numbers as they are, float32 or float16."""
+class StoredNumbers:
+    """Vectors that answer queries by dot products, as float32, float16 or int8."""
 
-    vectors: NDArray[np.float32] | NDArray[np.float16]  # (n, dimension)
-
-    @property
-    def bytes_per_vector(self) -> int:
-        return int(self.vectors.shape[1] * self.vectors.itemsize)
-
-    def scores(
-        self, query: NDArray[np.float32], rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float32]:
-        """The dot products."""
-        return _products(self.vectors if rows is None else self.vectors[rows], query)
-
-    def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-        return best_rows(self.scores(query), depth)
-
-
-@dataclass(frozen=True, slots=True)
-class Int8Vectors:
-    """A byte a number."""
-
-    codes: NDArray[np.int8]  # (n, dimension)
-    ranges: Int8Ranges
+    codes: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]  # (n, dimension)
+    ranges: Int8Ranges | None = None  # of int8
 
     @classmethod
-    def of(cls, vectors: NDArray[np.float32], ranges: Int8Ranges | None = None) -> "Int8Vectors":
-        """Store vectors, within their own ranges unless others are given."""
+    def of_int8(cls, vectors: NDArray[np.float32], ranges: Int8Ranges | None = None) -> "StoredNumbers":
+        """Store vectors in a byte a number, within their own ranges unless others are given."""
         ranges = ranges or Int8Ranges.of([vectors])
         return cls(ranges.codes(vectors), ranges)
 
     @property
     def bytes_per_vector(self) -> int:
-        return int(self.codes.shape[1])
+        """Bytes that one vector takes."""
+        return int(self.codes.shape[1] * self.codes.itemsize)
 
     def scores(
         self, query: NDArray[np.float32], rows: NDArray[np.int64] | None = None
     ) -> NDArray[np.float32]:
-        """The dot products with the restored numbers, less a part that is the same for all vectors."""
-        return _products(self.codes if rows is None else self.codes[rows], query * self.ranges.step)
+        """Give the products of a (dimension,) query with all vectors, or with some.
+
+        Of int8 a part is left out that is the same for all vectors.
+        """
+        weighted = query if self.ranges is None else query * self.ranges.step
+        return _products(self.codes if rows is None else self.codes[rows], weighted)
 
     def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
+        """Give the rows of the `depth` vectors that are closest to a (dimension,) query, best first."""
         return best_rows(self.scores(query), depth)
 
 
@@ -110,44 +77,32 @@ class BinaryVectors:
 
     codes: NDArray[np.uint8]  # (n, bytes) of `binary_codes`
     dimension: int
-    rescored_by: "FloatVectors | Int8Vectors | None" = None  # finer vectors of the same rows
     rescored: bool = False  # whether candidates are ranked again, by the signs if there is nothing finer
-    candidates: int = 4  # that are ranked again, for each hit that is asked for
-
-    def __post_init__(self) -> None:
-        if self.candidates < 1:
-            raise BadInputError(f"{self.candidates} candidates a hit are too few. Take 1 or more, such as 4")
+    finer: StoredNumbers | None = None  # of the same rows
 
     @classmethod
     def of(
-        cls,
-        vectors: NDArray[np.float32],
-        *,
-        rescored_by: "FloatVectors | Int8Vectors | None" = None,
-        rescored: bool = False,
-        candidates: int = 4,
+        cls, vectors: NDArray[np.float32], *, rescored: bool = False, finer: StoredNumbers | None = None
     ) -> "BinaryVectors":
         """Store the signs of (n, dimension) vectors."""
-        codes = binary_codes(vectors)
-        again = rescored or rescored_by is not None
-        return cls(codes, vectors.shape[1], rescored_by, again, candidates)
+        return cls(binary_codes(vectors), vectors.shape[1], rescored or finer is not None, finer)
 
     @property
     def bytes_per_vector(self) -> int:
-        return int(self.codes.shape[1]) + (self.rescored_by.bytes_per_vector if self.rescored_by else 0)
-
-    def scores(
-        self, query: NDArray[np.float32], rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float32]:
-        """The dot products of the query with the signs."""
-        return _products(signs(self.codes if rows is None else self.codes[rows], self.dimension), query)
+        """Bytes that one vector takes."""
+        return int(self.codes.shape[1]) + (self.finer.bytes_per_vector if self.finer else 0)
 
     def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
+        """As `StoredNumbers.nearest`."""
         distances = hamming_distances(binary_codes(query), self.codes)
         if not self.rescored:
             return best_rows(-distances, depth)
-        rows = np.sort(best_rows(-distances, depth * self.candidates))  # equal scores come in order of rows
-        return rows[best_rows((self.rescored_by or self).scores(query, rows), depth)]
+        rows = np.sort(best_rows(-distances, depth * _CANDIDATES))  # equal scores come in order of rows
+        if self.finer is not None:
+            scores = self.finer.scores(query, rows)
+        else:
+            scores = signs(self.codes[rows], self.dimension) @ query
+        return rows[best_rows(scores, depth)]
 
 
 def _products(
@@ -178,7 +133,7 @@ _TIMED_RUNS = 5
 class _Variant:
     name: str
     dimension: int
-    stored: Callable[[Vectors], StoredVectors]
+    stored: Callable[[Vectors], StoredNumbers | BinaryVectors]
     restored: Callable[[Vectors], Vectors] | None  # what is left of vectors; None if a search alone shows it
 
 
@@ -222,9 +177,9 @@ def compare_compressions(
 
 
 def _variants(width: int, dimensions: Sequence[int]) -> Iterator[_Variant]:
-    yield _Variant("float32", width, FloatVectors, np.copy)
+    yield _Variant("float32", width, StoredNumbers, np.copy)
     yield _Variant("float16", width, _halved, lambda vectors: vectors.astype(np.float16).astype(np.float32))
-    yield _Variant("int8", width, Int8Vectors.of, _int8)
+    yield _Variant("int8", width, StoredNumbers.of_int8, _int8)
     yield _Variant(
         "binary", width, BinaryVectors.of, lambda vectors: signs(binary_codes(vectors), vectors.shape[1])
     )
@@ -234,21 +189,21 @@ def _variants(width: int, dimensions: Sequence[int]) -> Iterator[_Variant]:
     yield _Variant(
         "binary, rescored by int8",
         width,
-        lambda vectors: BinaryVectors.of(vectors, rescored_by=Int8Vectors.of(vectors)),
+        lambda vectors: BinaryVectors.of(vectors, finer=StoredNumbers.of_int8(vectors)),
         None,
     )
     yield _Variant(
         "binary, rescored by float32",
         width,
-        lambda vectors: BinaryVectors.of(vectors, rescored_by=FloatVectors(vectors)),
+        lambda vectors: BinaryVectors.of(vectors, finer=StoredNumbers(vectors)),
         None,
     )
     for number in dimensions:
-        yield _Variant(f"first {number} of {width}", number, FloatVectors, np.copy)
+        yield _Variant(f"first {number} of {width}", number, StoredNumbers, np.copy)
 
 
-def _halved(vectors: Vectors) -> FloatVectors:
-    return FloatVectors(vectors.astype(np.float16))
+def _halved(vectors: Vectors) -> StoredNumbers:
+    return StoredNumbers(vectors.astype(np.float16))
 
 
 def _int8(vectors: Vectors) -> Vectors:

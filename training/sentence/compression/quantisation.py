@@ -105,25 +105,10 @@ def hamming_distances(query: NDArray[np.uint8], codes: NDArray[np.uint8]) -> NDA
 
     query: (bytes,); codes: (n, bytes)
     """
-    if codes.shape[1] % 8 == 0 and codes.flags.c_contiguous and len(codes):
-        # Eight bytes in a step; what the bits mean does not matter to their count.
-        return _bits(np.ascontiguousarray(query).view(np.uint64) ^ codes.view(np.uint64))
-    return _bits(query ^ codes)
-
-
-def _bits(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-    """The bits that are set in each row."""
-    if hasattr(np, "bitwise_count"):
-        counted: NDArray[np.int64] = np.bitwise_count(numbers).sum(axis=1, dtype=np.int64)
-        return counted
-    return _bits_by_table(numbers)
-
-
-def _bits_by_table(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-    """The same where NumPy cannot count bits, which it learned with version 2."""
-    counts = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
-    taken: NDArray[np.int64] = counts[numbers.view(np.uint8)].sum(axis=1, dtype=np.int64)
-    return taken
+    differing = query ^ codes
+    if codes.shape[1] % 8 == 0 and len(codes):
+        differing = differing.view(np.uint64)  # eight bytes in a step
+    return np.asarray(np.bitwise_count(differing).sum(axis=1, dtype=np.int64))
 
 
 def ranges_file(vectors_file: Path) -> Path:

@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.judged import EvaluationKind, Outcome
 from nearsay.training.evaluation.judged.bootstrap import (
     Interval,
     bootstrap_difference,
     bootstrap_interval,
     interval_of_mean,
 )
-from nearsay.training.evaluation.judged.judged_set import mean_of_drawn
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, Outcome, mean_of_drawn
 from nearsay.training.evaluation.judged.pairs import resampled_spearman
 
 SCORED = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=2, max_size=40)

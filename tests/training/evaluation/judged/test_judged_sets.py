@@ -23,12 +23,7 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import find_leaks
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.judged import (
-    EvaluationKind,
-    JudgedSet,
-    bootstrap_interval,
-    evaluate_judged_set,
-)
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
 from nearsay.training.evaluation.judged.classification import (
     ClassificationSet,
     NliSet,
@@ -37,6 +32,7 @@ from nearsay.training.evaluation.judged.classification import (
 )
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, list_figures
 from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 from nearsay.training.sentence.encoder import Encoder

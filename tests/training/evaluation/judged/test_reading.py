@@ -5,11 +5,12 @@ import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
 from nearsay.training.evaluation.judged.classification import NliSet
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layout import kind_of_rows, train_file
 from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet
 from nearsay.training.evaluation.judged.pairs import StsSet
+from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.evaluation.judged.suite import find_suite
 
 FILES = {

@@ -6,7 +6,6 @@ from hypothesis.extra.numpy import arrays
 from sentence_transformers.util.quantization import quantize_embeddings
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression import quantisation
 from nearsay.training.sentence.compression.quantisation import (
     Int8Ranges,
     binary_codes,
@@ -83,12 +82,6 @@ def test_distances_worked_out_by_hand() -> None:
 def test_distances_are_the_bits_that_differ(codes: np.ndarray) -> None:
     differing = (np.unpackbits(codes, axis=1) != np.unpackbits(codes[0])).sum(axis=1)
     np.testing.assert_array_equal(hamming_distances(codes[0], codes), differing)
-
-
-@pytest.mark.parametrize("numbers", [np.uint8, np.uint64])
-def test_an_older_numpy_counts_the_same_bits(numbers: type) -> None:
-    rows = np.random.default_rng(0).integers(0, 255, (6, 24), dtype=np.uint8).view(numbers)
-    np.testing.assert_array_equal(quantisation._bits_by_table(rows), quantisation._bits(rows))
 
 
 def test_the_cosine_of_signs_follows_from_the_distance() -> None:

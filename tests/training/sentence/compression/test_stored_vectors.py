@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.comparison import BinaryVectors, FloatVectors, Int8Vectors
+from nearsay.training.sentence.compression.comparison import BinaryVectors, StoredNumbers
 from nearsay.training.sentence.compression.quantisation import Int8Ranges
 
 QUERY = np.array([0.9, 0.1, 0.4], dtype=np.float32)
@@ -16,7 +15,7 @@ def random_unit(rows: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def test_float_vectors_are_ranked_by_dot_product() -> None:
-    stored = FloatVectors(DOCUMENTS)
+    stored = StoredNumbers(DOCUMENTS)
     assert stored.nearest(QUERY, 4).tolist() == [0, 1, 3, 2]
     assert stored.nearest(QUERY, 2).tolist() == [0, 1]
     assert stored.bytes_per_vector == 12
@@ -24,15 +23,15 @@ def test_float_vectors_are_ranked_by_dot_product() -> None:
 
 
 def test_half_the_bytes_rank_the_same_here() -> None:
-    stored = FloatVectors(DOCUMENTS.astype(np.float16))
+    stored = StoredNumbers(DOCUMENTS.astype(np.float16))
     assert stored.nearest(QUERY, 4).tolist() == [0, 1, 3, 2]
     assert stored.bytes_per_vector == 6
 
 
 def test_int8_scores_are_products_with_restored_numbers_but_for_one_constant() -> None:
     documents, query = random_unit(200, 16, 0), random_unit(1, 16, 1)[0]
-    stored = Int8Vectors.of(documents)
-    wanted = stored.ranges.restored(stored.codes) @ query
+    stored = StoredNumbers.of_int8(documents)
+    wanted = Int8Ranges.of([documents]).restored(stored.codes) @ query
     np.testing.assert_allclose(np.ptp(wanted - stored.scores(query)), 0, atol=1e-5)
     assert stored.bytes_per_vector == 16
     assert stored.nearest(query, 200).tolist() == np.argsort(-wanted, kind="stable").tolist()
@@ -40,7 +39,7 @@ def test_int8_scores_are_products_with_restored_numbers_but_for_one_constant() -
 
 def test_int8_takes_ranges_of_other_vectors() -> None:
     ranges = Int8Ranges(np.zeros(3, np.float32), np.full(3, 2, np.float32))
-    assert Int8Vectors.of(DOCUMENTS, ranges).codes[1].tolist() == [-1, -128, -1]
+    assert StoredNumbers.of_int8(DOCUMENTS, ranges).codes[1].tolist() == [-1, -128, -1]
 
 
 def test_binary_vectors_are_ranked_by_bits_that_differ_and_then_by_row() -> None:
@@ -58,28 +57,20 @@ def test_rescoring_by_the_signs_tells_equal_distances_apart_without_further_byte
     assert rescored.bytes_per_vector == 1
 
 
-@pytest.mark.parametrize(("finer", "further"), [(FloatVectors, 12), (Int8Vectors.of, 3)])
+@pytest.mark.parametrize(("finer", "further"), [(StoredNumbers, 12), (StoredNumbers.of_int8, 3)])
 def test_rescoring_by_finer_vectors_ranks_the_candidates_as_they_do(finer: type, further: int) -> None:
-    stored = BinaryVectors.of(DOCUMENTS, rescored_by=finer(DOCUMENTS))
+    stored = BinaryVectors.of(DOCUMENTS, finer=finer(DOCUMENTS))
     assert stored.nearest(QUERY, 4).tolist() == [0, 1, 3, 2]
     assert stored.bytes_per_vector == 1 + further
 
 
-def test_only_so_many_candidates_are_ranked_again() -> None:
-    # The nearest by bits are 0 and 3; document 1 is better than 3 and never looked at.
-    stored = BinaryVectors.of(DOCUMENTS, rescored_by=FloatVectors(DOCUMENTS), candidates=1)
-    assert stored.nearest(QUERY, 2).tolist() == [0, 3]
-    with pytest.raises(BadInputError, match="0 candidates"):
-        BinaryVectors.of(DOCUMENTS, candidates=0)
-
-
-def test_more_candidates_find_more_of_the_exact_answer() -> None:
+def test_the_candidates_hold_most_of_the_exact_answer() -> None:
     documents, queries = random_unit(2000, 64, 0), random_unit(20, 64, 1)
-    exact = FloatVectors(documents)
+    exact = StoredNumbers(documents)
+    stored, bare = BinaryVectors.of(documents, finer=exact), BinaryVectors.of(documents)
 
-    def found(candidates: int) -> float:
-        stored = BinaryVectors.of(documents, rescored_by=exact, candidates=candidates)
-        hits = [len(np.intersect1d(exact.nearest(query, 10), stored.nearest(query, 10))) for query in queries]
+    def found(some: BinaryVectors) -> float:
+        hits = [len(np.intersect1d(exact.nearest(query, 10), some.nearest(query, 10))) for query in queries]
         return float(np.mean(hits)) / 10
 
-    assert found(1) < found(4) < found(200) == 1
+    assert found(bare) < found(stored) < 1
