@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, Self, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["Chunking", "ChunkingMethod", "Span", "TokenOffsets", "chunk"]
+__all__ = ["Chunking", "ChunkingMethod", "Span", "TokenOffsets", "chunk", "sentence_spans"]
 
 Span: TypeAlias = tuple[int, int]  # start and end in characters
 
@@ -114,7 +114,7 @@ def chunk(
     if chunking.method is ChunkingMethod.NONE:
         return [[span] if (span := _stripped(text, 0, len(text))) else [] for text in texts]
     if chunking.method is ChunkingMethod.SENTENCES:
-        return [_sentences(text, chunking.language) for text in texts]
+        return [sentence_spans(text, chunking.language) for text in texts]
     spans: list[list[Span]] = []
     for text, offsets, room in zip(texts, token_offsets(texts), rooms, strict=True):
         window = max(1, min(room, chunking.tokens or room))
@@ -136,17 +136,18 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
     return (start + left, start + right) if left < right else None
 
 
-def _sentences(text: str, language: str) -> list[Span]:
-    cuts = sorted({0, len(text), *_sentence_starts(text, language)})
+def sentence_spans(text: str, language: str) -> list[Span]:
+    """Find the sentences of a text, without the white space at their ends; language: an ISO 639 code."""
+    cuts = [*_sentence_starts(text, language), len(text)]
     pieces = (_stripped(text, start, end) for start, end in pairwise(cuts))
     return [piece for piece in pieces if piece is not None]
 
 
 def _sentence_starts(text: str, language: str) -> Iterator[int]:
-    """Find where sentences begin, in blocks: text full of quotation marks takes sentencex the square.
+    """Find where sentences begin, rising, in blocks: text full of quotes takes sentencex the square.
 
     A block ends with a paragraph, beyond which no sentence goes; in a longer paragraph with its last whole
-    sentence; in a longer sentence anywhere, which is then no beginning.
+    sentence, which is then found twice; in a longer sentence anywhere, which is then no beginning.
     """
     begin, within = 0, False  # the block's first character, and whether a sentence goes on there
     while begin < len(text):
@@ -164,19 +165,20 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
 
 
 def _starts_in_block(block: str, language: str) -> list[int]:
-    from sentencex import get_sentence_boundaries
+    from sentencex import segment
 
     try:
-        return [boundary["start_index"] for boundary in get_sentence_boundaries(language, block)]
+        pieces = segment(language, block)  # which make the block again, put together
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # Rust's, which is no Exception and not to be imported
             raise
         return [0]  # sentencex 1.0 cuts some characters in two, as of "(\nB\t\x85.😀ß": one sentence then
+    return [0, *accumulate(map(len, pieces[:-1]))]
 
 
 def _windows(text: str, starts: list[int], language: str, window: int, overlap: int) -> Iterator[Span]:
     """Pack sentences into windows. starts: the first character of each token, ascending."""
-    sentences = _sentences(text, language)
+    sentences = sentence_spans(text, language)
     # the first token of each sentence; one that starts in the space before it, as some do, is its own
     firsts = [0, *(bisect_left(starts, end) for _, end in sentences[:-1]), len(starts)]
     lengths = [after - first for first, after in pairwise(firsts)]

@@ -3,6 +3,7 @@
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import chain, groupby, pairwise
 from pathlib import PurePath
 from typing import BinaryIO, Final, TypeAlias
@@ -21,12 +22,10 @@ from nearsay.data.row_documents import Row, RowDocuments, first_rows, json_rows,
 from nearsay.data.sources import Source
 from nearsay.data.whole_files import packed_document, text_file_document
 
-__all__ = [
-    "SourceDocuments",
-]
+__all__ = ["SourceDocuments"]
 
 
-NumberedLine: TypeAlias = "tuple[int, str] | Fault"
+NumberedLine: TypeAlias = tuple[int, str] | Fault
 
 _SAMPLE_LINES: Final = 400
 _SAMPLE_CHARACTERS: Final = 200_000
@@ -161,22 +160,46 @@ class SourceDocuments:
             self._count(source.size or 0)
         elif source.format is Format.PARQUET:
             yield from self._parquet(source)
-        elif source.path is None:
-            yield from self._stream(source, self._stdin or sys.stdin.buffer)
+        elif source.format in {Format.HTML, Format.MARKDOWN} or (
+            source.format is Format.TXT and self._options.split is Split.FILE
+        ):
+            yield self._whole_file(source, source.format)
         else:
-            with source.path.open("rb") as file:
-                yield from self._stream(source, file)
+            yield from self._from_lines(source)
 
-    def _stream(self, source: Source, file: BinaryIO | io.BufferedReader) -> Iterator[Document | Fault]:
-        options, kind = self._options, source.format
+    def lines(self, source: Source) -> Iterator[NumberedLine]:
+        """Read the lines of a source of text; OSError: reading fails."""
         try:
-            stream = uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
-            if kind in {Format.HTML, Format.MARKDOWN} or (kind is Format.TXT and options.split is Split.FILE):
-                yield text_file_document(
+            with self._opened(source) as stream:
+                yield from Lines(
+                    stream,
+                    name=source.name,
+                    encoding=self._options.encoding,
+                    limit=self._options.max_text_bytes,
+                    settled=lambda encoding: self._read_as(source, encoding),
+                )
+        except DamagedStreamError as error:
+            yield Fault(source.name, None, str(error))
+
+    @contextmanager
+    def _opened(self, source: Source) -> Iterator[io.BufferedReader]:
+        """Give the bytes of a source, unpacked; DamagedStreamError: its name says gzip and they do not."""
+        with ExitStack() as stack:
+            file: BinaryIO
+            if source.path is None:
+                file = self._stdin or sys.stdin.buffer
+            else:
+                file = stack.enter_context(source.path.open("rb"))
+            yield uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
+
+    def _whole_file(self, source: Source, kind: Format) -> Document | Fault:
+        try:
+            with self._opened(source) as stream:
+                return text_file_document(
                     source,
                     kind,
                     stream,
-                    options,
+                    self._options,
                     settled=lambda encoding: self._read_as(source, encoding),
                     shortened=lambda: self._note_once(
                         "shortened",
@@ -184,18 +207,11 @@ class SourceDocuments:
                         "banners around it (--whole-page takes all)",
                     ),
                 )
-                return
-            lines = Lines(
-                stream,
-                name=source.name,
-                encoding=options.encoding,
-                limit=options.max_text_bytes,
-                settled=lambda encoding: self._read_as(source, encoding),
-            )
         except DamagedStreamError as error:
-            yield Fault(source.name, None, str(error))
-            return
-        numbered = iter(lines)
+            return Fault(source.name, None, str(error))
+
+    def _from_lines(self, source: Source) -> Iterator[Document | Fault]:
+        kind, numbered = source.format, self.lines(source)
         if kind is None:
             kind, numbered = _told_by_first_line(numbered)
         if kind is Format.TXT:
@@ -205,9 +221,7 @@ class SourceDocuments:
         else:
             yield from self._delimited(numbered, source, kind)
 
-    def _split(
-        self, lines: Iterator[tuple[int, str] | Fault], source: Source
-    ) -> Iterator[tuple[int, str] | Fault]:
+    def _split(self, lines: Iterator[NumberedLine], source: Source) -> Iterator[NumberedLine]:
         """Leave lines as they are, or join them to paragraphs: as asked, or as the first of them look."""
         split = self._options.split
         if split is Split.AUTO and PurePath(source.name.lower().removesuffix(".gz")).suffix != ".log":
@@ -242,7 +256,7 @@ class SourceDocuments:
             else f"{source.name}: read as utf-8, which its bytes are, not as {asked}",
         )
 
-    def _json(self, lines: Iterator[tuple[int, str] | Fault], source: Source) -> Iterator[Document | Fault]:
+    def _json(self, lines: Iterator[NumberedLine], source: Source) -> Iterator[Document | Fault]:
         if source.name.lower().endswith((".json", ".json.gz")):
             lines = _checked_json(lines, source.name)
         rows = json_rows(lines, source.name)
@@ -255,7 +269,7 @@ class SourceDocuments:
         yield from self._row_documents(fields, source).documents(chain(first, rows))
 
     def _delimited(
-        self, lines: Iterator[tuple[int, str] | Fault], source: Source, kind: Format
+        self, lines: Iterator[NumberedLine], source: Source, kind: Format
     ) -> Iterator[Document | Fault]:
         table = DelimitedRows(
             lines,
@@ -328,7 +342,7 @@ class SourceDocuments:
             self._note(note)
 
 
-def _passages(lines: Iterator[tuple[int, str] | Fault], source: Source) -> Iterator[Document | Fault]:
+def _passages(lines: Iterator[NumberedLine], source: Source) -> Iterator[Document | Fault]:
     for item in lines:
         if isinstance(item, Fault):
             yield item
@@ -342,10 +356,10 @@ def _passages(lines: Iterator[tuple[int, str] | Fault], source: Source) -> Itera
 
 
 def _told_by_first_line(
-    lines: Iterator[tuple[int, str] | Fault],
-) -> tuple[Format, Iterator[tuple[int, str] | Fault]]:
+    lines: Iterator[NumberedLine],
+) -> tuple[Format, Iterator[NumberedLine]]:
     """Tell JSON lines from plain text; the blank lines before the first mean nothing in either."""
-    before: list[tuple[int, str] | Fault] = []
+    before: list[NumberedLine] = []
     for item in lines:
         if not isinstance(item, Fault) and not item[1].strip():
             continue
@@ -356,7 +370,7 @@ def _told_by_first_line(
     return Format.TXT, iter(before)
 
 
-def _checked_json(lines: Iterator[tuple[int, str] | Fault], name: str) -> Iterator[tuple[int, str] | Fault]:
+def _checked_json(lines: Iterator[NumberedLine], name: str) -> Iterator[NumberedLine]:
     """Refuse a `.json` file that holds one big value: it would give a fault for each line."""
     for item in lines:
         if not isinstance(item, Fault) and item[1].strip():

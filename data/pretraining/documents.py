@@ -1,18 +1,15 @@
 """Sources as documents of sentences, streamed."""
 
 import re
-import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
+from nearsay.data.chunking import sentence_spans
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.lines import Lines
 from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
 from nearsay.data.read_options import Format
 from nearsay.data.source_documents import SourceDocuments
@@ -131,14 +128,13 @@ class TextSources:
 
     def __iter__(self) -> Iterator[DocumentPart]:
         """Read from the beginning. BadInputError: the fields of a named file do not fit the options."""
-        stdin = self._stdin or sys.stdin.buffer
-        rows = SourceDocuments(self._options.reading, stdin, count=self._count, note=self._note)
+        reader = SourceDocuments(self._options.reading, self._stdin, count=self._count, note=self._note)
         for source in self.sources:
             try:
                 if source.format is Format.TXT:
-                    yield from self._plain(source, stdin)
+                    yield from self._parts(blocks(self._lines(reader, source), self._options))
                 else:
-                    yield from self._documents(rows.documents(source))
+                    yield from self._parts(self._documents(reader, source))
             except BadInputError as error:
                 if source.named or self._options.strict:
                     raise
@@ -149,29 +145,15 @@ class TextSources:
     def _count(self, size: int) -> None:
         self.bytes_read += size
 
-    def _documents(self, read: Iterator[Document | Fault]) -> Iterator[DocumentPart]:
-        for item in read:
+    def _documents(self, reader: SourceDocuments, source: Source) -> Iterator[Block]:
+        for item in reader.documents(source):
             if isinstance(item, Fault):
                 self._fault(item)
-                continue
-            yield from self._parts(_text_blocks(item, lines=self._options.one_sentence_a_line))
+            else:
+                yield from _text_blocks(item, lines=self._options.one_sentence_a_line)
 
-    def _plain(self, source: Source, stdin: BinaryIO) -> Iterator[DocumentPart]:
-        if source.path is None:
-            yield from self._parts(blocks(self._lines(source, stdin), self._options))
-            return
-        with source.path.open("rb") as file, closing(self._lines(source, file)) as lines:
-            yield from self._parts(blocks(lines, self._options))
-
-    def _lines(self, source: Source, file: BinaryIO) -> Generator[str, None, None]:
-        reading = self._options.reading
-        try:
-            stream = uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
-            lines = Lines(stream, name=source.name, encoding=reading.encoding, limit=reading.max_text_bytes)
-        except DamagedStreamError as error:
-            self._fault(Fault(source.name, None, str(error)))
-            return
-        for item in lines:
+    def _lines(self, reader: SourceDocuments, source: Source) -> Iterator[str]:
+        for item in reader.lines(source):
             if isinstance(item, Fault):
                 self._fault(item)
             elif "\0" in item[1]:
@@ -180,13 +162,12 @@ class TextSources:
                 yield item[1]
 
     def _parts(self, found: Iterator[Block]) -> Iterator[DocumentPart]:
-        from sentencex import segment
-
         begins = False  # of a document whose sentences are still to come
         for block in found:
             begins = begins or block.begins
-            pieces = [block.text] if block.is_sentence else segment(self._options.language, block.text)
-            sentences = [part for piece in pieces for part in _cut(piece.strip())]
+            whole = [(0, len(block.text))]
+            spans = whole if block.is_sentence else sentence_spans(block.text, self._options.language)
+            sentences = [part for start, end in spans for part in _cut(block.text[start:end])]
             if sentences:
                 yield DocumentPart(begins, sentences)
                 begins = False
@@ -197,7 +178,7 @@ def _text_blocks(document: Document, *, lines: bool) -> Iterator[Block]:
     text = document.text
     if lines:
         for number, line in enumerate(text.splitlines()):
-            yield Block(line, begins=number == 0, is_sentence=True)
+            yield Block(line.strip(), begins=number == 0, is_sentence=True)
         return
     start = 0
     while start < len(text):

@@ -50,7 +50,8 @@ def test_sentences_give_one_span_each() -> None:
 def test_a_text_that_fits_is_one_span_and_its_sentences_are_not_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nearsay.data.chunking._sentences", lambda *_: pytest.fail("looked for sentences"))
+    refused = "nearsay.data.chunking.sentence_spans"
+    monkeypatch.setattr(refused, lambda *_: pytest.fail("looked for sentences"))
     assert pieces(f" {THREE} ", "tokens:12", 100) == [THREE]
 
 

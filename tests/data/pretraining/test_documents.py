@@ -202,3 +202,16 @@ def test_a_long_wrapped_paragraph_is_taken_in_pieces(write: Callable[..., Path])
 def test_options_that_cannot_be_are_refused(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(BadInputError, match=said):
         PrepareOptions(**wrong)
+
+
+def test_text_that_the_sentence_finder_fails_on_is_one_sentence(write: Callable[..., Path]) -> None:
+    """sentencex panics where a period comes after a character of several bytes, such as U+0085."""
+    documents, _, faults = read([write("odd.txt", "It was late. A gull left.\n(\tB\t\x85.😀ß\n")])
+    assert (documents, faults) == ([["It was late.", "A gull left.", "(\tB\t\x85.😀ß"]], [])
+
+
+def test_a_text_is_read_in_the_encoding_that_its_bytes_speak_for(tmp_path: Path) -> None:
+    (tmp_path / "café.txt").write_bytes("Le café était fermé. Il pleuvait à Orléans.\n".encode("cp1252") * 20)
+    documents, notes, faults = read([tmp_path / "café.txt"], language="fr")
+    assert documents == [["Le café était fermé.", "Il pleuvait à Orléans."] * 20]
+    assert (["cp1252" in note for note in notes], faults) == ([True], [])
