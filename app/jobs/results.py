@@ -35,11 +35,14 @@ if TYPE_CHECKING:
 __all__ = [
     "JobResults",
     "Row",
+    "built_words",
     "changes_table",
     "evaluation_row",
     "improvement_table",
+    "moved_words",
     "read_results",
     "results_of",
+    "settings_words",
 ]
 
 Row = dict[str, str | int | float]
@@ -294,12 +297,7 @@ def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
         last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
         found.tables.append(
             [
-                {
-                    "candidate": f"{row.kind}, in its file" if row.mapped else str(row.kind),
-                    "built": _settings(row.shape),
-                    "searched": _settings(row.parameters),
-                    **_measured(row, at),
-                }
+                _measured(built_words(row.kind, row.shape, mapped=row.mapped), row, row.parameters, at)
                 for row in last.values()
             ]
         )
@@ -309,32 +307,36 @@ def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
             on_gpus = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in plan.gpu.rows}
             found.tables.append(
                 [
-                    {
-                        "candidate": str(row.plan.kind),
-                        "on": row.device,
-                        "built and searched": _settings(row.plan.parameters),
-                        **_measured(row, at),
-                    }
+                    _measured(f"{row.plan.kind} on {row.device or 'GPU'}", row, row.plan.parameters, at)
                     for row in on_gpus.values()
                 ]
             )
 
 
-def _measured(row: "Measured | GpuMeasured", at: int) -> Row:
-    from nearsay.indexer.plans.plan import milliseconds_text
+def _measured(candidate: str, row: "Measured | GpuMeasured", searched: Mapping[str, int], at: int) -> Row:
+    from nearsay.indexer.plans.plan import memory_text, milliseconds_text
 
     return {
+        "candidate": candidate,
         f"recall@{at}": _decimals(row.recall, 3),
-        "at least": _decimals(row.recall_at_least, 3),
         "ms a query": milliseconds_text(row.milliseconds_a_query),
-        "queries/s": "" if row.queries_a_second is None else f"{row.queries_a_second:,.0f}",
-        "MB": "" if row.bytes is None else f"{row.bytes / 1e6:,.1f}",
-        "build s": "" if row.build_seconds is None else f"{row.build_seconds:,.1f}",
         "verdict": row.verdict,
+        "searched": settings_words(searched),
+        "at least": _decimals(row.recall_at_least, 3),
+        "queries/s": "" if row.queries_a_second is None else f"{row.queries_a_second:,.0f}",
+        "memory": memory_text(row.bytes) if row.bytes else "",
+        "build s": "" if row.build_seconds is None else f"{row.build_seconds:,.1f}",
     }
 
 
-def _settings(values: Mapping[str, int]) -> str:
+def built_words(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
+    """How an index is built: ivf (lists 64), in its file."""
+    how = f"{kind} ({settings_words(shape)})" if shape else str(kind)
+    return f"{how}, in its file" if mapped else how
+
+
+def settings_words(values: Mapping[str, int]) -> str:
+    """The settings of a search: probes 8, k_factor 4."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
@@ -392,21 +394,30 @@ def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
                 f"--assign; cluster anew: {clusters} --replace"
             )
         if one.movement is not None:
-            found.lines += _moved(one.movement)
+            found.lines += [f"since before: {said}" for said in moved_words(one.movement, {})]
         found.lines += one.notes
 
 
-def _moved(moved: "Movement") -> list[str]:
-    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
-    lines = [f"since before: {counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
-    lines += [f"{one} split into {', '.join(map(str, parts))}" for one, parts in moved.split.items()]
-    lines += [f"{one} was merged from {', '.join(map(str, parts))}" for one, parts in moved.merged.items()]
-    for move in moved.moves[:5]:
-        source, target = (
-            "no cluster" if number is None else f"cluster {number}" for number in (move.source, move.target)
-        )
-        lines.append(f"{counted(move.passages, 'passage')} from {source} to {target}")
-    return lines
+def moved_words(moved: "Movement", names: Mapping[int, str]) -> list[str]:
+    """What became of the clusters that were there before; names: of those that there are, by number."""
+
+    def called(number: int | None) -> str:
+        if number is None:
+            return "no cluster"
+        return f"“{names[number]}” ({number})" if number in names else f"cluster {number}"
+
+    def all_of(numbers: Iterable[int]) -> str:
+        return " and ".join(map(called, numbers))
+
+    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
+    said = [f"{counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
+    said += [f"{called(one)} split into {all_of(parts)}" for one, parts in moved.split.items()]
+    said += [f"{called(one)} was merged from {all_of(parts)}" for one, parts in moved.merged.items()]
+    said += [
+        f"{counted(each.passages, 'passage')} went from {called(each.source)} to {called(each.target)}"
+        for each in moved.moves[:5]
+    ]
+    return said
 
 
 def _as_a_tree(clusters: Sequence["Cluster"]) -> list[tuple["Cluster", int]]:

@@ -80,7 +80,7 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
         ["2", "4"],
         ["3", "3"],
     ]
-    assert result.stderr == Naming("3 clusters kept", "0 born", "0 gone", "0 of 12")
+    assert result.stderr == Naming("3 clusters kept", "0 new", "0 gone", "0 of 12")
     assert zoo("explore", "clusters", "zoo", "--replace", "--seed", "5").stderr == Naming(
         "3 clusters", "12 passages", "kmeans"
     )
@@ -130,7 +130,7 @@ def test_as_json_with_one_cluster_or_all(zoo: Run) -> None:
     assert [row["report"] for row in rows] == ["cluster"] * 3 + ["clustering"]
     found = read_results([json.loads(line) for line in three(zoo, "--replace", "--json").stdout.splitlines()])
     assert (found.rows, len(found.tables)) == ([], 1)
-    assert found.lines[1] == Naming("3 clusters kept", "0 born", "0 gone", "0 of 12")
+    assert found.lines[1] == Naming("3 clusters kept", "0 new", "0 gone", "0 of 12")
     (one,) = zoo("explore", "clusters", "zoo", "--show", "2", "--json").stdout.splitlines()
     assert (json.loads(one)["report"], json.loads(one)["number"]) == ("cluster", 2)
     shown = zoo("explore", "clusters", "zoo", "--show", "2").stdout

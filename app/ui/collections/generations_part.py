@@ -4,17 +4,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from nearsay.app.jobs.results import built_words, results_of, settings_words
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.rollout_forms import (
-    built_words,
-    candidate_rows,
-    check_sentence,
-    generation_row,
-    gpu_rows,
-    settings_words,
-    show_rollout,
-    show_upkeep,
-)
+from nearsay.app.ui.collections.rollout_forms import generation_row, show_rollout, show_upkeep
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
@@ -22,7 +14,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind, RecallContract, memory_text
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind, RecallContract, TunedPlan, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 from nearsay.indexer.writing.report_plot import front
 
@@ -204,11 +196,14 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
             "takes milliseconds. Above that *Index*, below, measures kinds of index and takes the fastest "
             "that keeps the contract."
         )
-    warning = plan.warning(found.name)
+    measured = results_of([TunedPlan(found.name, plan)])
+    warning, check = plan.warning(found.name), measured.facts.get("looked at again")
     if warning is not None:
         st.warning(as_markdown(warning), icon=":material/warning:")
-    elif (said := check_sentence(plan)) is not None:
-        st.success(as_markdown(said), icon=":material/check_circle:")
+    elif check is not None:
+        st.success(
+            as_markdown(f"Looked at again {check}. The contract holds."), icon=":material/check_circle:"
+        )
     if plan.note:
         st.caption(as_markdown(plan.note))
     if not plan.report:
@@ -222,11 +217,9 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
             "nothing is better in both. Dashed: what was promised. In the circle: what was taken."
         )
     verdicts = {"verdict": st.column_config.TextColumn("verdict", width="large")}
-    measured = [candidate_rows(plan)]
-    if plan.gpu is not None:
-        measured.append(gpu_rows(plan))
-    for rows in measured:
-        if rows is not measured[0] and plan.gpu is not None:
-            st.caption("On GPUs:" if not plan.gpu.reason else as_markdown(f"On GPUs: {plan.gpu.reason}"))
+    on_gpus = measured.facts.get("on GPUs", "")
+    for place, rows in enumerate(measured.tables):
+        if place:
+            st.caption(as_markdown(f"On GPUs: {on_gpus}"))
         if rows:
             st.dataframe(rows, hide_index=True, height="content", column_config=verdicts)

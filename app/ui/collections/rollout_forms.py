@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from nearsay.app.jobs.command_line import options_of
+from nearsay.app.jobs.results import built_words
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
@@ -18,26 +19,10 @@ from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.encoders import source_of
-from nearsay.indexer.plans.plan import (
-    EXACT_UP_TO,
-    GpuMeasured,
-    Measured,
-    Plan,
-    memory_text,
-    milliseconds_text,
-)
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = [
-    "built_words",
-    "candidate_rows",
-    "check_sentence",
-    "generation_row",
-    "gpu_rows",
-    "settings_words",
-    "show_rollout",
-    "show_upkeep",
-]
+__all__ = ["generation_row", "show_rollout", "show_upkeep"]
 
 
 def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
@@ -158,54 +143,6 @@ def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[s
     }
 
 
-def candidate_rows(plan: Plan) -> list[dict[str, object]]:
-    """A line for each candidate at the setting that it was left at, as `collections show` prints them."""
-    last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
-    return [
-        _measured_row(built_words(row.kind, row.shape, mapped=row.mapped), row, row.parameters, plan)
-        for row in last.values()
-    ]
-
-
-def gpu_rows(plan: Plan) -> list[dict[str, object]]:
-    """The same for what was measured on GPUs."""
-    if plan.gpu is None:
-        return []
-    last = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in plan.gpu.rows}
-    return [
-        _measured_row(f"{row.plan.kind} on {row.device}", row, row.plan.parameters, plan)
-        for row in last.values()
-    ]
-
-
-def _measured_row(
-    candidate: str, row: Measured | GpuMeasured, searched: Mapping[str, int], plan: Plan
-) -> dict[str, object]:
-    return {
-        "candidate": candidate,
-        f"recall@{plan.contract.at}": _number(row.recall, ".3f"),
-        "ms a query": milliseconds_text(row.milliseconds_a_query),
-        "verdict": row.verdict,
-        "searched": settings_words(searched),
-        "at least": _number(row.recall_at_least, ".3f"),
-        "queries a second": _number(row.queries_a_second, ",.0f"),
-        "memory": memory_text(row.bytes) if row.bytes else "",
-        "built in s": _number(row.build_seconds, ",.1f"),
-    }
-
-
-def check_sentence(plan: Plan) -> str | None:
-    """What the last look at the contract found; None if there was none."""
-    check = plan.check
-    if check is None:
-        return None
-    holds = "it holds" if check.kept else "it no longer holds"
-    return (
-        f"Looked at again at {counted(check.passages, 'passage')}: recall {check.recall:.3f} over "
-        f"{counted(check.queries, 'stored vector')} (estimated on passages), so {holds}."
-    )
-
-
 def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting: int) -> list[str]:
     """What is different once a generation answers instead of the live one.
 
@@ -238,22 +175,6 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
     if waiting:
         said.append(f"{counted(waiting, 'passage')} that came since are embedded first.")
     return said
-
-
-def _number(value: float | None, form: str) -> str:
-    """Text: a table would write None where nothing was measured."""
-    return "" if value is None else format(value, form)
-
-
-def built_words(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
-    """How an index is built: ivf (lists 64), in its file."""
-    how = f"{kind} ({settings_words(shape)})" if shape else str(kind)
-    return f"{how}, in its file" if mapped else how
-
-
-def settings_words(values: Mapping[str, int]) -> str:
-    """The settings of a search: probes 8, k_factor 4."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview) -> None:

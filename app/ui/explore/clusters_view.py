@@ -1,7 +1,7 @@
 """Explore, clusters: what there is in a collection, by name, and what moved since the last time."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,6 +11,7 @@ import streamlit as st
 
 from nearsay.app.jobs import JobKind
 from nearsay.app.jobs.command_line import options_of
+from nearsay.app.jobs.results import moved_words
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
 from nearsay.app.ui.controls import pick, show_paged
@@ -36,8 +37,6 @@ __all__ = [
     "show_clusters_view",
 ]
 
-
-_MOVES = 5  # that are told
 
 METHODS: Final[dict[ClusterMethod, str]] = {
     ClusterMethod.GRAPH: (
@@ -100,42 +99,6 @@ def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
             found.add(at)
         pending += [each.number for each in beneath(clusters, at)]
     return found
-
-
-def moved_words(found: Clustering) -> list[str]:
-    """What became of the clusters since the clustering before; nothing where there was none."""
-    moved = found.movement
-    if moved is None:
-        return []
-    names = {each.number: each.name for each in found.clusters}
-    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
-    said = [f"{counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved."]
-    said += [
-        f"{_named(one, names)} split into {listed(_named(part, names) for part in parts)}."
-        for one, parts in moved.split.items()
-    ]
-    said += [
-        f"{_named(one, names)} was merged from {listed(_named(part, names) for part in parts)}."
-        for one, parts in moved.merged.items()
-    ]
-    said += [
-        f"{counted(each.passages, 'passage')} went from {_named(each.source, names)} "
-        f"to {_named(each.target, names)}."
-        for each in moved.moves[:_MOVES]
-    ]
-    return said
-
-
-def _named(number: int | None, names: Mapping[int, str]) -> str:
-    if number is None:
-        return "no cluster"
-    return f"“{names[number]}” ({number})" if number in names else f"cluster {number}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """a, b and c."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 _TERMS = 10
@@ -282,8 +245,8 @@ def _about(visit: Visit, found: Clustering) -> None:
     arguments, file = ["explore", "clusters", visit.name or ""], f"{visit.name}-clusters.csv"
     label, make = "Every passage with its cluster", partial(members_file, visit)
     offer_file(visit, label, make, file, "cl_export", arguments, most=_MOST_EXPORTED)
-    moved = moved_words(found)
-    if moved:
+    if found.movement is not None:
+        moved = moved_words(found.movement, {each.number: each.name for each in found.clusters})
         with st.expander(f"Since the clustering before: {as_markdown(moved[0])}", icon=":material/compare:"):
             st.markdown("\n".join(f"- {as_markdown(line)}" for line in moved))
     if visit.may_write:

@@ -6,12 +6,7 @@ from naming import Naming
 
 from nearsay.app.ui.collections.generations_part import pareto_chart, pareto_points, tune_arguments
 from nearsay.app.ui.collections.overview_part import finding_rows, verdict
-from nearsay.app.ui.collections.rollout_forms import (
-    candidate_rows,
-    check_sentence,
-    generation_row,
-    promotion_changes,
-)
+from nearsay.app.ui.collections.rollout_forms import generation_row, promotion_changes
 from nearsay.data.report import Finding
 from nearsay.indexer.catalogue.generations import (
     EncoderRow,
@@ -20,7 +15,7 @@ from nearsay.indexer.catalogue.generations import (
     SegmentRow,
     SegmentState,
 )
-from nearsay.indexer.plans.plan import Check, Measured, Plan, PlanKind
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
 from nearsay.indexer.vectors.segment import SegmentKind
 
 _PLAN = Plan(
@@ -63,13 +58,6 @@ def test_a_generation_is_a_line() -> None:
     assert (row["cut texts"], row["made"]) == (3, "2024-05-01 10:00")
 
 
-def test_each_candidate_is_a_line_at_its_last_setting() -> None:
-    rows = candidate_rows(_PLAN)
-    assert [row["candidate"] for row in rows] == ["exact", "ivf (lists 64)", "hnsw", "ivf-pq"]
-    assert (rows[1]["searched"], rows[1]["recall@10"], rows[1]["verdict"]) == ("probes 8", "0.960", "taken")
-    assert (rows[1]["memory"], rows[3]["memory"]) == ("1 MB", "")
-
-
 def test_the_front_is_what_nothing_beats_in_both() -> None:
     points = pareto_points(_PLAN)
     assert [(point["milliseconds"], point["front"]) for point in points] == [
@@ -86,14 +74,6 @@ def test_the_picture_shows_all_points_and_what_was_promised() -> None:
     assert data == [pareto_points(_PLAN)] * 4 + [[{"promised": 0.95}]]
     assert all(layer["encoding"]["y"]["scale"]["domain"][0] < 0.90 for layer in drawn["layer"])
     assert pareto_chart(Plan()) is None
-
-
-def test_the_last_look_at_the_contract_is_told() -> None:
-    assert check_sentence(_PLAN) is None
-    kept = replace(_PLAN, check=Check(0.97, 200, 61_000, 0.1, kept=True))
-    lost = replace(_PLAN, check=Check(0.91, 1000, 80_000, 0.3, kept=False))
-    assert str(check_sentence(kept)).endswith("so it holds.")
-    assert str(check_sentence(lost)) == Naming("0.910", "1,000", "estimated", "no longer")
 
 
 def test_it_is_said_what_a_promotion_changes() -> None:

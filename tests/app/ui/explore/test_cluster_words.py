@@ -1,20 +1,17 @@
 """What is said of clusters, and how they are asked for."""
 
-import numpy as np
 import pytest
 from naming import Naming
 
+from nearsay.app.jobs.results import moved_words
 from nearsay.app.ui.explore.clusters_view import (
     METHODS,
     beneath,
-    listed,
     members_of,
-    moved_words,
     ordered,
     share_words,
 )
-from nearsay.indexer.catalogue.clusterings import Members
-from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod, Move, Movement
+from nearsay.indexer.clusters.clustering import Cluster, ClusterMethod, Move, Movement
 
 
 def cluster(number, size, name="", *, level=0, parent=None, cohesion=0.5, silhouette=0.1):
@@ -65,25 +62,9 @@ def test_a_cluster_of_a_higher_level_holds_those_beneath_it():
     assert members_of(CLUSTERS, 3) == {3}
 
 
-def test_names_are_listed_as_in_a_sentence():
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-
-
-def clustering(movement):
-    none = Members(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
-    return Clustering(
-        "papers", 1, "graph", {}, CLUSTERS, 21, 0, 0, movement, "2026-11-21", True, members=none
-    )
-
-
-def test_nothing_is_said_of_a_first_clustering():
-    assert moved_words(clustering(None)) == []
-
-
 def test_what_moved_is_said_by_name():
     moved = Movement(20, 6, {1: 0.9}, (3,), (7, 8), {1: (1, 3)}, {2: (7, 8)}, (Move(None, 3, 4),))
-    assert moved_words(clustering(moved)) == [
+    assert moved_words(moved, {each.number: each.name for each in CLUSTERS}) == [
         Naming("1 cluster kept", "1 new", "2 gone", "6 of 20"),
         Naming("“boats” (1)", "split", "“boats” (1)", "“zinc” (3)"),
         Naming("“ants” (2)", "merged", "cluster 7", "cluster 8"),
