@@ -1,6 +1,5 @@
 """Files to take away, made when somebody asks for them."""
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +7,7 @@ from pathlib import PurePath
 
 import streamlit as st
 
-from nearsay.data.formulas import defused
+from nearsay.indexer.query.export import write_csv, write_lines
 
 __all__ = ["csv_bytes", "json_lines_bytes", "offer_download"]
 
@@ -45,28 +44,22 @@ def offer_download(
 
 
 def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
-    """A header and a line a row, RFC 4180, UTF-8.
+    """A header and a line a row, as `write_csv` has it. A list or an object is written as JSON.
 
-    A text that a spreadsheet would compute gets an apostrophe before it. A list or an object is written as
-    JSON, None as nothing.
+    It begins with a byte order mark: without it Excel takes UTF-8 for something else.
     """
-    text = io.StringIO(newline="")
-    text.write("\ufeff")  # a byte order mark: without it Excel takes UTF-8 for something else
-    writer = csv.writer(text)
-    writer.writerow([_cell(name) for name in columns])
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
-    return text.getvalue().encode("utf-8", "replace")
+    out = io.BytesIO()
+    out.write("\ufeff".encode())
+    write_csv(({name: _cell(row.get(name)) for name in columns} for row in rows), columns, out)
+    return out.getvalue()
 
 
 def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
     """A JSON object a line, UTF-8."""
-    lines = (json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
-    return b"".join(line.encode("utf-8", "replace") for line in lines)
+    out = io.BytesIO()
+    write_lines(rows, out)
+    return out.getvalue()
 
 
 def _cell(value: object) -> object:
-    if value is None:
-        return ""
-    if isinstance(value, list | tuple | dict | bool):
-        value = json.dumps(value, ensure_ascii=False)
-    return defused(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | dict | bool) else value
