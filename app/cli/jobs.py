@@ -1,8 +1,7 @@
 """`nearsay jobs`: long work in the background."""
 
 import sys
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +49,7 @@ def list_(
     Example:
         nearsay jobs list --state running
     """
-    from nearsay.app.jobs import Jobs
+    from nearsay.app.jobs import Jobs, duration
 
     with place.open() as library:
         found = Jobs(library).list(state, collection, limit)
@@ -59,10 +58,18 @@ def list_(
             print_json(_facts(job))
         return
     print_table(
-        ["job", "state", "what", "begun", "minutes", "progress"],
+        ["job", "state", "what", "begun", "took", "progress"],
         [
-            [str(job.number), job.state, job.title, job.created_at[:16], _minutes(job), _far(job)]
+            [
+                str(job.number),
+                job.state,
+                job.title,
+                job.created_at[:16],
+                "" if seconds is None else duration(seconds),
+                _far(job),
+            ]
             for job in found
+            for seconds in [job.seconds()]
         ],
     )
 
@@ -218,28 +225,13 @@ def _print_facts(job: "Job") -> None:
         click.echo(far)
 
 
-def _minutes(job: "Job") -> str:
-    if job.started_at is None or (job.ended_at is None and job.state.ended):
-        return ""
-    begun = datetime.fromisoformat(job.started_at)
-    ended = datetime.now(begun.tzinfo) if job.ended_at is None else datetime.fromisoformat(job.ended_at)
-    return f"{(ended - begun).total_seconds() / 60:.1f}"
-
-
 def _far(job: "Job") -> str:
     """How far a job is, in words."""
     look = job.progress()
     if look is None or job.state == "done":
         return ""
-    of = "" if look.total is None else f" of {look.total:,}"
-    share = "" if look.share is None else f" ({look.share:.0%})"
-    left = ""
-    if look.seconds_left is not None and not job.state.ended:
-        left = f", {int(look.seconds_left) // 60}:{int(look.seconds_left) % 60:02} left"
-    asked = ", stopping" if job.stopping else ""
-    if not look.done and look.total is None:
-        return visible(f"{look.doing} …{asked}")
-    return visible(f"{look.doing}: {look.done:,}{of} {look.unit}{share}{left}{asked}")
+    shown = replace(look, seconds_left=None) if job.state.ended else look
+    return visible(shown.words() + (", stopping" if job.stopping else ""))
 
 
 def print_result(job: "Job", first: int | None = None) -> None:

@@ -95,7 +95,7 @@ class ProgressBar:
             self._bar.update(progress.done - self._bar.n)
         elif time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = time.monotonic()
-            click.echo(self._line(progress.done, total), err=True)
+            click.echo(self._look(progress.done, total).words(), err=True)
 
     def at(self, done: int, total: int | None = None) -> None:
         """Show how much is done."""
@@ -114,36 +114,23 @@ class ProgressBar:
 
     def _tell(self, done: int, total: int | None) -> None:
         """Tell who listens, if anyone does."""
-        if self._hearer is None:
-            return
+        if self._hearer is not None:
+            self._hearer(self._look(done, total))
+
+    def _look(self, done: int, total: int | None) -> "JobProgress":
         from nearsay.app.jobs import JobProgress
 
         seconds = time.monotonic() - self._begun
         rate = done / seconds if done and seconds else None
-        self._hearer(
-            JobProgress(
-                doing=self._what,
-                unit=self._unit,
-                done=done,
-                total=total,
-                share=done / total if total else None,
-                rate=rate,
-                seconds=seconds,
-                seconds_left=(total - done) / rate if total and rate else None,
-            )
-        )
-
-    def _line(self, done: int, total: int | None) -> str:
-        if not done:
-            return f"{self._what} …"
-        rate = done / (time.monotonic() - self._begun)
-        if not total:
-            return f"{self._what}: {done:,} {self._unit}, {rate:,.0f} a second"
-        left = (total - done) / rate if rate else 0.0
-        pace = f"{1 / rate:,.1f} s each" if 0.0 < rate < 1.0 else f"{rate:,.0f} a second"
-        return (
-            f"{self._what}: {done:,} of about {total:,} {self._unit}, {pace}, "
-            f"{int(left) // 60}:{int(left) % 60:02} left"
+        return JobProgress(
+            doing=self._what,
+            unit=self._unit,
+            done=done,
+            total=total,
+            share=done / total if total else None,
+            rate=rate,
+            seconds=seconds,
+            seconds_left=(total - done) / rate if total and rate else None,
         )
 
 

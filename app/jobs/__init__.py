@@ -32,7 +32,7 @@ Names of files in the arguments are seen from the folder in which `start` was ca
 """
 
 from nearsay.app.jobs.job import Job, JobKind, JobState
-from nearsay.app.jobs.job_folder import JobProgress
+from nearsay.app.jobs.job_folder import JobProgress, duration
 from nearsay.app.jobs.jobs import Jobs
 
-__all__ = ["Job", "JobKind", "JobProgress", "JobState", "Jobs"]
+__all__ = ["Job", "JobKind", "JobProgress", "JobState", "Jobs", "duration"]

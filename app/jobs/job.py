@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ class Job:
     def stopping(self) -> bool:
         """Whether it was asked to stop and has not ended yet."""
         return not self.state.ended and self.folder.times_asked_to_stop > 0
+
+    def seconds(self, now: datetime | None = None) -> float | None:
+        """How long it has worked, up to its end or to `now`; None where nobody knows."""
+        if self.started_at is None or (self.ended_at is None and self.state.ended):  # it waits, or was killed
+            return None
+        end = datetime.fromisoformat(self.ended_at) if self.ended_at else now or datetime.now(UTC)
+        return max((end - datetime.fromisoformat(self.started_at)).total_seconds(), 0.0)
 
     def progress(self) -> JobProgress | None:
         """How far it is, or was when it ended; None if it has not said."""

@@ -14,7 +14,7 @@ from nearsay.app import life_lock
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress"]
+__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration"]
 
 JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
@@ -37,6 +37,38 @@ class JobProgress:
     evaluation: Mapping[str, float] = field(default_factory=dict)  # of a training, the last one
     tokens_per_second: float | None = None  # of a training
     at: float = field(default_factory=time.time)  # when this was seen, in seconds since 1970
+
+    def words(self) -> str:
+        """As in "embedding: 1,200 of about 23,300 passages (5%), 350 a second, 1 min 3 s left"."""
+        if not self.done and (self.total is None or self.rate is None):
+            return f"{self.doing} …"
+        counted = f"{self.done:,} {self.unit}"
+        if self.total:
+            about = (
+                "" if self.unit == "steps" else "about "
+            )  # a training knows; of a corpus it is an estimate
+            counted = f"{self.done:,} of {about}{max(self.total, self.done):,} {self.unit}"
+        share = "" if self.share is None else f" ({self.share:.0%})"
+        parts = [f"{self.doing}: {counted}{share}" if self.doing else f"{counted}{share}"]
+        if self.rate:
+            slow = self.rate < 1.0
+            parts.append(f"{1 / self.rate:,.1f} s each" if slow else f"{self.rate:,.0f} a second")
+        if self.seconds_left is not None and not (self.total and self.done >= self.total):
+            parts.append(f"{duration(self.seconds_left)} left")
+        return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A time that people can take in: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if seconds < 0.95:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    steps = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+    unit, large, below, small = next(step for step in steps if whole >= step[1])
+    rest = whole % large // small
+    return f"{whole // large} {unit}" + (f" {rest} {below}" if rest else "")
 
 
 class JobFolder:

@@ -10,13 +10,13 @@ for job in running_jobs(visit, visit.name):  # after a reload: what is still at 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import streamlit as st
 
-from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState
+from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState, duration
 from nearsay.app.jobs.command_line import shell_line
 from nearsay.app.ui.controls import capitalised
 from nearsay.app.ui.errors import telling_errors
@@ -29,17 +29,14 @@ __all__ = [
     "KIND_NAMES",
     "STATE_COLOURS",
     "STATE_ICONS",
-    "duration",
     "followed",
     "jobs_of",
     "moment",
     "offer_job",
-    "progress_words",
     "running_jobs",
     "show_command",
     "start_job",
     "to_watch",
-    "took",
     "watch_job",
     "watch_started",
 ]
@@ -235,7 +232,7 @@ def _cancel(visit: Visit, number: int) -> None:
 
 def _ended(visit: Visit, job: Job, place: str, log: int, done: str | None, *, follow: bool) -> None:
     _head(job)
-    seconds = took(job)
+    seconds = job.seconds()
     time = "" if seconds is None else f" after {duration(seconds)}"
     if job.state is JobState.DONE:
         in_time = "." if seconds is None else f" in {duration(seconds)}."
@@ -280,7 +277,7 @@ def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
         st.html(_UNKNOWN)
         st.caption("It begins …")
         return
-    said = as_markdown(visible(progress_words(look)))
+    said = as_markdown(visible(look.words()))
     if look.share is None:
         st.html(_UNKNOWN)
         st.caption(said)
@@ -341,55 +338,9 @@ KIND_NAMES: Final = {
 }
 
 
-def duration(seconds: float) -> str:
-    """A time that people can take in: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
-    if seconds < 0.95:
-        return f"{max(seconds, 0.0):.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    steps = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
-    unit, large, below, small = next(step for step in steps if whole >= step[1])
-    rest = whole % large // small
-    return f"{whole // large} {unit}" + (f" {rest} {below}" if rest else "")
-
-
 def moment(at: str | None) -> str:
     """An ISO 8601 moment as date and minute in UTC; nothing for none."""
-    return "" if at is None else _moment(at).strftime("%Y-%m-%d %H:%M")
-
-
-def took(job: Job, now: datetime | None = None) -> float | None:
-    """Seconds that a job has worked, up to its end or to `now`; None where nobody knows."""
-    if job.started_at is None:
-        return None
-    if job.ended_at is not None:
-        end = _moment(job.ended_at)
-    elif job.state.ended:  # killed
-        return None
-    else:
-        end = now or datetime.now(UTC)
-    return max((end - _moment(job.started_at)).total_seconds(), 0.0)
-
-
-def progress_words(look: JobProgress) -> str:
-    """How far a job is: "embedding: 1,200 of about 23,300 passages, 350 a second, 1 min 3 s left"."""
-    counted = f"{look.done:,} {look.unit}"
-    if look.total:
-        about = "" if look.unit == "steps" else "about "  # a training knows; of a corpus it is an estimate
-        counted = f"{look.done:,} of {about}{max(look.total, look.done):,} {look.unit}"
-    parts = [f"{look.doing}: {counted}" if look.doing else counted]
-    if look.rate:
-        slow = look.rate < 1.0
-        parts.append(f"{1 / look.rate:,.1f} s each" if slow else f"{look.rate:,.0f} a second")
-    if look.seconds_left is not None and not (look.total and look.done >= look.total):
-        parts.append(f"{duration(look.seconds_left)} left")
-    return ", ".join(parts)
-
-
-def _moment(at: str) -> datetime:
-    read = datetime.fromisoformat(at)
-    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+    return "" if at is None else datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M")
 
 
 def show_command(visit: Visit, arguments: Sequence[str]) -> None:

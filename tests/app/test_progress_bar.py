@@ -36,7 +36,7 @@ def test_another_piece_of_work_is_said_at_once_and_once(
         now = 120.0
         bar(Progress(2, 8, "measuring kinds of index", "candidates"))
         line = capsys.readouterr().err
-        assert line.splitlines() == [Naming("measuring kinds of index", 2, "8 candidates", "10.0 s", "1:00")]
+        assert line.splitlines() == [Naming("measuring kinds of index", 2, "8 candidates", "10.0 s", "1 min")]
 
 
 _STEP, _LOSS = "step 1,234 of 10,000 (12%)", "loss 2.345, mlm accuracy 0.345"

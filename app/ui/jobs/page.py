@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from nearsay.app.jobs import Job, JobKind, JobState
+from nearsay.app.jobs import Job, JobKind, JobState, duration
 from nearsay.app.jobs.results import JobResults, read_results
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import telling_errors
@@ -19,10 +19,8 @@ from nearsay.app.ui.watching import (
     KIND_NAMES,
     STATE_COLOURS,
     STATE_ICONS,
-    duration,
     jobs_of,
     moment,
-    took,
     watch_job,
 )
 from nearsay.data.document import JsonValue, visible
@@ -92,7 +90,7 @@ def _row(job: Job) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             link_to("jobs", f"**{as_markdown(visible(job.title))}**", job=str(job.number))
             st.badge(str(job.state), icon=STATE_ICONS[job.state], color=STATE_COLOURS[job.state])
-        seconds = took(job)
+        seconds = job.seconds()
         parts = [f"job {job.number}", KIND_NAMES[job.kind]]
         if job.collection is not None:
             parts.append(as_markdown(job.collection))
@@ -276,7 +274,7 @@ def show_results(results: JobResults) -> None:
 
 
 def _facts(visit: Visit, job: Job) -> None:
-    seconds = took(job)
+    seconds = job.seconds()
     parts = [KIND_NAMES[job.kind], f"asked for {moment(job.created_at)} UTC"]
     if job.collection is not None:
         parts.append(f"collection {as_markdown(job.collection)}")

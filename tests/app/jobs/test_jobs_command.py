@@ -59,8 +59,8 @@ def test_jobs_are_listed_with_how_far_they_are(nearsay: Nearsay, jobs: Jobs, spa
         ["2", "running", "Two"],
         ["1", "done", "One"],
     ]
-    assert lines[2] == Naming("300 of 1,200 words (25%)", "1:30", "stopping")
-    assert lines[3].split()[-1] == "3.0"  # minutes
+    assert lines[2] == Naming("300 of about 1,200 words (25%)", "1 min 30 s", "stopping")
+    assert lines[3].endswith("3 min")
     (row,) = (
         json.loads(line) for line in nearsay("list", "--state", "running", "--json").stdout.splitlines()
     )

@@ -5,16 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from naming import Naming
 
-from nearsay.app.jobs import JobKind, JobProgress, JobState
-from nearsay.app.ui.watching import (
-    KIND_NAMES,
-    STATE_COLOURS,
-    STATE_ICONS,
-    duration,
-    moment,
-    progress_words,
-    took,
-)
+from nearsay.app.jobs import JobKind, JobProgress, JobState, duration
+from nearsay.app.ui.watching import KIND_NAMES, STATE_COLOURS, STATE_ICONS, moment
 
 
 @pytest.mark.parametrize(
@@ -49,27 +41,27 @@ def test_every_state_has_an_icon_and_every_kind_a_name():
 
 def test_progress_says_what_how_much_how_fast_and_how_long():
     look = JobProgress("embedding", "passages", 1200, 23_300, 0.05, 350.0, 3.4, 63.1)
-    assert progress_words(look) == Naming("embedding", "1,200", "23,300", "350 a second", "1 min 3 s")
+    assert look.words() == Naming("embedding", "1,200", "23,300", "350 a second", "1 min 3 s")
 
 
 def test_a_training_knows_its_steps_and_slow_ones_are_said_by_the_step():
     look = JobProgress("training", "steps", 3, 40, 0.075, 0.25, 12.0, 148.0)
-    assert progress_words(look) == Naming("training", "3 of 40", "4.0 s", "2 min 28 s")
+    assert look.words() == Naming("training", "3 of 40", "4.0 s", "2 min 28 s")
 
 
 def test_without_a_total_nothing_is_promised():
     look = JobProgress("reading", "texts", 5, None, None, None, 0.1, None)
-    assert progress_words(look) == "reading: 5 texts"
+    assert look.words() == "reading: 5 texts"
 
 
 def test_when_all_is_done_no_time_is_left():
     look = JobProgress("embedding", "passages", 9, 8, 1.0, 2.0, 4.0, 0.0)
-    assert progress_words(look) == Naming("embedding", 9, 9, "2 a second")
-    assert "left" not in progress_words(look)
+    assert look.words() == Naming("embedding", 9, 9, "2 a second")
+    assert "left" not in look.words()
 
 
 def test_a_job_took_from_its_turn_to_its_end(record):
-    assert took(record(JobState.DONE)) == 80.0
-    assert took(record(JobState.INTERRUPTED)) is None  # nobody knows when it was killed
-    assert took(record(JobState.WAITING)) is None
-    assert took(record(JobState.RUNNING), datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)) == 10.0
+    assert record(JobState.DONE).seconds() == 80.0
+    assert record(JobState.INTERRUPTED).seconds() is None  # nobody knows when it was killed
+    assert record(JobState.WAITING).seconds() is None
+    assert record(JobState.RUNNING).seconds(datetime(2026, 1, 2, 3, 4, 15, tzinfo=UTC)) == 10.0
