@@ -1,4 +1,4 @@
-"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
+"""The process of a job: `python -m nearsay.app.cli.child LIBRARY NUMBER LOCK`, as `spawn` starts it.
 
 It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
 stopped as a person stops a command: by Ctrl-C.
@@ -35,12 +35,12 @@ _SECONDS_BETWEEN_TRIES = 0.2
 
 
 @contextmanager
-def turn(library: Path, number: int, *, at_once: int) -> Iterator[None]:
+def turn(library: Path, number: int) -> Iterator[None]:
     """Wait until this job may work; the turn ends with the block, or with the process.
 
     Files alone are looked at, so a job that waits needs neither a database nor the modules for one.
     """
-    while (descriptor := _place(library, number, at_once)) is None:
+    while (descriptor := _taken(library, number)) is None:
         time.sleep(_SECONDS_BETWEEN_TRIES)
     try:
         JobFolder(library, number).turn_has_come()
@@ -49,16 +49,13 @@ def turn(library: Path, number: int, *, at_once: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _place(library: Path, number: int, at_once: int) -> int | None:
-    """One of the locks that stand for a job at work, if one is free and nobody waits for it longer."""
-    for place in range(1, at_once + 1):
-        descriptor = life_lock.take(library / JOBS_FOLDER / f"turn-{place}.lock")
-        if descriptor is not None:
-            if not _somebody_waits_longer(library, number):
-                return descriptor
-            os.close(descriptor)
-            return None
-    return None
+def _taken(library: Path, number: int) -> int | None:
+    """The lock that stands for the job at work, if it is free and nobody waits for it longer."""
+    descriptor = life_lock.take(library / JOBS_FOLDER / "turn-1.lock")
+    if descriptor is not None and _somebody_waits_longer(library, number):
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _somebody_waits_longer(library: Path, number: int) -> bool:
@@ -139,17 +136,17 @@ def main(arguments: list[str]) -> int:
     """Be the job of these arguments; the exit status."""
     with contextlib.suppress(OSError):
         os.nice(_GIVES_WAY)
-    life_lock.keep(int(arguments[3]))
-    return _carry_out(Path(arguments[0]), int(arguments[1]), at_once=int(arguments[2]))
+    life_lock.keep(int(arguments[2]))
+    return _carry_out(Path(arguments[0]), int(arguments[1]))
 
 
-def _carry_out(library: Path, number: int, *, at_once: int) -> int:
+def _carry_out(library: Path, number: int) -> int:
     """Do a job from its wait for its turn to the record of its end; its exit status."""
     for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
         signal.signal(one, signal.default_int_handler)
     watcher, ending = Watcher(JobFolder(library, number)), None
     try:
-        with watcher, turn(library, number, at_once=at_once):
+        with watcher, turn(library, number):
             ending = _work(library, number, watcher)
     except KeyboardInterrupt:
         pass  # before its turn, or in the moment in which it ended

@@ -27,23 +27,13 @@ _MOST = 2**63 - 1  # what the catalogue counts to
 class Jobs:
     """Starts long work in processes of its own, and reads how far it is. Safe to share between threads."""
 
-    def __init__(
-        self,
-        library: "Library",
-        *,
-        precision: str = "auto",
-        at_once: int = 1,
-    ) -> None:
+    def __init__(self, library: "Library", *, precision: str = "auto") -> None:
         """Take part in the jobs of a library.
 
         precision: for encoders that jobs load, where their arguments say none; the device is the library's
-        at_once:   how many of those started here may be at work together with others; the rest wait
         """
-        if at_once < 1:
-            raise BadInputError(f"{at_once} jobs at once are none. Take 1 or more")
         self._library = library
         self._precision = precision
-        self._at_once = at_once
 
     def start(
         self,
@@ -192,7 +182,6 @@ class Jobs:
                     lock,
                     working_folder=Path(new.working_folder),
                     database=self._database_url(),
-                    at_once=self._at_once,
                 )
             except NearsayError as error:
                 ending = rows.Ending(JobState.FAILED, None, str(error), now("milliseconds"))

@@ -16,7 +16,7 @@ __all__ = ["spawn"]
 CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 
 
-def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
+def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str | None) -> int:
     """Start the process of a job, `nearsay.app.cli.child`, in a session of its own; its process id.
 
     lock:     the descriptor of the job's lock, which the child goes on holding when it is closed here
@@ -30,7 +30,7 @@ def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str |
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
     environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the job's arguments
-    arguments = [str(folder.library), str(folder.number), str(at_once), str(lock)]
+    arguments = [str(folder.library), str(folder.number), str(lock)]
     with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
         try:
             process = subprocess.Popen(  # noqa: S603 - our own module

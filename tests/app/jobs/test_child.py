@@ -160,7 +160,7 @@ def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
 def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> None:
     lock = life_lock.take(tmp_path / "lock")
     assert lock is not None
-    command = [*process.CHILD, str(tmp_path / "moved"), "7", "1", str(lock)]
+    command = [*process.CHILD, str(tmp_path / "moved"), "7", str(lock)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=(lock,))
     os.close(lock)
     assert done.returncode == 1

@@ -43,7 +43,7 @@ def test_a_started_job_is_recorded_and_waits(
     assert (job.pid, job.working_folder) == (4711, str(tmp_path))
     assert job.host
     assert job == jobs.get(1)
-    assert spawned.given == [{"working_folder": tmp_path, "database": None, "at_once": 1}]
+    assert spawned.given == [{"working_folder": tmp_path, "database": None}]
 
 
 def test_a_title_is_made_where_none_is_said(start: Callable[..., Job]) -> None:
@@ -208,8 +208,6 @@ def test_a_command_that_is_refused_is_no_job(start: Callable[..., Job], jobs: Jo
     with pytest.raises(BadInputError, match="'sing' is no kind"):
         jobs.start("sing", ["scripted", "say"])
     assert jobs.list() == []
-    with pytest.raises(BadInputError, match=r"\b0 jobs"):
-        Jobs(jobs._library, at_once=0)
 
 
 def test_a_folder_whose_name_is_not_unicode_is_refused(
@@ -283,9 +281,8 @@ def test_the_device_of_the_library_is_the_jobs(
     tmp_path: Path, spawned: Spawned, open_library: Callable[[], Library]
 ) -> None:
     with Library.open(open_library().store.folder, device="cuda:1") as library:
-        job = Jobs(library, precision="float32", at_once=3).start("other", ["scripted", "say", "a"])
+        job = Jobs(library, precision="float32").start("other", ["scripted", "say", "a"])
     assert job.arguments == ("scripted", "say", "--device", "cuda:1", "--precision", "float32", "a")
-    assert spawned.given[0]["at_once"] == 3
 
 
 def test_a_kind_that_a_later_version_forgot_is_shown_as_other(
