@@ -18,13 +18,12 @@ from nearsay.app.cli.options import (
     SPLIT,
     Run,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_reports
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-    from nearsay.training.evaluation.judged.layers import LayerReport
 
 __all__ = ["batches", "compression", "layers"]
 
@@ -150,7 +149,16 @@ def layers(
         )
     if plot:
         write_layer_plot(report, plot)
-    (_print_rows if as_json else _print_report)(report)
+    if as_json:
+        best = report.best
+        for score in report.scores:
+            row = {"encoder": report.encoder, **score.to_json(), **score.figures}
+            print_json(row | {"best": score is best})
+        return
+    print_reports(report.scores, as_json=False)
+    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
+    scale = " times 100" if report.measure == "Spearman" else ""
+    print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
 
 
 def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[ScoredPair] | RetrievalSet":
@@ -164,34 +172,3 @@ def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[Score
         print_notes(judged.notes)
         return judged
     raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
-
-
-def _print_rows(report: "LayerReport") -> None:
-    for score in report.scores:
-        print_json(
-            {"encoder": report.encoder, **score.to_json(), **score.figures, "best": score is report.best}
-        )
-
-
-def _print_report(report: "LayerReport") -> None:
-    """A row for each layer and combination, a column for each pooling."""
-    from nearsay.training.bert.layers import Pooling
-
-    cells = {(score.layers, score.pooling): report.shown(score) for score in report.scores}
-    best = report.best
-    named = {str(report.layers): "last", str(report.layers - 1): "second-to-last"}
-    print_table(
-        ["layer", "", *Pooling, "best"],
-        [
-            [
-                layers,
-                named.get(layers, ""),
-                *(cells.get((layers, pooling), "-").rjust(6) for pooling in Pooling),
-                best.pooling if layers == best.layers else "",
-            ]
-            for layers in dict.fromkeys(score.layers for score in report.scores)
-        ],
-    )
-    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
-    scale = " times 100" if report.measure == "Spearman" else ""
-    print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])

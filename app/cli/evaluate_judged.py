@@ -18,8 +18,7 @@ from nearsay.app.cli.options import (
     SPLIT,
     Run,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
-from nearsay.data.quantity import counted
+from nearsay.app.cli.printing import print_notes, print_reports
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
@@ -66,7 +65,6 @@ def _load_judged(name: str, run: Run) -> "Encoder | PairScorer":
 
 
 _LEVEL: Final = 0.95
-_OTHERS: Final = ("dot", "euclidean", "manhattan")
 
 
 def _measure(
@@ -87,14 +85,7 @@ def _measure(
         found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
         sets.append(found if judging.sample is None else found.limited(judging.sample, judging.seed))
         print_notes(sets[-1].notes)
-    outcomes = _outcomes(sets, judging)
-    if judging.as_json:
-        for one in outcomes:
-            print_json(one)
-    elif any(f"{outcomes[0].main}_{other}" in outcomes[0].metrics for other in _OTHERS):
-        _print_by_similarity(outcomes)
-    else:
-        _print_rows(outcomes)
+    print_reports(_outcomes(sets, judging), as_json=judging.as_json)
 
 
 def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluation"]:
@@ -128,81 +119,6 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluatio
             )
         )
     return found
-
-
-def _print_rows(outcomes: Sequence["Evaluation"]) -> None:
-    """A row a set, a column a figure."""
-    from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
-
-    first = outcomes[0]
-    others = [metric for metric in first.metrics if metric != first.main]
-    counts = _counts(first)
-    print_table(
-        [
-            "set",
-            *(name.replace("_", " ") for name in counts),
-            figure_name(first.main),
-            f"{100 * _LEVEL:g} % interval",
-            *map(figure_name, others),
-            "cut",
-            "seconds",
-        ],
-        [
-            [
-                outcome.name,
-                *(outcome.details[name] for name in counts),
-                shown_figure(outcome.main, outcome.figure),
-                shown_interval(outcome.main, *outcome.interval),
-                *(shown_figure(metric, outcome.metrics[metric]) for metric in others),
-                outcome.truncated,
-                round(outcome.seconds, 1),
-            ]
-            for outcome in outcomes
-        ],
-    )
-
-
-def _print_by_similarity(outcomes: Sequence["Evaluation"]) -> None:
-    """A row a set and similarity, a column a figure; the interval is of the cosine's first figure."""
-    from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
-
-    first = outcomes[0]
-    metrics = [
-        metric for metric in first.metrics if not metric.endswith(tuple(f"_{name}" for name in _OTHERS))
-    ]
-    rows = []
-    for outcome in outcomes:
-        for similarity in ("cosine", *_OTHERS):
-            is_first = similarity == "cosine"
-            end = "" if is_first else f"_{similarity}"
-            rows.append(
-                [
-                    outcome.name if is_first else "",
-                    similarity,
-                    *(shown_figure(metric, outcome.metrics[f"{metric}{end}"]) for metric in metrics),
-                    shown_interval(outcome.main, *outcome.interval) if is_first else "",
-                ]
-            )
-    print_table(
-        ["set", "similarity", *map(figure_name, metrics), f"{100 * _LEVEL:g} % of {figure_name(first.main)}"],
-        rows,
-    )
-    for outcome in outcomes:
-        counts = ", ".join(_counted(int(str(outcome.details[name])), name) for name in _counts(outcome))
-        cut = f", {counted(outcome.truncated, 'text')} cut at the length limit" if outcome.truncated else ""
-        print_notes([f"{outcome.name}: {counts}, {outcome.seconds:,.1f} s{cut}"])
-
-
-def _counted(count: int, names: str) -> str:
-    return counted(count, "query" if names == "queries" else names.removesuffix("s"), names)
-
-
-def _counts(outcome: "Evaluation") -> list[str]:
-    return [
-        name
-        for name, value in outcome.details.items()
-        if isinstance(value, int) and not name.startswith("truncated")
-    ]
 
 
 @command()

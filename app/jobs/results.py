@@ -11,7 +11,7 @@ from nearsay.data.document import visible
 from nearsay.data.quantity import counted, significant, size_words
 from nearsay.data.report import Report
 from nearsay.indexer.results import reports
-from nearsay.training.evaluation.figure_names import figure_name, shown_figure
+from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
 if TYPE_CHECKING:
     from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport, Movement
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ComparedSet,
         Evaluation,
         JudgedChange,
+        LayerScore,
         OverSeeds,
         Trained,
     )
@@ -140,23 +141,47 @@ def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
     ]
 
 
-def evaluation_row(one: "Evaluation") -> Row:
-    """What an encoder reached on a judged set: the figure that decides, and the others."""
-    low, high = (shown_figure(one.main, end) for end in one.interval)
+def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
+    """What an encoder reached on a judged set: the figure that decides, and the others.
+
+    every_similarity: also those of dot products and distances, beside the cosine's
+    """
+    counts = (
+        f"{value:,} {name.replace('_', ' ')}"
+        for name, value in one.details.items()
+        if isinstance(value, int) and not name.startswith("truncated")
+    )
     row: Row = {
         "encoder": one.encoder,
         "set": one.name,
+        "of": ", ".join(counts),
         figure_name(one.main): shown_figure(one.main, one.figure),
-        "95 % interval": f"{low} to {high}",
+        f"{100 * one.interval_level:g} % interval": shown_interval(one.main, *one.interval),
     }
     for name, value in one.metrics.items():
-        if name != one.main and not name.endswith(_OTHERS):
+        if name != one.main and (every_similarity or not name.endswith(_OTHERS)):
             row[figure_name(name)] = shown_figure(name, value)
-    return row | {"cut": one.truncated}
+    return row | {"cut": one.truncated, "seconds": round(one.seconds, 1)}
 
 
 def _evaluations(measured: Sequence["Evaluation"], found: JobResults) -> None:
-    found.figures += map(evaluation_row, measured)
+    """A row a set, in which the cosine speaks for all similarities unless there is room for them."""
+    found.figures += [evaluation_row(one, every_similarity=len(measured) == 1) for one in measured]
+
+
+def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
+    """A row for each layer and combination, a column for each pooling, by the figure that decides."""
+    measure = next(iter(scores[0].figures))
+    best = max(scores, key=lambda one: one.figures[measure])
+    cells = {(one.layers, str(one.pooling)): one.figures[measure] for one in scores}
+    poolings = [str(one.pooling) for one in scores if one.layers == scores[-1].layers]  # of the first, not all
+    rows: list[Row] = []
+    for layers in dict.fromkeys(one.layers for one in scores):
+        row: Row = {"layer": layers}
+        for pooling in poolings:
+            row[pooling] = _decimals(cells.get((layers, pooling)), 2 if measure == "Spearman" else 4) or "-"
+        rows.append(row | {"best": str(best.pooling) if layers == best.layers else ""})
+    found.tables.append(rows)
 
 
 def improvement_table(found: "Improvement") -> list[Row]:
@@ -562,6 +587,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "entities measured": _taggers,
     "evaluation": _evaluations,
     "improvement": _improvements,
+    "layer score": _layer_scores,
     "map": _maps,
     "mined negatives": _mined,
     "over seeds": _over_seeds,

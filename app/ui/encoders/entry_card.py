@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
-from nearsay.app.jobs.results import Row, changes_table, evaluation_row
+from nearsay.app.jobs.results import Row, changes_table, evaluation_row, results_of
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
@@ -134,12 +134,9 @@ def layer_scores(source: str, jobs: Sequence[Job]) -> list[Row]:
         layers = about.get("command") == "evaluate layers" and job.state is JobState.DONE
         if not layers or about.get("encoder") != source:
             continue
-        found: dict[str, Row] = {}
-        for one in every(job.output(200), LayerScore):
-            row = found.setdefault(one.layers, {"layer": one.layers})
-            row[str(one.pooling)] = next(iter(one.figures.values()))
+        found = list(every(job.output(200), LayerScore))
         if found:
-            return list(found.values())
+            return results_of(found).tables[0]
     return []
 
 
