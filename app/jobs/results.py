@@ -174,7 +174,9 @@ def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
     measure = next(iter(scores[0].figures))
     best = max(scores, key=lambda one: one.figures[measure])
     cells = {(one.layers, str(one.pooling)): one.figures[measure] for one in scores}
-    poolings = [str(one.pooling) for one in scores if one.layers == scores[-1].layers]  # of the first, not all
+    poolings = [
+        str(one.pooling) for one in scores if one.layers == scores[-1].layers
+    ]  # of the first, not all
     rows: list[Row] = []
     for layers in dict.fromkeys(one.layers for one in scores):
         row: Row = {"layer": layers}
