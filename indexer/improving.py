@@ -423,7 +423,7 @@ def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Tr
 class _Refined(Remembering):
     """An encoder with what its queries go through."""
 
-    def __init__(self, encoder: TextEncoder, adapter: QueryAdapter | None) -> None:
+    def __init__(self, encoder: Remembering, adapter: QueryAdapter | None) -> None:
         super().__init__(encoder)
         self._adapter = adapter
 

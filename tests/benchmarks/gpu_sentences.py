@@ -27,7 +27,7 @@ from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
 from nearsay.training.sentence.bundled import bundled_folder
-from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
+from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, prepare_sets
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.step_texts import TextTokens
@@ -141,7 +141,7 @@ class _Runs:
         encoder = build_encoder(
             EncoderFolder(self._folder), EncoderStructure(), device=self._device, seed=self._seed
         )
-        model = MeasuredModel(find_encoder(self._folder), encoder)
+        model = TrainedEncoder(find_encoder(self._folder), encoder)
         return prepare_sets(
             [TrainingSet(self._examples, ObjectiveConfig(ObjectiveKind.RANKING))],
             encoder,
@@ -187,7 +187,7 @@ class _Runs:
     def _tokenized(self) -> tuple[float, np.ndarray]:
         """Seconds that all texts take, as a training tokenizes them, and the tokens of each."""
         encoder = SentenceTransformer(str(self._folder), device="cpu")
-        tokenizer = MeasuredModel(find_encoder(self._folder), encoder).cutting_at(LENGTH)
+        tokenizer = TrainedEncoder(find_encoder(self._folder), encoder).cutting_at(LENGTH)
         rows = self._examples.texts
         begin = time.perf_counter()
         tokens = TextTokens(tokenizer, rows, [""] * len(self._examples.columns))

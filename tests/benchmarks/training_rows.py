@@ -53,7 +53,7 @@ def anonymous_bytes(process: int) -> int:
 
 def prepare(file: Path) -> dict[str, float]:
     """Do what comes before the first step; in the process that is measured."""
-    from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
+    from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder
     from nearsay.training.sentence.fine_tuning.preparation import converted_set, prepare_sets
     from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
     from nearsay.training.sentence.fine_tuning.run_recipe import read_set
@@ -65,7 +65,7 @@ def prepare(file: Path) -> dict[str, float]:
 
     source = find_encoder("all-MiniLM-L6-v2")
     encoder = build_encoder(source.folder, EncoderStructure(), device="cpu", seed=0)
-    measured = MeasuredModel(source, encoder)
+    measured = TrainedEncoder(source, encoder)
     before, began = anonymous_bytes(os.getpid()), time.process_time()
     objective = ObjectiveConfig(ObjectiveKind.RANKING)
     read = converted_set(read_set(SetRecipe(str(file), objective), 0, print))

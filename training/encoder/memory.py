@@ -1,15 +1,19 @@
 """How many tokens go through a model at once, by its size and by the memory that its device has left."""
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
+
+from nearsay.data.errors import NearsayError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from nearsay.training.encoder.hardware import Precision
 
-__all__ = ["TokenBudget", "inference_tokens", "tokens_that_fit", "training_tokens"]
+__all__ = ["TokenBudget", "inference_tokens", "naming_out_of_memory", "tokens_that_fit", "training_tokens"]
 
 _SHARE: Final = 0.6  # of what is left: kernels need room for their own work, and memory is cut into pieces
 _FEWEST: Final = 512  # a BERT's longest text
@@ -96,6 +100,17 @@ def inference_tokens(device: str, model: "nn.Module | None" = None, *, kept: int
     """
     numbers = _PASSING * max(_widths(model) if model else [], default=_WIDE) + kept
     return min(tokens_that_fit(_free(device), numbers=numbers, bytes_a_number=4), _ENOUGH)
+
+
+@contextmanager
+def naming_out_of_memory(what: str, device: str, remedy: str) -> Iterator[None]:
+    """Turn torch's error for what does not fit the device into one that says what and how to mend it."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise NearsayError(f"{what} does not fit the memory of {device}. {remedy}") from error
 
 
 def _widths(model: "nn.Module") -> list[int]:

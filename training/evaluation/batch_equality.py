@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 __all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "BatchEquality", "batch_equality"]
 
@@ -54,7 +54,7 @@ class BatchEquality:
 
 
 def batch_equality(
-    encoder: TextEncoder,
+    encoder: VectorEncoder,
     texts: Sequence[str],
     *,
     sizes: Sequence[int] = BATCH_SIZES,
@@ -90,7 +90,7 @@ def batch_equality(
     return BatchEquality(tuple(differences))
 
 
-def _encoded(encoder: TextEncoder, texts: Sequence[str], size: int | None) -> NDArray[np.float32]:
+def _encoded(encoder: VectorEncoder, texts: Sequence[str], size: int | None) -> NDArray[np.float32]:
     step = size or len(texts)
     windows = (texts[start : start + step] for start in range(0, len(texts), step))
     return np.concatenate([window.vectors for window in encoder.stream(windows)])

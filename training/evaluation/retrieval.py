@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import Progress, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
@@ -61,7 +61,7 @@ class JudgedVectors:
 
 
 def judged_vectors(
-    encoder: TextEncoder,
+    encoder: VectorEncoder,
     judged: RetrievalSet,
     progress: Progress | None = None,
     *,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
 __all__ = [
     "Similarity",
@@ -108,7 +108,7 @@ def pair_similarities(
 
 
 def text_pair_similarities(
-    encoder: TextEncoder, first: Sequence[str], second: Sequence[str], *, progress: Progress | None = None
+    encoder: VectorEncoder, first: Sequence[str], second: Sequence[str], *, progress: Progress | None = None
 ) -> tuple[dict[Similarity, NDArray[np.float64]], int]:
     """Give the similarities of texts, pair by pair, and how many texts were cut; all encoded as passages.
 

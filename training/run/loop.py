@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
+from nearsay.training.encoder.memory import naming_out_of_memory
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
 from nearsay.training.run.device_masks import masks_without_waiting
@@ -131,6 +132,14 @@ _COMPILED_STEPS = 500  # a run on a GPU that is shorter does not earn back the m
 _COMPILED_MINUTES = 10
 _NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 # What a line of the log tells beside the metrics.
+_SMALLER_STEPS = (
+    "Take a smaller --batch or --length, or fewer --tokens-at-once where the command has it, and run the "
+    "command again"
+)
+_LESS_BESIDE = (
+    "End other programs that use it, or leave --dev out and measure what was trained with nearsay evaluate; "
+    "the same command resumes the run"
+)
 _CIRCUMSTANCES = {"step", "learning_rate", "tokens", "seconds", "tokens_per_second", "peak_share"}
 
 
@@ -250,7 +259,7 @@ class _Loop:
         with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
             self._start_clocks()
             for data in steps:
-                with _out_of_memory(self.processes.device):
+                with naming_out_of_memory("a step", self.processes.device, _SMALLER_STEPS):
                     self._one_step(data)
                 self.step += 1
                 asked = self._after_step(data, listener, stop)
@@ -401,7 +410,12 @@ class _Loop:
     def _evaluate(self, evaluation: Evaluation) -> None:
         if self.processes.leads:  # of several processes one measures: the others' cores are its own
             self.task.model.eval()
-            with torch.inference_mode(), self._narrowed():
+            device = self.processes.device
+            with (
+                naming_out_of_memory("an evaluation beside the training", device, _LESS_BESIDE),
+                torch.inference_mode(),
+                self._narrowed(),
+            ):
                 self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
             self.patience.count(self.last_evaluation)
             self.task.model.train()
@@ -547,15 +561,3 @@ def _numbers(line: Mapping[str, JsonValue]) -> dict[str, float]:
         for name, value in line.items()
         if isinstance(value, int | float) and name not in _CIRCUMSTANCES
     }
-
-
-@contextlib.contextmanager
-def _out_of_memory(device: str) -> Iterator[None]:
-    """Say what helps when a step does not fit."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise NearsayError(
-            f"a step does not fit the memory of {device}. Take fewer tokens at once (--tokens-at-once) or a "
-            "smaller --batch or --length, and run the command again"
-        ) from error

@@ -33,7 +33,7 @@ from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer
 
-__all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind"]
+__all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind", "streamed"]
 
 logger = logging.getLogger("nearsay")
 
@@ -138,39 +138,15 @@ class Encoder(OpenedEncoder):
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
 
-        `windows` is read on the calling thread, one window ahead, and for a GPU a few. What reading or
-        tokenizing raises comes out after the windows that the model already has, before those in hand. A
-        single window starts no thread; closing the generator ends the one that it has.
+        `windows` is read one window ahead, and for a GPU a few, see `streamed`.
         """
-        source = iter(windows)
-        read = list(islice(source, 1 + self._ahead))
-        if len(read) < 2:
-            yield from (self.encode_window(window, kind=kind) for window in read)
-            return
-        begun: deque[Callable[[], EncodedWindow]] = deque()
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-tokenizer") as tokenizer:
-            tokenized = deque(tokenizer.submit(self._tokenized, window, kind) for window in read)
-            del read
-            failure: Exception | None = None
-            while tokenized:
-                try:
-                    window = tokenized.popleft().result()
-                except Exception as error:  # noqa: BLE001 - raised below, after the windows before it
-                    failure = error
-                    break
-                begun.append(self._begun(window, kind))
-                if len(begun) > self._begun_ahead:
-                    yield begun.popleft()()
-                try:
-                    following = list(islice(source, 1))
-                except Exception as error:  # noqa: BLE001 - as above
-                    failure = error
-                    break
-                tokenized.extend(tokenizer.submit(self._tokenized, texts, kind) for texts in following)
-            while begun:
-                yield begun.popleft()()
-            if failure is not None:
-                raise failure
+        yield from streamed(
+            windows,
+            lambda texts: self._tokenized(texts, kind),
+            lambda window: self._begun(window, kind),
+            ahead=self._ahead,
+            begun_ahead=self._begun_ahead,
+        )
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
@@ -196,6 +172,55 @@ class Encoder(OpenedEncoder):
             return EncodedWindow(vectors[window.positions], window.truncated)
 
         return encoded
+
+
+def streamed(
+    windows: Iterable[Sequence[str]],
+    tokenized: Callable[[Sequence[str]], TokenizedWindow],
+    begun: Callable[[TokenizedWindow], Callable[[], EncodedWindow]],
+    *,
+    ahead: int = 1,
+    begun_ahead: int = 0,
+) -> Iterator[EncodedWindow]:
+    """Encode windows of texts in order, tokenizing the next ones on a thread while the model runs.
+
+    begun:       gives the model a window; what it gives back waits for the vectors
+    ahead:       windows tokenized or being tokenized beside those that the model has
+    begun_ahead: windows whose vectors are still on their way while the next is given to the model
+
+    `windows` is read on the calling thread. What reading or tokenizing raises comes out after the windows
+    that the model already has, before those in hand. A single window starts no thread; closing the generator
+    ends the one that it has.
+    """
+    source = iter(windows)
+    read = list(islice(source, 1 + ahead))
+    if len(read) < 2:
+        yield from (begun(tokenized(window))() for window in read)
+        return
+    waiting: deque[Callable[[], EncodedWindow]] = deque()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-tokenizer") as tokenizer:
+        following = deque(tokenizer.submit(tokenized, window) for window in read)
+        del read
+        failure: Exception | None = None
+        while following:
+            try:
+                window = following.popleft().result()
+            except Exception as error:  # noqa: BLE001 - raised below, after the windows before it
+                failure = error
+                break
+            waiting.append(begun(window))
+            if len(waiting) > begun_ahead:
+                yield waiting.popleft()()
+            try:
+                further = list(islice(source, 1))
+            except Exception as error:  # noqa: BLE001 - as above
+                failure = error
+                break
+            following.extend(tokenizer.submit(tokenized, texts) for texts in further)
+        while waiting:
+            yield waiting.popleft()()
+        if failure is not None:
+            raise failure
 
 
 def _read(source: EncoderSource) -> PlainEncoder | None:

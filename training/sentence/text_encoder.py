@@ -13,6 +13,7 @@ __all__ = [
     "Progress",
     "TextEncoder",
     "TextKind",
+    "VectorEncoder",
     "WindowEncoder",
     "cut_note",
     "encoded_texts",
@@ -34,20 +35,29 @@ class EncodedWindow:
     truncated: int  # texts that were cut at the encoder's length limit, repeated texts counted each time
 
 
-class TextEncoder(Protocol):
-    """Texts in, vectors out; `nearsay.training.sentence.encoder.Encoder` is the real one."""
+class VectorEncoder(Protocol):
+    """Texts in, vectors out: what can be measured, though its vectors may be those of this moment alone."""
 
     @property
     def name(self) -> str:
         """What people call it."""
 
     @property
-    def fingerprint(self) -> str:
-        """Hex sha256 of everything that decides a vector; equal fingerprints give comparable vectors."""
-
-    @property
     def dimension(self) -> int:
         """Numbers in a vector."""
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order."""
+
+
+class TextEncoder(VectorEncoder, Protocol):
+    """One whose vectors are stored; `nearsay.training.sentence.encoder.Encoder` is the real one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex sha256 of everything that decides a vector; equal fingerprints give comparable vectors."""
 
     @property
     def max_tokens(self) -> int:
@@ -68,11 +78,6 @@ class TextEncoder(Protocol):
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), C-contiguous."""
 
-    def stream(
-        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
-    ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
-
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
 
@@ -92,7 +97,7 @@ Progress: TypeAlias = Callable[[int, int], None]  # texts encoded, and texts in 
 
 
 def encoded_texts(
-    encoder: TextEncoder,
+    encoder: VectorEncoder,
     texts: Sequence[str],
     *,
     kind: TextKind = TextKind.PASSAGE,

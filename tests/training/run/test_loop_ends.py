@@ -284,3 +284,14 @@ def test_an_error_in_the_data_is_the_runs(folder: RunFolder) -> None:
     with pytest.raises(NearsayError, match="line 7 holds nothing"):
         train(task, folder, settings(steps=9, checkpoint_every=1), ALONE)
     assert checkpoints(folder) == ["step-0000000001", "step-0000000002"]  # what came before it counts
+
+
+def test_an_evaluation_that_does_not_fit_the_memory_is_named_and_the_run_resumes(folder: RunFolder) -> None:
+    task = LinearTask()
+
+    def measure() -> dict[str, float]:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+
+    with pytest.raises(NearsayError, match="evaluation beside the training does not fit the memory of cpu"):
+        train(task, folder, settings(steps=3), ALONE, evaluation=Evaluation(measure, every=2))
+    assert train(LinearTask(), folder, settings(steps=3), ALONE).finished

@@ -22,7 +22,7 @@ from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import TextEncoder, cut_note, encoded_texts
+from nearsay.training.sentence.text_encoder import VectorEncoder, cut_note, encoded_texts
 
 __all__ = [
     "TextClassifier",
@@ -96,7 +96,7 @@ def frozen_vectors(
     return vectors
 
 
-def probe_vectors(encoder: TextEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
     """Give sentence vectors, (texts, dimension); of a pair u, v: u, v, |u - v|, u * v side by side.
 
     Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364

@@ -19,7 +19,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     mean_of_drawn,
 )
 from nearsay.training.evaluation.label_metrics import Averaging, accuracy, f1_score
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
 __all__ = [
     "ClassificationSet",
@@ -89,7 +89,7 @@ class LearnedSet(RowSet[tuple[str, ...]]):
         train = tuple(self.train[row] for row in learned)
         return replace(some, train=train, notes=(*self.notes, f"{some.notes[-1]}; {training}"))
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Fit the layer on frozen vectors of the train file, and let it label; the encoder learns nothing.
 
         So it measures what the vectors hold, not what fine-tuning on the set would reach; of two texts they

@@ -15,7 +15,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     RowSet,
     mean_of_drawn,
 )
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
 __all__ = [
     "ClusteringSet",
@@ -85,7 +85,7 @@ class ClusteringSet(RowSet[tuple[str, str]]):
         """The text, without its label."""
         return row[:1]
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Cluster the vectors as the encoder makes them, once a seed, and compare with the labels.
 
         A draw takes texts with their parts in the figure (`v_measure_parts`): nothing is clustered again.

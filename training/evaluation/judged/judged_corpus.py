@@ -17,7 +17,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_rank
 from nearsay.training.evaluation.retrieval import judged_vectors, nearest
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 __all__ = ["RetrievalJudgedSet"]
 
@@ -79,7 +79,7 @@ class RetrievalJudgedSet:
             notes=(*self.notes, note),
         )
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Rank every document for every judged query by exact cosine, and measure each ranking.
 
         As in BEIR, a document with the query's own id is left out, unless it is judged, and a query counts

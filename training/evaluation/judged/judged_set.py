@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 __all__ = [
     "EvaluationKind",
@@ -188,7 +188,7 @@ class JudgedSet(Protocol):
     def limited(self, most: int, seed: int) -> Self:
         """A set of at most so many of its items, drawn by chance, for a quick look; a note says so."""
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Measure an encoder; `progress` is called with texts encoded and texts in all."""
 
 
@@ -216,7 +216,7 @@ class PairwiseSet(Protocol):
 
 
 def evaluate_judged_set(
-    encoder: TextEncoder | PairScorer, judged: JudgedSet, *, progress: Progress | None = None
+    encoder: VectorEncoder | PairScorer, judged: JudgedSet, *, progress: Progress | None = None
 ) -> Outcome:
     """Measure an encoder, or a cross-encoder, on a judged set.
 

@@ -17,7 +17,7 @@ from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
-from nearsay.training.bert.features import TokenCutter, feature_fingerprint
+from nearsay.training.bert.features import TokenCutter
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, LayerRule, Pooling, layer_choices, pooled
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.figure_names import figure_name
@@ -148,40 +148,22 @@ class StoredFeatures:
 
 
 class StoredEncoder:
-    """One choice of layers and pooling as a `TextEncoder`, for the texts whose features are stored."""
-
-    normalised = False
+    """One choice of layers and pooling as a `VectorEncoder`, for the texts whose features are stored."""
 
     def __init__(self, stored: StoredFeatures, choice: LayerChoice, pooling: Pooling) -> None:
         """It works as long as `stored` is not closed."""
         self.name = stored.bert.name
-        self.source = stored.bert.source
-        self.lineage = stored.bert.lineage
         self.dimension = choice.width(int(stored.bert.config.hidden_size))
-        self.max_tokens = stored.tokenizer.room_after(stored.prompts[TextKind.PASSAGE])
         self._stored = stored
         self._choice = choice
         self._pooling = pooling
 
-    @property
-    def fingerprint(self) -> str:
-        """As a `FeatureExtractor` of this choice has it."""
-        return feature_fingerprint(self._stored.bert, self._choice, self._pooling)
-
-    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension); raises KeyError for a text that is not stored."""
-        return self._stored.window(texts, kind, self._choice, self._pooling).vectors
-
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
+        """Give one `EncodedWindow` for each window; raises KeyError for a text that is not stored."""
         for texts in windows:
             yield self._stored.window(texts, kind, self._choice, self._pooling)
-
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
-        return self._stored.tokenizer.offsets(texts)
 
 
 # [CLS] comes out of the embeddings the same for every text, so that nothing can be told by it.

@@ -21,7 +21,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, ndcg, reciprocal_rank
 from nearsay.training.evaluation.sts import Similarity, pair_similarities
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import Progress, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
@@ -101,7 +101,7 @@ class RerankingSet(RowSet[Candidates]):
         """A query and its candidates."""
         return (row.anchor, *row.positives, *row.negatives)
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Rank each query's candidates by cosine; MAP, MRR@10 and nDCG@10 as means over the queries.
 
         Muennighoff et al. 2023, section 3.3, https://arxiv.org/abs/2210.07316
@@ -213,7 +213,7 @@ class TripletSet(RowSet[tuple[tuple[str, str, str], ...]]):
         """The triplets."""
         return iter(self.triplets)
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """As `right_triplets`; every text is encoded as a passage, as triplets are of one kind of text."""
         started = perf_counter()
         vectors, truncated = encoded_texts(encoder, list(self.texts()), progress=progress)

@@ -23,7 +23,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, resampled_average_precision
 from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
-from nearsay.training.sentence.text_encoder import Progress, TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 __all__ = ["PairSet", "StsSet", "read_pair_set"]
 
@@ -120,7 +120,7 @@ def _centred_ranks(places: NDArray[np.int64], size: int) -> NDArray[np.float64]:
 class _Pairs(RowSet[Row]):
     """Pairs whose similarities are compared with what people said of them."""
 
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+    def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """By the similarities of vectors; BadInputError where the figures are not defined."""
         started = perf_counter()
         first, second = zip(*map(self.texts_of, self.rows), strict=True) if self.rows else ((), ())

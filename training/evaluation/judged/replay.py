@@ -13,7 +13,7 @@ from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, VectorEncoder
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["Remembering", "Replayed", "general_search", "general_sets", "held", "replay"]
@@ -56,7 +56,7 @@ def held(kind: EvaluationKind, gained: float) -> bool:
 
 
 def replay(
-    before: TextEncoder, after: TextEncoder, sets: Sequence[JudgedSet] | None = None
+    before: VectorEncoder, after: VectorEncoder, sets: Sequence[JudgedSet] | None = None
 ) -> tuple[Replayed, ...]:
     """Measure two encoders on general sets; None = all of `general_sets`."""
     found = []
@@ -79,19 +79,18 @@ def replay(
 class Remembering:
     """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
 
-    fingerprint = ""  # nothing is stored by it
-    normalised = True
-
     def __init__(
-        self, encoder: TextEncoder, known: dict[TextKind, dict[str, NDArray[np.float32]]] | None = None
+        self,
+        encoder: "TextEncoder | Remembering",
+        known: dict[TextKind, dict[str, NDArray[np.float32]]] | None = None,
     ) -> None:
         """`known`: vectors of length 1 of texts that need not be encoded."""
-        self.name, self.source, self.lineage = encoder.name, encoder.source, encoder.lineage
-        self.dimension, self.max_tokens = encoder.dimension, encoder.max_tokens
+        self.name: str = encoder.name
+        self.dimension: int = encoder.dimension
         self._encoder, self._known = encoder, {} if known is None else known
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """As `TextEncoder.encode`."""
+        """Give the texts' vectors, (texts, dimension)."""
         known = self._known.setdefault(kind, {})
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -101,10 +100,6 @@ class Remembering:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """As `TextEncoder.stream`; what was cut is not counted."""
+        """As `VectorEncoder.stream`; what was cut is not counted."""
         for texts in windows:
             yield EncodedWindow(self.encode(texts, kind=kind), 0)
-
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """As `TextEncoder.token_offsets`."""
-        return self._encoder.token_offsets(texts)

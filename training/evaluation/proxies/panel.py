@@ -12,7 +12,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus
 from nearsay.training.evaluation.retrieval import nearest
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
@@ -340,7 +340,7 @@ class UnjudgedTexts:
 
 
 def encoder_panel(
-    encoder: TextEncoder, texts: UnjudgedTexts, *, progress: Callable[[int, int], None] | None = None
+    encoder: VectorEncoder, texts: UnjudgedTexts, *, progress: Callable[[int, int], None] | None = None
 ) -> EncoderPanel:
     """Measure an encoder by all proxies; `progress` is told texts encoded and in all."""
     done = truncated = 0

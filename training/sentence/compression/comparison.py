@@ -22,7 +22,7 @@ from nearsay.training.sentence.compression.quantisation import (
     hamming_distances,
     signs,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder, encoded_texts
+from nearsay.training.sentence.text_encoder import VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
@@ -138,7 +138,7 @@ class _Variant:
 
 
 def compare_compressions(
-    encoder: TextEncoder,
+    encoder: VectorEncoder,
     *,
     pairs: Sequence[ScoredPair] = (),
     retrieval: RetrievalSet | None = None,

@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.reports import ReductionReport
 from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.encoder import Encoder, Precision
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import VectorEncoder
 
 __all__ = [
     "encoded_windows",
@@ -90,7 +90,7 @@ _WINDOW_TEXTS = 1024
 
 
 def encoded_windows(
-    encoder: TextEncoder, texts: Iterable[str], progress: Callable[[int], None] | None = None
+    encoder: VectorEncoder, texts: Iterable[str], progress: Callable[[int], None] | None = None
 ) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
     """Give each window of texts with its (texts, dimension) vectors; `texts` is read once, two windows ahead.
 

@@ -26,7 +26,7 @@ from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss,
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
 from nearsay.training.sentence.fine_tuning.measuring import (
     Measured,
-    MeasuredModel,
+    TrainedEncoder,
     changed,
     dev_figure,
     outcomes,
@@ -95,17 +95,6 @@ class CrossEncoderSet:
     def __post_init__(self) -> None:
         if self.negatives < 1:
             raise BadInputError(f"the number of negatives is {self.negatives}; give 1 or more")
-
-
-@dataclass(frozen=True, slots=True)
-class _MeasuredPairs:
-    """A cross-encoder as it stands."""
-
-    name: str
-    model: CrossEncoder
-
-    def encoder(self) -> CrossEncoderJudge:
-        return CrossEncoderJudge(self.name, self.model)
 
 
 def train_cross_encoder(
@@ -186,7 +175,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         before = outcomes(
             _base(source, place, chosen.seed), held_out, precision=chosen.precision, device=place
         )
-    measured = _MeasuredPairs(run.out.resolve().name, model)
+    measured = CrossEncoderJudge(run.out.resolve().name, model)
     try:
         task = _task(sets, model, measured.name, chosen, joined, watch)
     except StoppedError:
@@ -289,8 +278,8 @@ def _told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
 def _base(source: EncoderSource, device: str, seed: int) -> Measured:
     """What a run began with: an encoder by the cosine of its vectors, or a cross-encoder."""
     if source.folder.is_cross_encoder:
-        return _MeasuredPairs(source.name, load_cross_encoder(source.folder, device))
-    return MeasuredModel(source, build_encoder(source.folder, EncoderStructure(), device=device, seed=seed))
+        return CrossEncoderJudge(source.name, load_cross_encoder(source.folder, device))
+    return TrainedEncoder(source, build_encoder(source.folder, EncoderStructure(), device=device, seed=seed))
 
 
 def _build(folder: EncoderFolder, length: int | None, *, device: str, seed: int) -> CrossEncoder:

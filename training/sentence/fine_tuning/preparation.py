@@ -30,7 +30,7 @@ from nearsay.training.sentence.negatives.cross_encoder import load_judge
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["PreparedSets", "converted_set", "prepare_sets", "scored_by"]
@@ -204,7 +204,7 @@ def _go_on(done: int, total: int, stop: Callable[[], bool] | None) -> None:
 
 
 def _guide(
-    one: TrainingSet, guide: TextEncoder, report: Callable[[str], None], stop: Callable[[], bool] | None
+    one: TrainingSet, guide: VectorEncoder, report: Callable[[str], None], stop: Callable[[], bool] | None
 ) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
     kinds = column_kinds(examples, objective)

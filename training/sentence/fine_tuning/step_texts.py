@@ -15,7 +15,7 @@ from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.objectives.word_deletion import deleted_words
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = [
@@ -62,7 +62,7 @@ class GuideVectors:
 
     def __init__(
         self,
-        guide: TextEncoder,
+        guide: VectorEncoder,
         rows: TextRows,
         kinds: Sequence[TextKind],
         *,

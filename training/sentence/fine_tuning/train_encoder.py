@@ -28,7 +28,7 @@ from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.measuring import Measured, MeasuredModel, changes, dev_evaluation
+from nearsay.training.sentence.fine_tuning.measuring import Measured, TrainedEncoder, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
@@ -202,7 +202,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         **chosen.to_json(),
     }
     begin_run(run, settings, chosen, joined, watch)
-    measured = MeasuredModel(source, encoder)
+    measured = TrainedEncoder(source, encoder)
     own = structure.query_prompt, structure.passage_prompt
     if own == (None, None) and (note := prompt_note(source)) is not None:
         watch.report(note)
@@ -241,7 +241,7 @@ def _train(  # noqa: PLR0917 - one call's parts
     if tests:
         watch.report("measuring the base and what was made of it")
         base_model = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
-        before = MeasuredModel(source, base_model)
+        before = TrainedEncoder(source, base_model)
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
     finish_encoder(

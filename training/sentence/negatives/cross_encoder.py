@@ -75,7 +75,7 @@ class CrossEncoderJudge:
         precision: a resolved one; None: whatever autocast says around it, as in training
         """
         self.name = name
-        self._model = model
+        self.model = model
         self._precision = precision
 
     @classmethod
@@ -108,10 +108,10 @@ class CrossEncoderJudge:
             return np.empty(0, dtype=np.float32)
         around: AbstractContextManager[None] = nullcontext()
         if self._precision is not None:
-            around = computing_in(self._precision, str(self._model.device))
+            around = computing_in(self._precision, str(self.model.device))
         with around:
             scores = np.asarray(
-                self._model.predict(list(pairs), batch_size=_BATCH_PAIRS, show_progress_bar=False),
+                self.model.predict(list(pairs), batch_size=_BATCH_PAIRS, show_progress_bar=False),
                 dtype=np.float32,
             )
         if not np.isfinite(scores).all():
@@ -127,7 +127,7 @@ class CrossEncoderJudge:
 
     @cached_property
     def _tokens(self) -> PairTokens:
-        return PairTokens(self._model, self.name)
+        return PairTokens(self.model, self.name)
 
 
 def load_judge(name_or_folder: str | Path, *, device: str | None = None) -> Judge:

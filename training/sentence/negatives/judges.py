@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.training.sentence.batching import distinct
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["EncoderJudge", "Judge"]
@@ -32,7 +32,7 @@ class EncoderJudge:
     Solatorio 2024, GISTEmbed, section 3, https://arxiv.org/abs/2402.16829
     """
 
-    def __init__(self, encoder: TextEncoder) -> None:
+    def __init__(self, encoder: VectorEncoder) -> None:
         """Nothing is encoded yet."""
         self.name = encoder.name
         self._encoder = encoder

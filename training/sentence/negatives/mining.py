@@ -24,7 +24,7 @@ from nearsay.training.sentence.negatives.candidates import (
 )
 from nearsay.training.sentence.negatives.judges import Judge
 from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus, NegativeSampling
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
@@ -73,7 +73,7 @@ class PairVectors:
 
 
 def pair_vectors(
-    grouped: AnchorSet, corpus: MiningCorpus, encoder: TextEncoder, progress: Callable[[int, int], None]
+    grouped: AnchorSet, corpus: MiningCorpus, encoder: VectorEncoder, progress: Callable[[int, int], None]
 ) -> PairVectors:
     """Encode what has no vector yet, each text once for each kind; `progress` is told texts done and in all.
 
@@ -273,7 +273,7 @@ def _unheard(_stage: MiningStage, _done: int, _total: int) -> None:
 def mine_negatives(
     pairs: Iterable[tuple[str, str]],
     corpus: MiningCorpus,
-    encoder: TextEncoder,
+    encoder: VectorEncoder,
     config: MiningConfig = _USUAL,
     *,
     judges: Sequence[Judge] = (),

@@ -23,7 +23,7 @@ from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
+from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder
 from nearsay.training.sentence.fine_tuning.sentence_task import loss_names
 from nearsay.training.sentence.fine_tuning.settings import (
     EncoderStructure,
@@ -37,7 +37,7 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
 
@@ -382,10 +382,10 @@ def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_traine
         expected = written.encode([f"{kind}: the cat"])
         np.testing.assert_array_equal(prompted.encode(["the cat"], kind=kind), expected)
         model = build_encoder(EncoderFolder(tiny_folder), prompts, device="cpu", seed=0).eval()
-        measured = MeasuredModel(find_encoder(tiny_folder), model).encoder()
+        measured = TrainedEncoder(find_encoder(tiny_folder), model)
         plain = Encoder.load(tiny_folder, device="cpu", precision=Precision.FLOAT32)
         np.testing.assert_allclose(
-            measured.encode(["the cat"], kind=kind), plain.encode([f"{kind}: the cat"]), atol=1e-6
+            encoded_texts(measured, ["the cat"], kind=kind)[0], plain.encode([f"{kind}: the cat"]), atol=1e-6
         )
     theirs = SentenceTransformer(str(tmp_path / "prompted"), device="cpu")
     np.testing.assert_allclose(
