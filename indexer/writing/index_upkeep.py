@@ -9,6 +9,7 @@ has doubled.
 
 import contextlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,9 +100,25 @@ def refresh_index(
         plan = _promised(store, collection, generation, plan, contract)
     if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
         return plan
-    if not outgrown:
-        return _built_again(store, collection, generation)
-    return _tune(store, collection, generation, contract or plan.contract, listener=listener)
+    if outgrown:
+        _refuse_empty(collection, total)
+    merge_for_index(store, collection, generation)
+    state = index_state(store, collection, generation)
+    plan = replace(state.plan, contract=contract or state.plan.contract)
+    queries = _given(store, generation, plan.contract) if outgrown else None
+    folder = store.segments(collection.id)
+    prepared = _made(
+        store,
+        collection,
+        generation,
+        state,
+        plan,
+        folder,
+        choose=outgrown,
+        queries=queries,
+        listener=listener,
+    )
+    return _kept(store, collection, generation, prepared)
 
 
 def left_for_later(
@@ -258,34 +275,18 @@ def _prepare(
             raise MissingExtraError("The index of a large collection", "cpu")
     plan = replace(plan, contract=contract or plan.contract)
     clear_building(store)
-    if store.cluster is not None:
-        from nearsay.indexer.cluster.indexing import index_on_cluster
-
-        plan, parts = index_on_cluster(
-            store,
-            generation,
-            state.vectors,
-            plan,
-            folder,
-            measured=choose,
-            indexes=state.indexes,
-            queries=queries,
-            listener=listener,
-        )
-        return Prepared(plan, parts, tuple(state.indexes), queries=queries)
-    vectors, alive, through = _opened(store, collection, generation, state)
-    tuned = None
-    if queries is not None and not choose:
-        tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
-    if tuned is None and (choose or queries is not None):
-        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
-    if tuned is None:
-        shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
-        ids = vectors.ids[alive[vectors.ids]]
-        tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
-    span = int(vectors.ids[0]), through
-    prepared = _prepared(folder, generation, tuned, state.indexes, span)
-    return replace(prepared, chosen=choose or queries is not None, queries=queries)
+    return _made(
+        store,
+        collection,
+        generation,
+        state,
+        plan,
+        folder,
+        choose=choose,
+        shape=part_shape(plan.kind, plan.shape, total, generation.encoder.dimension) if doubled else None,
+        queries=queries,
+        listener=listener,
+    )
 
 
 def _grown(
@@ -345,9 +346,7 @@ def keep_prepared(
         prepared = replace(prepared, plan=state.plan)
     parts = tuple(replace(part, path=moved(store, collection, part.path)) for part in prepared.parts)
     prepared = replace(prepared, parts=parts)
-    _keep(store, collection, generation, prepared)
-    trim()
-    return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
+    return _kept(store, collection, generation, prepared)
 
 
 def _index_tail(
@@ -357,7 +356,7 @@ def _index_tail(
     if not faiss_is_installed() or not state.whole or not _many_newer(store, collection, state, least):
         return
     folder, beside = store.segments(collection.id), tuple(state.indexes)
-    _keep(
+    _kept(
         store, collection, generation, _prepared_beside(store, collection, generation, state, beside, folder)
     )
 
@@ -401,68 +400,56 @@ def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | N
     )
 
 
-def _tune(
+def _made(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    contract: RecallContract,
+    state: IndexState,
+    plan: Plan,
+    folder: Path,
     *,
-    listener: ProgressListener = unheard,
-) -> Plan:
-    """Measure the candidates, build the one that is taken, and keep it with its report; the plan.
+    choose: bool,
+    shape: Mapping[str, int] | None = None,
+    queries: NDArray[np.float32] | None,
+    listener: ProgressListener,
+) -> Prepared:
+    """One index of everything, written into a folder, by this process or by the workers of the cluster.
 
-    Until the last moment the old index answers. A
-    picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
+    choose:  choose the kind anew by measuring; else it is the plan's, and so is its shape unless one is given
+    queries: (n, d), the user's own, to measure with; None = stored vectors. The plan's kind is measured by
+             them where none is chosen
     """
-    merge_for_index(store, collection, generation)
     if store.cluster is not None:
-        return _by_workers(store, collection, generation, contract, listener)
-    plan = _measured(store, collection, generation, contract, listener)
-    trim()
-    return _drawn(store, collection, generation, plan)
+        from nearsay.indexer.cluster.indexing import index_on_cluster
 
-
-def _measured(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    contract: RecallContract,
-    listener: ProgressListener,
-) -> Plan:
-    """Measure, and keep what was taken; the plan. The mapped vectors are let go of by the time it returns."""
-    state = index_state(store, collection, generation)
+        plan, parts = index_on_cluster(
+            store,
+            generation,
+            state.vectors,
+            plan,
+            folder,
+            measured=choose,
+            indexes=state.indexes,
+            queries=queries,
+            listener=listener,
+        )
+        return Prepared(plan, parts, tuple(state.indexes), queries=queries)
     vectors, alive, through = _opened(store, collection, generation, state)
-    _refuse_empty(collection, int(alive.sum()))
-    plan = replace(state.plan, contract=contract)
-    queries = _given(store, generation, contract)
-    tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
-    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
-    return _keep(store, collection, generation, _prepared(folder, generation, tuned, state.indexes, span))
-
-
-def _by_workers(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    contract: RecallContract | None,
-    listener: ProgressListener,
-) -> Plan:
-    """Let the workers of the cluster build and measure, or build as it was where no contract is given."""
-    from nearsay.indexer.cluster.indexing import index_on_cluster
-
-    state = index_state(store, collection, generation)
-    plan = state.plan if contract is None else replace(state.plan, contract=contract)
-    plan, parts = index_on_cluster(
-        store,
-        generation,
-        state.vectors,
-        plan,
-        store.segments(collection.id),
-        measured=contract is not None,
-        indexes=state.indexes,
-        listener=listener,
-    )
-    return _keep(store, collection, generation, Prepared(plan, parts, tuple(state.indexes)))
+    tuned = None
+    if queries is not None and not choose:
+        tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
+    if tuned is None and (choose or queries is not None):
+        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    if tuned is None:
+        ids = vectors.ids[alive[vectors.ids]]
+        index = build(plan.kind, vectors, ids, through, plan.shape if shape is None else shape)
+        tuned = Tuned(replace(plan, check=None), index)
+    written: tuple[IndexPart, ...] = ()
+    if tuned.index is not None:
+        path = written_index(folder, generation.encoder, tuned.index)
+        written = (IndexPart(path, len(tuned.index), (int(vectors.ids[0]), through)),)
+    chosen = choose or queries is not None
+    return Prepared(tuned.plan, written, tuple(state.indexes), chosen, queries)
 
 
 def _chosen(
@@ -494,19 +481,6 @@ def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, p
     return plan
 
 
-def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow) -> Plan:
-    merge_for_index(store, collection, generation)
-    if store.cluster is not None:
-        return _by_workers(store, collection, generation, None, unheard)
-    state = index_state(store, collection, generation)
-    vectors, alive, through = _opened(store, collection, generation, state)
-    plan = replace(state.plan, check=None)
-    index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
-    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
-    prepared = _prepared(folder, generation, Tuned(plan, index), state.indexes, span)
-    return _keep(store, collection, generation, prepared)
-
-
 def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
     """The numbers of the passages after a number: a long read where there are many."""
     with store.database.reading() as connection:
@@ -528,7 +502,7 @@ def _opened(
     return vectors, alive, through
 
 
-def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared) -> Plan:
+def _kept(store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared) -> Plan:
     """Let a written index and its plan take the place of what it replaces, in one transaction; the plan."""
     with store.database.writing() as connection:
         superseding(store, prepared.replaces, collection)
@@ -542,15 +516,5 @@ def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, pr
         if prepared.queries is not None or prepared.plan.estimated:
             generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
-    return prepared.plan
-
-
-def _prepared(
-    folder: Path, generation: GenerationRow, tuned: Tuned, indexes: list[SegmentRow], span: tuple[int, int]
-) -> Prepared:
-    """What was chosen and built, with the index written into a folder."""
-    parts: tuple[IndexPart, ...] = ()
-    if tuned.index is not None:
-        path = written_index(folder, generation.encoder, tuned.index)
-        parts = (IndexPart(path, len(tuned.index), span),)
-    return Prepared(tuned.plan, parts, tuple(indexes))
+    trim()
+    return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
