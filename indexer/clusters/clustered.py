@@ -1,6 +1,6 @@
 """Putting a collection into clusters, and keeping them with its live generation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,10 +30,9 @@ from nearsay.training.sentence.text_encoder import TextKind
 __all__ = ["Made", "SavedClusters", "cluster_collection"]
 
 
-_TEXTS = 50_000  # that are read for names, of all clusters together
+_TEXTS = 20_000  # that are read for names, of all clusters together
 _MOST_TEXTS = 2_000  # of one cluster
 _LEAST_TEXTS = 10
-_PHRASE_TEXTS = 20_000  # of those, that phrases are looked for in
 _FALLBACK = 40  # characters of a passage that names a cluster without words
 _CENTRAL = 3  # passages
 _NEAREST = 20  # that they are chosen from
@@ -79,22 +78,17 @@ def describe(
     central: list[list[PassageRow]] = []
     phrases = PhraseCounter()
 
-    def texts() -> Iterator[list[str]]:
-        for done, of_cluster in enumerate(members):
-            nearest = of_cluster[:_NEAREST]
-            sample = _spread(of_cluster, len(members))
-            with store.database.reading() as connection:
-                numbers = points.ids[nearest].tolist()
-                rows = passages.read_passages(connection, collection_id, numbers)
-                read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
-            # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
-            central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
-            given = list(read.values())
-            phrases.add(given[:: -(-len(given) * len(members) // _PHRASE_TEXTS) or 1])
-            yield given
-            listener(Progress(done + 1, len(members), "naming clusters", "clusters"))
-
-    terms = terms_by_cluster(texts())
+    for done, of_cluster in enumerate(members, 1):
+        nearest = of_cluster[:_NEAREST]
+        sample = _spread(of_cluster, len(members))
+        with store.database.reading() as connection:
+            rows = passages.read_passages(connection, collection_id, points.ids[nearest].tolist())
+            read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
+        # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
+        central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
+        phrases.add(read.values())
+        listener(Progress(done, len(members), "naming clusters", "clusters"))
+    counted = phrases.counted()
     fallbacks = [(rows[0].title or rows[0].text) if rows else "" for rows in central]
     fallbacks = [" ".join(each.split())[:_FALLBACK].strip() for each in fallbacks]
     return Described(
@@ -103,8 +97,8 @@ def describe(
         sizes=sizes,
         cohesion=sums / np.maximum(sizes, 1),
         silhouette=scores.silhouette(points, labels, middles),
-        names=name_clusters(phrases.counted(), fallbacks, middles, encode),
-        terms=terms,
+        names=name_clusters(counted, fallbacks, middles, encode),
+        terms=terms_by_cluster(counted),
         central=central,
     )
 

@@ -1,129 +1,24 @@
 """Names for clusters: the terms that tell each from the others, and the noun phrase that says what it is."""
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from math import log, log2
+from math import exp, log, log2
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.function_words import function_words
-from nearsay.indexer.clusters.phrases import PhraseCounts, commonest, content_words, phrase_length
+from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase_length
 
 __all__ = ["Encode", "name_clusters", "terms_by_cluster"]
-
-
-_PIECE = re.compile(r"[^\W_]+(?:['’.&+-]?[^\W_]+)*[+#]*|[^\w\s]")  # a word, or a sign, which ends a phrase
-_WORD = re.compile(r"[^\W_]")
-_KEPT = 4_000  # terms of a cluster, its commonest: those that it is named by are among them
-_KEPT_IN_ALL = 4_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """In how many passages each term stands, by cluster."""
-
-    counts: tuple[Mapping[str, int], ...]  # of each cluster's commonest terms
-    passages: tuple[int, ...]  # that were looked at, of each cluster
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """A term of a cluster."""
-
-    term: str
-    weight: float  # c-TF-IDF
-    count: int  # passages of the cluster with it
-    lift: float  # how many times as common as in an average cluster
-
-
-def terms_of(text: str) -> set[str]:
-    """The different words and two-word phrases of a text, case folded, without function words.
-
-    A phrase is two words that stand beside each other, and neither is a function word or a number.
-    """
-    stop = function_words()
-    found: set[str] = set()
-    before: str | None = None
-    for match in _PIECE.finditer(text.casefold()):
-        piece = match[0].replace("’", "'").removesuffix("'s")
-        usable = _WORD.match(piece) and piece not in stop and not piece[0].isdigit() and len(piece) > 1
-        if not usable:
-            before = None
-            continue
-        found.add(piece)
-        if before is not None and before != piece:
-            found.add(f"{before} {piece}")
-        before = piece
-    return found
-
-
-def count_terms(texts: Iterable[Iterable[str]]) -> TermCounts:
-    """Count the terms of each cluster's passages: each counts once a passage, however often it stands there.
-
-    texts: a stream of texts for each cluster; none is kept. Of a cluster the commonest terms are kept, those
-    of a single passage only where it has no others.
-    """
-    counts: list[Mapping[str, int]] = []
-    passages: list[int] = []
-    for of_cluster in texts:
-        counted: Counter[str] = Counter()
-        total = 0
-        for text in of_cluster:
-            counted.update(terms_of(text))
-            total += 1
-        counts.append(commonest(counted, _KEPT))
-        passages.append(total)
-    most = max(50, _KEPT_IN_ALL // max(1, len(counts)))
-    if most < _KEPT:
-        counts = [commonest(counted, most) for counted in counts]
-    return TermCounts(tuple(counts), tuple(passages))
-
-
-def weighed(counted: TermCounts) -> Iterator[list[Weighed]]:
-    """The terms of each cluster, the heaviest first, ties by the alphabet.
-
-    Class-based TF-IDF: a term t of cluster c weighs tf(t, c) · log(1 + A / f(t)), f(t) being its count in
-    all clusters and A the mean count of all terms of a cluster (Grootendorst 2022, section 3.3,
-    https://arxiv.org/abs/2203.05794). Here tf is the share of the cluster's passages that have the term and f
-    the sum of those shares, so that neither a long passage nor a large cluster outweighs the others, and A is
-    the mean of the shares' sums.
-    """
-    shares = [
-        {term: count / total for term, count in counts.items()}
-        for counts, total in zip(counted.counts, counted.passages, strict=True)
-    ]
-    everywhere: Counter[str] = Counter()
-    for of_cluster in shares:
-        everywhere.update(of_cluster)
-    average = sum(everywhere.values()) / max(1, len(shares))
-    for counts, of_cluster in zip(counted.counts, shares, strict=True):
-        found = [
-            Weighed(
-                term,
-                share * log(1 + average / everywhere[term]),
-                counts[term],
-                share * len(shares) / everywhere[term],
-            )
-            for term, share in of_cluster.items()
-        ]
-        yield sorted(found, key=lambda each: (-each.weight, each.term))
 
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 TERMS = 10  # that are kept of a cluster
-_LOOKED_AT = 60  # of the heaviest terms
-_LEAST_LIFT = 2.0  # a term stands in all clusters alike below it, as function words do
-_SHORT = 5  # letters: function words of most languages have no more
-_EVERYDAY = 0.1  # of a cluster's passages, on the average, have a function word
-_EVEN = 0.9  # of the clusters have it at least half as often as the average
-_FEWEST_CLUSTERS = 4  # that tell such words from others
-_PHRASE_SHARE = 0.5  # of the passages with a word that have it in a phrase: then the phrase takes its place
+_LEAST_LIFT = 2.0  # times as common as in an average cluster: below it a term tells hardly anything
 _CANDIDATES = 40  # phrases, of which a cluster's name is chosen
 _LEAST_CANDIDATES = 6
 _ENCODED = 6_000  # phrases of all clusters; were there more, none would be
@@ -133,20 +28,22 @@ _NEARNESS = 8.0  # the weight of the cosine to the cluster's centre
 _OWNNESS = 4.0  # the weight of the softmax's logarithm
 
 
-def terms_by_cluster(texts: Iterable[Iterable[str]]) -> list[list[str]]:
-    """Up to ten terms that tell each cluster from the others, best first.
+def terms_by_cluster(counted: PhraseCounts) -> list[list[str]]:
+    """Up to ten phrases that tell each cluster from the others, best first, no two of them nearly the same.
 
-    texts: the passages of each cluster, or a sample of them
+    counted: the clusters' phrases; those that stand in all clusters alike come where there are no others
     """
-    return best_terms(count_terms(texts))
-
-
-def best_terms(counted: TermCounts) -> list[list[str]]:
-    """Of each cluster's terms the heaviest, no two of them nearly the same."""
     clusters = len(counted.counts)
     least = min(_LEAST_LIFT, 1 + 0.5 * (clusters - 1)) if clusters > 1 else 0.0
-    even = _even(counted)
-    return [_different(_telling(terms, least, even)[:_LOOKED_AT]) for terms in weighed(counted)]
+    found = []
+    for candidates in _candidates(counted):
+        telling = [each for each in candidates if exp(each.own) * clusters >= least] or candidates
+        chosen: list[_Candidate] = []
+        for each in telling:
+            if not any(_alike(each.written, other.written) for other in chosen):
+                chosen.append(each)
+        found.append([each.written for each in chosen[:TERMS]])
+    return found
 
 
 def name_clusters(
@@ -301,56 +198,12 @@ def _log_softmax(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
     return logs
 
 
-def _even(counted: TermCounts) -> frozenset[str]:
-    """Short words that many passages of every cluster have: the function words of whatever language."""
-    clusters = len(counted.counts)
-    if clusters < _FEWEST_CLUSTERS:
-        return frozenset()
-    shares: dict[str, list[float]] = {}
-    for counts, total in zip(counted.counts, counted.passages, strict=True):
-        for term, count in counts.items():
-            if len(term) <= _SHORT:
-                shares.setdefault(term, []).append(count / max(1, total))
-    found = set()
-    for term, each in shares.items():
-        mean = sum(each) / clusters
-        if mean >= _EVERYDAY and sum(share >= mean / 2 for share in each) >= _EVEN * clusters:
-            found.add(term)
-    return frozenset(found)
-
-
-def _telling(terms: list[Weighed], least: float, even: frozenset[str]) -> list[Weighed]:
-    usable = [each for each in terms if even.isdisjoint(each.term.split())] or terms
-    return [each for each in usable if each.lift >= least] or usable
-
-
-def _different(terms: list[Weighed]) -> list[str]:
-    """The first terms without those that say again what a former one says; phrases before their words."""
-    count = {each.term: each.count for each in terms}
-    phrases = [each.term for each in terms if " " in each.term]
-    chosen: list[str] = []
-    for each in terms:
-        term = _grown(each.term, phrases, count)
-        if not any(_alike(term, other) for other in chosen):
-            chosen.append(term)
-        if len(chosen) == TERMS:
-            break
-    return chosen
-
-
-def _grown(term: str, phrases: list[str], count: dict[str, int]) -> str:
-    """The heaviest phrase in which a word mostly stands; the word itself if there is none."""
-    if " " in term:
-        return term
-    for phrase in phrases:
-        if term in phrase.split() and count[phrase] >= _PHRASE_SHARE * count[term]:
-            return phrase
-    return term
-
-
 def _alike(one: str, other: str) -> bool:
     """Whether two terms share a word, singular or plural, or one's word begins the other's."""
-    return any(_same(a, b) for a in one.split() for b in other.split())
+    words, others = (
+        [w for w in text.casefold().split() if w not in function_words()] for text in (one, other)
+    )
+    return any(_same(a, b) for a in words for b in others)
 
 
 def _same(one: str, other: str) -> bool:

@@ -1,10 +1,10 @@
 """Do clusters' names tell which cluster is meant, and would a person write them?
 
 Every set is clustered once, by nearsay's default; each cluster is cut into halves by chance. Names are made
-from the texts and the centre of one half: by nearsay (with its encoder and without), as nearsay did before
-(the first three of a cluster's terms, later ones that no former name has), as BERTopic names topics (c-TF-IDF
-of words, no English stop words, the four heaviest), and as KeyBERT does (phrases of one to three words by
-cosine to the centre, thinned by maximal marginal relevance; three of them, and one). The other half
+from the texts and the centre of one half: by nearsay (with its encoder and without), by the first three of a
+cluster's terms, as BERTopic names topics (c-TF-IDF of words, no English stop words, the four heaviest), and
+as KeyBERT does (phrases of one to three words by cosine to the centre, thinned by maximal marginal relevance;
+three of them, and one). The other half
 says whether a name is right:
 
   encoder     the name's vector is nearest to the centre of its own cluster's other half, among all clusters.
@@ -86,18 +86,6 @@ def read(name: str, data: Path) -> tuple[list[str], list[str]]:
 
 def _tsv(at: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(at.read_text("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-
-
-def keyword_names(texts: Sequence[Sequence[str]]) -> list[str]:
-    """nearsay's names until they were phrases: three terms, after the first only such as no name had."""
-    names = []
-    used: set[str] = set()
-    for own in terms_by_cluster(texts):
-        new = [term for term in own[1:8] if term not in used]
-        chosen = [*own[:1], *new, *(term for term in own[1:] if term not in new)][:3]
-        used.update(chosen)
-        names.append(", ".join(chosen) or "without words")
-    return names
 
 
 def bertopic_names(texts: Sequence[Sequence[str]], words: int = 4) -> list[str]:
@@ -247,7 +235,7 @@ def run(
     names = {
         "nearsay": name_clusters(counted, nothing, own_centres, encode),
         "nearsay, without the encoder": name_clusters(counted, nothing),
-        "nearsay's keywords, as before": keyword_names(own_texts),
+        "nearsay's first three terms": [", ".join(own[:3]) for own in terms_by_cluster(counted)],
         "BERTopic's": bertopic_names(own_texts),
         "KeyBERT's, three phrases": keybert_names(own_texts, own_centres, encode, 3),
         "KeyBERT's, one phrase": keybert_names(own_texts, own_centres, encode, 1),
