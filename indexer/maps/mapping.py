@@ -3,7 +3,6 @@
 import struct
 import zlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,14 @@ from nearsay.indexer.maps.layout import (
 )
 from nearsay.indexer.neighbours.graph import memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Distinct, Explored, Points
-from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module, one_thread
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import places_in
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import VectorStore, places_in
 
 __all__ = ["Map", "MapOptions", "MapPoints", "current_map", "kept_map", "kept_map_number"]
 
@@ -173,11 +175,9 @@ def kept_map(explored: Explored) -> Map | None:
 
 
 _DOING = "projecting"
-_MOST_PRODUCTS = 2_000_000_000  # of vectors; more go through FAISS: at 384 dimensions 15 s on two cores
+_MOST_PRODUCTS = 500_000_000  # of vectors; for more, lists are as quick and miss one in 10,000
 _QUERIES = 1024
-_ANCHORS = 16_384
-_PROBES = 16
-_SPARE = 4  # proposed beyond those that are kept, since a product rounds
+_PROBES = 32  # lists
 
 
 def nearest_anchors(
@@ -193,65 +193,21 @@ def nearest_anchors(
     Exact up to `most_products`, and wherever FAISS is not installed; beyond through inverted lists, of which
     a few are looked through: some neighbours are missed, and others as near taken.
     """
+    numbers = np.arange(1, len(anchors) + 1, dtype=np.int64)  # as passages are numbered
+    stored = VectorStore([VectorSegment("", numbers, anchors.rows(numbers - 1))], anchors.dimension)
+    index = None
+    if len(new) * len(anchors) > most_products and faiss_is_installed():
+        index = build(PlanKind.IVF, stored, numbers, len(anchors)).looking({"probes": _PROBES})
     width = min(k, len(anchors))
-    proposed = min(width + _SPARE, len(anchors))
     near = np.empty((len(new), width), dtype=np.int64)
     cosines = np.empty((len(new), width), dtype=np.float32)
-    stored = anchors.rows(np.arange(len(anchors)))
-    quick = len(new) * len(anchors) > most_products and faiss_is_installed()
-    lists = _inverted_lists(stored) if quick else None
     for begin, rows in new.blocks(_QUERIES):
-        some = np.arange(begin, begin + len(rows))
-        found = _exactly(rows, stored, proposed) if lists is None else _listed(lists, rows, proposed)
-        near[some], cosines[some] = _decided(rows, stored, found, width)
+        of_index = None if index is None else index.nearest_many(stored, rows, width)
+        for at, found in enumerate(of_index or stored.nearest_many(rows, width), begin):
+            # Lists that ran dry give the nearest again.
+            near[at], cosines[at] = np.resize(found.ids, width) - 1, np.resize(found.scores, width)
         listener(Progress(begin + len(rows), len(new), _DOING, "passages"))
     return near, cosines
-
-
-def _exactly(rows: NDArray[np.float32], anchors: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """The k anchors of the largest products with each row, in any order."""
-    import torch
-
-    queries = torch.from_numpy(rows)
-    best, places = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
-    with torch.inference_mode():
-        for begin in range(0, len(anchors), _ANCHORS):
-            products = queries @ torch.from_numpy(anchors[begin : begin + _ANCHORS]).T
-            highest = products.topk(min(k, products.shape[1]), dim=1)
-            best = torch.cat([best, highest.values], dim=1)
-            places = torch.cat([places, highest.indices + begin], dim=1)
-            kept = best.topk(min(k, best.shape[1]), dim=1)
-            best, places = kept.values, places.gather(1, kept.indices)
-    found: NDArray[np.int64] = places.numpy()
-    return found
-
-
-def _inverted_lists(anchors: NDArray[np.float32]) -> Any:  # noqa: ANN401 - FAISS has no types
-    faiss = faiss_module()
-    count = max(1, int(2 * np.sqrt(len(anchors))))
-    flat = faiss.IndexFlatIP(anchors.shape[1])
-    index = faiss.IndexIVFFlat(flat, anchors.shape[1], count, faiss.METRIC_INNER_PRODUCT)
-    index.cp.niter, index.cp.min_points_per_centroid = 10, 1
-    with one_thread():
-        index.train(anchors[: 64 * count])
-    index.add(anchors)
-    index.nprobe = min(_PROBES, count)
-    return index
-
-
-def _listed(index: Any, rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:  # noqa: ANN401
-    found: NDArray[np.int64] = index.search(rows, k)[1]
-    return np.where(found < 0, found[:, :1], found)  # lists that ran dry give the nearest again
-
-
-def _decided(
-    rows: NDArray[np.float32], anchors: NDArray[np.float32], found: NDArray[np.int64], width: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The nearest of those proposed, by einsum's cosines, which do not depend on where a vector stands."""
-    proposed = anchors[found.ravel()]
-    cosines = np.einsum("ij,ij->i", np.repeat(rows, found.shape[1], axis=0), proposed).reshape(found.shape)
-    order = np.lexsort((found, -cosines), axis=1)[:, :width]
-    return np.take_along_axis(found, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
 
 _ROUNDING = 1e-6  # a cosine distance below is that of a copy
