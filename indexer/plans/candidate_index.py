@@ -26,11 +26,19 @@ _WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
 
 
+class _Living(NamedTuple):
+    """What was worked out of one read-only array of the living."""
+
+    alive: NDArray[np.bool_]
+    bits: NDArray[np.uint8] | None  # None: everything in the index is alive
+
+
 class _Members:
-    """Which passages a FAISS index holds."""
+    """Which passages a FAISS index holds, and which of those live by the last array that was asked with."""
 
     def __init__(self, engine: Engine, index: Any) -> None:  # noqa: ANN401 - FAISS has no types
         self._engine, self._index = engine, index
+        self._living: _Living | None = None
 
     @cached_property
     def bits(self) -> NDArray[np.uint8]:
@@ -40,16 +48,22 @@ class _Members:
         held[ids] = True
         return np.packbits(held, bitorder="little")
 
-    def are_among(self, bits: NDArray[np.uint8]) -> bool:
-        """Whether all of them are set in the bits of others."""
-        return self.bits.size <= bits.size and not np.any(self.bits & ~bits[: self.bits.size])
+    def living(self, alive: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
+        """A bit for each passage that is alive; None where that leaves none of them out.
 
-
-class _Living(NamedTuple):
-    """What was worked out of one read-only array of the living."""
-
-    alive: NDArray[np.bool_]
-    bits: NDArray[np.uint8] | None  # None: everything in the index is alive
+        An array that cannot be written to is packed once and remembered.
+        """
+        if alive is None:
+            return None
+        known = self._living  # one read: another thread may replace it
+        if known is not None and known.alive is alive:
+            return known.bits
+        bits = np.packbits(alive, bitorder="little")
+        if alive.flags.writeable:  # it is asked anew for each search: seldom worth the look
+            return bits
+        all_live = self.bits.size <= bits.size and not np.any(self.bits & ~bits[: self.bits.size])
+        known = self._living = _Living(alive, None if all_live else bits)
+        return known.bits
 
 
 class CandidateIndex:
@@ -84,9 +98,8 @@ class CandidateIndex:
             centroids = Centroids(index.quantizer, (index, mapped))
         self._centroids = centroids
         self._members = members or _Members(engine, index)
-        self._living: _Living | None = None
         self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
-        self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters; each keeps its own bits
+        self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters
 
     @property
     def faiss_index(self) -> Any:  # noqa: ANN401 - FAISS has no types
@@ -195,7 +208,7 @@ class CandidateIndex:
         all (an array that cannot be written to is packed once and remembered); returns: (n, count).
         lists: to look into, which `chosen_lists` gave, of this index or one that looks there; None = its own
         """
-        bits = self._bits(alive)
+        bits = self._members.living(alive)
         if bits is None:
             parameters = self._unfiltered.get(count)
             if parameters is None:
@@ -281,19 +294,6 @@ class CandidateIndex:
         if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
             return {**self.parameters, "probes": self._probes}
         return self.parameters
-
-    def _bits(self, alive: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
-        if alive is None:
-            return None
-        known = self._living  # one read: another thread may replace it
-        if known is not None and known.alive is alive:
-            return known.bits
-        bits = np.packbits(alive, bitorder="little")
-        if alive.flags.writeable:  # it is asked anew for each search: seldom worth the look
-            return bits
-        known = _Living(alive, None if self._members.are_among(bits) else bits)
-        self._living = known
-        return known.bits
 
 
 def _shortlist(

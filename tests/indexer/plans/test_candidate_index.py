@@ -1,6 +1,7 @@
 """Indexes of every kind: they propose, the stored vectors decide."""
 
 import sys
+import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -194,6 +195,21 @@ def test_what_was_remembered_of_one_view_is_not_used_for_another(
     assert index.candidates(queries, K, everything).tolist() == index.candidates(queries, K).tolist()
     assert 0 < index.candidates(queries, K, low).max() < 1500
     assert index.candidates(queries, K, everything).max() > 1500
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_an_index_that_looks_further_keeps_no_view_of_before(
+    built: Mapping[PlanKind, CandidateIndex], queries: Vectors, kind: PlanKind
+) -> None:
+    index = built[kind].looking({})
+    former, view = (np.ones(3 * COUNT + 1, dtype=np.bool_) for _ in range(2))
+    for each in (former, view):
+        each.setflags(write=False)
+    index.wider(2.0).candidates(queries, K, former)
+    index.candidates(queries, K, view)  # after a commit
+    held = weakref.ref(former)
+    del former, each
+    assert held() is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
