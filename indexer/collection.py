@@ -187,7 +187,7 @@ class Collection:
         """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
 
         UnknownDocumentError if an id is not there; then nothing is removed. With missing="ignore" it is
-        passed over.
+        passed over. BadInputError for an empty filter, which every document passes: see `delete`.
         """
         from nearsay.indexer.snapshots.contract_check import check_contract
 

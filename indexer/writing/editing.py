@@ -52,7 +52,14 @@ def remove_documents(
     """Remove documents by id, and those that a filter lets through, in one transaction; how many.
 
     missing: see `there_of`; nothing is removed if an id is not there. The caller holds the writer lock.
+
+    BadInputError for a filter without a condition.
     """
+    if where is not None and not where:
+        raise BadInputError(
+            "the filter is empty, and every document passes it. Say which are to be removed, or remove the "
+            "collection: collection.delete()"
+        )
     with store.database.writing() as connection:
         chosen = documents_where(connection, collection.id, where)
         there = there_of(connection, collection, ids, missing)

@@ -123,7 +123,7 @@ def test_a_collection_that_holds_nothing_yet_is_empty_and_sound(library: Library
 def test_a_collection_of_which_everything_was_removed_is_sound(
     collection: Collection, compacted: bool
 ) -> None:
-    collection.remove(where={})
+    collection.remove(document.id for document in collection)
     if compacted:
         collection.compact()
     findings = examine(collection.library, prove=True)

@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.vectors.errors import UnknownCollectionError, UnknownDocumentError
 from nearsay.training.sentence.text_encoder import EncodedWindow
 
@@ -98,6 +99,13 @@ def test_many_documents_are_removed_at_once(library: Library) -> None:
 def test_a_filter_that_cannot_be_read_removes_nothing(cats: Collection) -> None:
     with pytest.raises(BadInputError):
         cats.remove(where="year <")
+    assert cats.overview().documents == 6
+
+
+@pytest.mark.parametrize("where", [{}, ""])
+def test_an_empty_filter_removes_nothing(cats: Collection, where: Where) -> None:
+    with pytest.raises(BadInputError):
+        cats.remove(where=where)
     assert cats.overview().documents == 6
 
 

@@ -84,7 +84,7 @@ def test_a_collection_without_a_live_generation_has_no_snapshot(library: Library
 
 
 def test_a_collection_whose_documents_are_all_gone_has_an_empty_snapshot(collection: Collection) -> None:
-    collection.remove(where={})
+    collection.remove(document.id for document in collection)
     assert living(collection.snapshot()) == []
     collection.compact()
     snapshot = collection.snapshot()
