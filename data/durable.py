@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsay.data.errors import DiskFullError, NearsayError, StorageError
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 
 __all__ = [
     "FULL",
@@ -87,6 +87,12 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def require_new(out: Path) -> None:
+    """Raise BadInputError when there is something at `out`; to be called before the work, not after."""
+    if out.exists():
+        raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
 
 
 @contextlib.contextmanager

@@ -383,16 +383,19 @@ def _parts(
 
 
 def _targets(store: Store, snapshot: Snapshot, part: _Part) -> NDArray[np.float32]:
-    """The mean vector of each query's relevant passages, (queries, d)."""
+    """The mean vector of each query's relevant passages, (queries, d); the query's own where none is there.
+
+    Passages that were judged may have been deleted since: from such a query nothing is learned.
+    """
     means = []
     with store.database.reading() as connection:
         judged = {document for of_it in part.judged.values() for document, _ in of_it}
         there = passages.numbers_by_id(connection, snapshot.collection.id, sorted(judged))
-    for of_it in part.judged.values():
+    for own, of_it in zip(part.vectors, part.judged.values(), strict=True):
         relevant = [place for place, answers in of_it.items() if answers]
         numbers = [one for document, at in relevant for one in there.get(document, [])[at : at + 1]]
-        rows = np.array(sorted(numbers), dtype=np.int64)
-        means.append(snapshot.vectors.rows(snapshot.vectors.positions(rows)).mean(axis=0))
+        there_are = snapshot.vectors.positions(np.array(sorted(numbers), dtype=np.int64))
+        means.append(snapshot.vectors.rows(there_are).mean(axis=0) if there_are.size else own)
     return np.array(means, dtype=np.float32)
 
 

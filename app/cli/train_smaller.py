@@ -259,11 +259,13 @@ def static(
     from contextlib import ExitStack
 
     from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.durable import require_new
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.evaluation.text_sample import TextSample
     from nearsay.training.sentence.source import find_encoder
 
     find_encoder(encoder)
+    require_new(out)  # before a large sample is read
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
         read = Texts(sources, fields.reading()) if sources else None

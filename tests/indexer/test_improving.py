@@ -85,6 +85,21 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
         mistaken.undo_improvement()
 
 
+def test_a_query_whose_only_answer_has_no_vector_yet_teaches_nothing(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    before = mistaken.snapshot()
+    mistaken.add_rows(
+        [{"id": "late", "text": "late late"}]
+    )  # judged by another before the snapshot is taken anew
+    for at in range(8):
+        mistaken.judgements.add(f"lat{at} lat", "late", True)
+    monkeypatch.setattr(type(mistaken), "snapshot", lambda *_: before)
+    found = mistaken.improve()
+    assert all(np.isfinite(one.learned) for one in found.candidates if one.learned is not None)
+
+
 @pytest.mark.long
 def test_another_reader_sees_it_at_its_next_search(
     mistaken: Collection, open_library: Callable[[], Library]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.source import find_encoder
 
@@ -26,7 +27,7 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
         find_encoder(encoder)
     import torch  # seconds: after all names
 
-    from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+    from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 
     place = Path(out)
     require_new(place)

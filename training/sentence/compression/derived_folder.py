@@ -9,8 +9,8 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import new_folder
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.durable import new_folder, require_new
+from nearsay.data.errors import NearsayError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
@@ -23,7 +23,7 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name
 
-__all__ = ["open_model", "require_new", "save_derived"]
+__all__ = ["open_model", "save_derived"]
 
 _PROBES = ["Two owls call from the wet wood.", "No train before noon", "a"]
 _USAGE = """
@@ -41,12 +41,6 @@ def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTrans
     if source.bundled:
         check_bundled_weights(combined_sha256(weight_hashes(source.folder)))
     return source, load_model(source.folder, "cpu")
-
-
-def require_new(out: Path) -> None:
-    """Raise BadInputError when there is something at `out`; to be called before the work, not after."""
-    if out.exists():
-        raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
 
 
 def save_derived(

@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.sentence_examples.conversion import as_texts, require_translations
 from nearsay.data.sentence_examples.examples import SentenceExamples
@@ -14,7 +15,7 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.training_progress import Watch
-from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.loading import transformer_of

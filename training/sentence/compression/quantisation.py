@@ -1,5 +1,6 @@
 """Vectors with fewer bits a number: int8 and binary."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -123,19 +124,18 @@ def write_vectors(
 
     ranges: with int8, a file of `ranges_file` to take ranges from; None measures the vectors' own
 
-    Int8 ranges are written first, whole as every file, so that codes never stand without them. Raises
-    BadInputError for ranges of another dimension or kind, and as `replacing` does.
+    Int8 ranges are replaced once the codes are on the disk, so that a full one leaves both files as they
+    were. Raises BadInputError for ranges of another dimension or kind, and as `replacing` does.
     """
     wanted = Numbers(numbers)
     if ranges is not None and wanted is not Numbers.INT8:
         raise BadInputError(f"{wanted} vectors have no ranges. Leave --ranges out, or take --dtype int8")
     stored: NDArray[np.generic]
+    taken: Int8Ranges | None = None
     notes: tuple[str, ...] = ()
     if wanted is Numbers.INT8:
         taken = Int8Ranges.of([vectors]) if ranges is None else read_ranges(ranges, vectors.shape[1])
         beyond = int(((vectors < taken.low) | (vectors > taken.high)).any(axis=1).sum())
-        with replacing(ranges_file(out)) as stream:
-            np.save(stream, np.stack([taken.low, taken.high]))
         stored = taken.codes(vectors)
         if beyond:
             notes = (f"{beyond:,} of {len(vectors):,} vectors reach beyond the ranges and are cut there",)
@@ -145,6 +145,11 @@ def write_vectors(
         stored = vectors.astype(np.float16 if wanted is Numbers.FLOAT16 else np.float32, copy=False)
     with replacing(out) as stream:
         np.save(stream, stored)
+        if taken is not None:
+            stream.flush()
+            os.fsync(stream.fileno())
+            with replacing(ranges_file(out)) as beside:
+                np.save(beside, np.stack([taken.low, taken.high]))
     return notes
 
 

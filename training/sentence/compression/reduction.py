@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers.base.modules import Dense, Normalize
 
+from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.reports import ReductionReport
-from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import VectorEncoder
 

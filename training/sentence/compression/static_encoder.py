@@ -11,10 +11,11 @@ from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
+from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.reports import StaticReport
-from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
+from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 from nearsay.training.sentence.compression.reduction import encoded_windows, principal_components
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.forward import ForwardPass

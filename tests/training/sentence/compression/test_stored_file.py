@@ -1,10 +1,12 @@
+import errno
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 from naming import Naming
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.training.sentence.compression.quantisation import ranges_file, read_ranges, write_vectors
 
 VECTORS = np.array([[0, -510], [255, 0]], dtype=np.float32)
@@ -23,6 +25,24 @@ def test_other_ranges_are_taken_and_what_reaches_beyond_is_told(tmp_path: Path) 
     assert notes == (Naming("1 of 2", "beyond", "cut"),)
     assert np.load(tmp_path / "w.npy").tolist() == [[-126, -127], [127, 127]]
     assert np.load(tmp_path / "w.ranges.npy").tolist() == [[0, -510], [255, 0]]
+
+
+def test_a_full_disk_leaves_levels_and_ranges_that_belong_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_vectors(tmp_path / "v.npy", VECTORS, numbers="int8")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    save = np.save
+
+    def full(stream: BinaryIO, array: np.ndarray) -> None:
+        if array.dtype == np.int8:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(stream, array)
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(DiskFullError):
+        write_vectors(tmp_path / "v.npy", VECTORS * 3, numbers="int8")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize(
