@@ -16,8 +16,6 @@ from nearsay.data.fields import Fields, FieldSurvey, choose_fields
 from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.reading import read
 from nearsay.data.reading_process import ReadingStoppedError, read_apart
-from nearsay.data.row_documents import survey_header, survey_rows
-from nearsay.data.row_files import rows_and_faults
 from nearsay.data.sources import Source, find_sources
 
 __all__ = ["FilesSeen", "Table", "look_at"]
@@ -25,7 +23,6 @@ __all__ = ["FilesSeen", "Table", "look_at"]
 _FILES: Final = 8  # that are opened
 _ROWS: Final = 8  # documents shown of each
 _CHARACTERS: Final = 2000  # kept of each
-_SURVEYED: Final = 100
 _SECONDS: Final = 10.0  # for one file; usual ones take tenths
 _SECONDS_OF_ALL: Final = 20.0
 _LEAST_SECONDS: Final = 1.0
@@ -140,14 +137,13 @@ def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
     except BadInputError as error:
         refused = _as_fault(name, str(error))
         faults.append(refused)
-    encoding = next(iter(reading.encodings.values()), options.encoding)
     return _FileSeen(
         documents=tuple(documents),
         faults=tuple(faults),
         refused=refused,
         notes=tuple(reading.notes),
-        encodings=reading.encodings,
-        table=_table(source, encoding),
+        encodings=dict(reading.encodings),
+        table=next((_table(survey, name) for survey in reading.surveys.values()), None),
     )
 
 
@@ -167,17 +163,9 @@ def _some(found: Sequence[Source]) -> list[Source]:
     return [source for source in found if source in chosen]
 
 
-def _table(source: Source, encoding: str | None) -> Table | None:
-    if source.format is None or not source.format.is_table or source.path is None:
-        return None
+def _table(survey: FieldSurvey, name: str) -> Table:
     try:
-        survey = _survey(source.path, source.format, encoding)
-    except BadInputError:
-        return None
-    if survey is None:
-        return None
-    try:
-        fields = choose_fields(survey, ReadOptions(), source.name)[0]
+        fields = choose_fields(survey, ReadOptions(), name)[0]
     except BadInputError:
         fields = None
     return Table(survey.names, survey.text_names, survey.id_names, fields)
@@ -198,13 +186,3 @@ def _common_table(tables: Sequence[Table]) -> tuple[Table | None, bool]:
         ),
         False,
     )
-
-
-def _survey(path: Path, kind: Format, encoding: str | None) -> FieldSurvey | None:
-    first = islice(rows_and_faults(path, encoding), _SURVEYED)
-    rows = [row[1] for row in first if not isinstance(row, Fault)]
-    if not rows:
-        return None
-    if kind in (Format.CSV, Format.TSV):
-        return survey_header(list(rows[0]), rows)
-    return survey_rows(rows)

@@ -7,6 +7,7 @@ from typing import BinaryIO, Final
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.fields import FieldSurvey
 from nearsay.data.python_rows import python_documents
 from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.source_documents import SourceDocuments
@@ -39,9 +40,8 @@ class Reading:
         self.notes = notes
         self.bytes_total = bytes_total  # None: standard input or a pipe is among the sources
         self.bytes_read = 0
-        self.encodings: dict[
-            str, str
-        ] = {}  # of the files, by name, that are not in the one that was expected
+        self.encodings: Mapping[str, str] = {}  # of files, by name, that are not in the one expected
+        self.surveys: Mapping[str, FieldSurvey] = {}  # of files with named fields, by name
         self._start: Callable[[Reading], Iterator[Document | Fault]] | None = start
 
     def __iter__(self) -> Iterator[Document | Fault]:
@@ -49,14 +49,6 @@ class Reading:
             raise RuntimeError("this reading has been iterated already; call read() again")
         start, self._start = self._start, None
         return start(self)
-
-    def note(self, note: str) -> None:
-        """Add what was guessed."""
-        self.notes.append(note)
-
-    def settle(self, name: str, encoding: str) -> None:
-        """Keep the encoding that a file turned out to be in."""
-        self.encodings[name] = encoding
 
     def count(self, size: int) -> None:
         """Add bytes that were read."""
@@ -95,14 +87,18 @@ def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOp
     them) are missing values. Up to 100 values are taken ahead to guess the fields.
     """
     return Reading(
-        lambda reading: python_documents(items, options, reading.note), sources=[], notes=[], bytes_total=None
+        lambda reading: python_documents(items, options, reading.notes.append),
+        sources=[],
+        notes=[],
+        bytes_total=None,
     )
 
 
 def _documents(
     sources: Sequence[Source], options: ReadOptions, stdin: BinaryIO | None, reading: Reading
 ) -> Iterator[Document | Fault]:
-    reader = SourceDocuments(options, stdin, count=reading.count, note=reading.note, settled=reading.settle)
+    reader = SourceDocuments(options, stdin, count=reading.count, note=reading.notes.append)
+    reading.encodings, reading.surveys = reader.encodings, reader.surveys
     refused: BadInputError | None = None
     made_any = False
     for source in sources:

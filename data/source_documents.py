@@ -135,13 +135,12 @@ class SourceDocuments:
         *,
         count: Callable[[int], None],
         note: Callable[[str], None],
-        settled: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`count` is told how many bytes were read; `note` what was guessed, once for alike files.
-
-        settled: told a file's name and the encoding it is read in, where its bytes spoke for another one
-        """
-        self._settled = settled
+        """`count` is told how many bytes were read; `note` what was guessed, once for alike files."""
+        self.encodings: dict[str, str] = {}
+        """Of the files, by name, that are not in the encoding that was expected."""
+        self.surveys: dict[str, FieldSurvey] = {}
+        """Of the files with named fields, by name."""
         self._options = options
         self._stdin = stdin
         self._count = count
@@ -247,8 +246,7 @@ class SourceDocuments:
 
     def _read_as(self, source: Source, encoding: str) -> None:
         asked = self._options.encoding or "utf-8"
-        if self._settled is not None:
-            self._settled(source.name, encoding)
+        self.encodings[source.name] = encoding
         self._note_once(
             (source.name, encoding),
             f"{source.name}: read as {encoding}: its bytes are not {asked}"
@@ -322,6 +320,7 @@ class SourceDocuments:
             self._count(size - counted_bytes)
 
     def _fields(self, survey: FieldSurvey, source: Source, kind: Format) -> Fields:
+        self.surveys[source.name] = survey
         fields, note = choose_fields(survey, self._options, source.name)
         if note is not None:
             self._note_once((kind, fields, survey.names), note)
