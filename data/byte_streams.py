@@ -10,12 +10,12 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["DamagedStreamError", "TextStream", "counted", "text_stream", "uncompressed"]
+__all__ = ["GZIP_MAGIC", "DamagedStreamError", "TextStream", "counted", "text_stream", "uncompressed"]
 
 _BUFFER_BYTES: Final = 256 * 2**10
-_GZIP_MAGIC: Final = b"\x1f\x8b"
+GZIP_MAGIC: Final = b"\x1f\x8b"
 # Text packs to a third, the logs and tables that were tried to a twentieth, zeros to a 1,030th.
-_GZIP_FACTOR: Final = 200
+_GZIP_FACTOR: Final = 150
 _PACKED_BYTES: Final = 32 * 2**10  # that are read at once: what was read but not unpacked yet counts, too
 _GZIP_FREE: Final = 16 * 2**20  # bytes that any archive may unpack to
 _BOMS: Final = (  # the longer first: UTF-32's begins with UTF-16's
@@ -74,9 +74,9 @@ def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedRea
     `expected`: the name says gzip, so anything else is damage. A cut or damaged file gives its good bytes and
     then DamagedStreamError.
     """
-    head = stream.read(len(_GZIP_MAGIC))
+    head = stream.read(len(GZIP_MAGIC))
     rest = _buffered(stream.read1, head)
-    if head != _GZIP_MAGIC:
+    if head != GZIP_MAGIC:
         if expected:
             raise DamagedStreamError("the name ends in .gz, but this is not gzip data")
         return rest

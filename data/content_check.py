@@ -1,20 +1,17 @@
 """Whether a file is what its name says, told by its bytes: for files from people that nobody knows."""
 
-import zlib
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
+from nearsay.data.byte_streams import GZIP_MAGIC, DamagedStreamError, counted, uncompressed
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
 
-__all__ = ["UNPACKED_FACTOR", "check_content"]
+__all__ = ["check_content"]
 
-UNPACKED_FACTOR: Final = 10  # a .gz may unpack to as many times the largest upload
-_RATIO: Final = 150  # and to as many times its own size: text packs to a third or a tenth
-_FREE: Final = 16 * 2**20  # bytes that any .gz may unpack to, whatever its ratio
+_UNPACKED_FACTOR: Final = 10  # a .gz may unpack to as many times the largest upload
 _HEAD: Final = 64 * 2**10
 _STEP: Final = 256 * 2**10
-_GZIP: Final = b"\x1f\x8b"
 _MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # byte order marks of UTF-8, UTF-16, UTF-32
 _CONTROLS: Final = frozenset(range(32)) - {9, 10, 11, 12, 13, 27}
 _MOST_CONTROLS: Final = 0.05  # of the bytes at the beginning
@@ -22,7 +19,7 @@ _KINDS: Final = (  # https://en.wikipedia.org/wiki/List_of_file_signatures
     (b"%PDF-", "a PDF file"),
     (b"PAR1", "a Parquet file"),
     (b"PK\x03\x04", "a ZIP archive or an Office document"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document"),
+    (b"\xd0\xcf\x11\xe0", "an old or encrypted Office document"),
     (b"\x89PNG", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
     (b"GIF8", "a picture"),
@@ -36,15 +33,21 @@ _KINDS: Final = (  # https://en.wikipedia.org/wiki/List_of_file_signatures
     (b"\xfd7zXZ", "xz data"),
     (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"{\\rtf", "a rich text document"),
+    (GZIP_MAGIC, "gzip data"),
 )
+_BINARY: Final = {  # what a file is called, and what to do where it is something else
+    Format.PDF: ("a PDF file", "Choose the PDF itself"),
+    Format.PARQUET: ("a Parquet file", "Write it again"),
+    Format.WORD: ("a Word file", "Save it as .docx without a password"),
+}
 
 
 def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
     """BadInputError, in a sentence that names the file, unless its bytes are what its name says.
 
     stream:  can be sought; it is left at its beginning
-    largest: bytes that a file may have; a .gz may unpack to UNPACKED_FACTOR times as many, and to 150 times
-             its own size, so that a small one cannot fill the disk
+    largest: bytes that a file may have; a .gz may unpack to ten times as many, and no further than
+             `uncompressed` lets it, so that a small one cannot fill the disk
     """
     kind = format_of(PurePath(name))
     if kind is None:
@@ -60,13 +63,11 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
         )
     head = stream.read(_HEAD)
     try:
-        if kind is Format.PDF:
-            _check_pdf(name, head)
-        elif kind is Format.PARQUET:
-            _check_parquet(name, head, stream)
-        elif kind is Format.WORD:
-            _check_word(name, head)
-        elif head.startswith(_GZIP) or name.lower().endswith(".gz"):
+        if kind in _BINARY:
+            if said := _otherwise(kind, head, stream):
+                called, remedy = _BINARY[kind]
+                raise BadInputError(f"{name} is called {called}, but {said}. {remedy}")
+        elif head.startswith(GZIP_MAGIC) or name.lower().endswith(".gz"):
             _check_text(name, _unpacked_head(name, stream, size, largest))
         else:
             _check_text(name, head)
@@ -74,33 +75,24 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
         stream.seek(0)
 
 
-def _check_pdf(name: str, head: bytes) -> None:
-    if b"%PDF-" not in head[:1024]:  # a few bytes may come before it
-        raise BadInputError(f"{name} is called a PDF file, but is {_kind_of(head)}. Choose the PDF itself")
-
-
-def _check_parquet(name: str, head: bytes, stream: BinaryIO) -> None:
-    stream.seek(-4, 2)
-    if not head.startswith(b"PAR1") or stream.read(4) != b"PAR1":
-        said = "is cut off" if head.startswith(b"PAR1") else f"is {_kind_of(head)}"
-        raise BadInputError(f"{name} is called a Parquet file, but {said}. Write it again")
-
-
-def _check_word(name: str, head: bytes) -> None:
-    if not head.startswith(b"PK\x03\x04"):  # whether it is Word's archive or another is seen when it is read
-        said = "an old or encrypted Office document" if head.startswith(b"\xd0\xcf") else _kind_of(head)
-        raise BadInputError(
-            f"{name} is called a Word file, but is {said}. Save it as .docx without a password"
-        )
+def _otherwise(kind: Format, head: bytes, stream: BinaryIO) -> str | None:
+    """Say what is in a file instead of the kind that it is called; None: it is of that kind."""
+    if kind is Format.PDF:
+        right = b"%PDF-" in head[:1024]  # a few bytes may come before it
+    elif kind is Format.WORD:
+        right = head.startswith(b"PK\x03\x04")  # Word's archive or another: seen when it is read
+    else:
+        right = head.startswith(b"PAR1")
+        if right and (stream.seek(-4, 2) < 4 or stream.read(4) != b"PAR1"):
+            return "is cut off"
+    return None if right else f"is {_kind_of(head)}"
 
 
 def _check_text(name: str, head: bytes) -> None:
     for mark, kind in _KINDS:
         if head.startswith(mark):
             raise BadInputError(f"{name} is {kind}, whatever it is called. Save what it says as text or PDF")
-    if head.startswith(_MARKS):
-        return
-    if _is_binary(head):
+    if not head.startswith(_MARKS) and _is_binary(head):
         said = "is not text" if b"\0" in head else "is hardly text"
         raise BadInputError(
             f"{name} {said}: it holds bytes that stand for no letter. Save it as text in UTF-8"
@@ -110,29 +102,19 @@ def _check_text(name: str, head: bytes) -> None:
 def _unpacked_head(name: str, stream: BinaryIO, size: int, largest: int) -> bytes:
     """The first bytes of what a .gz unpacks to, once all of it was seen to unpack to no more than it may."""
     stream.seek(0)
-    if stream.read(2) != _GZIP:
-        raise BadInputError(f"{name} is called .gz, but is not gzip data. Pack it again: gzip FILE")
-    stream.seek(0)
-    head, total, read = b"", 0, 0
-    unpacking = zlib.decompressobj(wbits=31)
     try:
-        while packed := stream.read(_STEP):
-            read += len(packed)
-            while packed:
-                piece = unpacking.decompress(packed, 4 * _STEP)
-                head += piece[: _HEAD - len(head)] if len(head) < _HEAD else b""
-                total += len(piece)
-                if total > UNPACKED_FACTOR * largest or total > _FREE + _RATIO * read:
-                    raise BadInputError(
-                        f"{name} has {size / 1e6:,.1f} MB and unpacks to more than {total / 1e6:,.0f} MB. "
-                        "Unpack it, look at it, and add its folder"
-                    )
-                packed = unpacking.unconsumed_tail
-                if unpacking.eof:  # another member may follow
-                    packed, unpacking = unpacking.unused_data, zlib.decompressobj(wbits=31)
-                    packed = packed.lstrip(b"\0")
-    except zlib.error as error:
-        raise BadInputError(f"{name} is damaged gzip data ({error}). Pack it again: gzip FILE") from error
+        unpacked = uncompressed(counted(stream, lambda _: None), expected=True)
+        head = unpacked.read(_HEAD)
+        total = len(head)
+        while piece := unpacked.read(_STEP):
+            total += len(piece)
+            if total > _UNPACKED_FACTOR * largest:
+                raise BadInputError(
+                    f"{name} has {size / 1e6:,.1f} MB and unpacks to more than {total / 1e6:,.0f} MB. "
+                    "Unpack it, look at it, and add its folder"
+                )
+    except DamagedStreamError as error:
+        raise BadInputError(f"{name}: {error}. Pack it again: gzip FILE") from error
     if not head:
         raise BadInputError(f"{name} unpacks to nothing. Choose a file with text in it")
     return head
@@ -142,8 +124,6 @@ def _kind_of(head: bytes) -> str:
     for mark, kind in _KINDS:
         if head.startswith(mark):
             return kind
-    if head.startswith(_GZIP):
-        return "gzip data"
     if head.lstrip()[:1] == b"<":
         return "a web page"
     return "something else" if _is_binary(head) else "text"
