@@ -12,6 +12,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.json_values import MAX_FIELDS
 from nearsay.data.lines import too_long
+from nearsay.data.quantity import counted
 
 __all__ = ["DelimitedRows", "cell_value", "check_width"]
 
@@ -112,7 +113,9 @@ class DelimitedRows:
                 else:
                     yield row
             elif unlike:
-                yield Fault(self._name, row[0], f"{_fields(len(row[1]))}, and the header has {width}")
+                yield Fault(
+                    self._name, row[0], f"{counted(len(row[1]), 'field')}, and the header has {width}"
+                )
             else:
                 yield row
         if unclosed is not None:
@@ -218,10 +221,6 @@ class DelimitedRows:
 def _with_lines_after(unclosed: Fault, after: int) -> Fault:
     if not after:
         return unclosed
-    have = "line after it has" if after == 1 else f"{after:,} lines after it have"
-    reason = f"{unclosed.reason}, and the {have} another number of fields than the header"
+    lines = counted(after, "line")
+    reason = f"{unclosed.reason}, followed by {lines} with another number of fields than the header"
     return Fault(unclosed.source, unclosed.line, reason)
-
-
-def _fields(count: int) -> str:
-    return "1 field" if count == 1 else f"{count} fields"

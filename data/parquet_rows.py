@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from nearsay.data.byte_streams import DamagedStreamError
 from nearsay.data.delimited import check_width
-from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.errors import BadInputError, MissingExtraError, first_line
 from nearsay.data.faults import Fault
 from nearsay.data.fields import Fields, FieldSurvey
 from nearsay.data.reading_process import ReadingStoppedError, read_apart, seconds_for, stream_apart
@@ -69,14 +68,6 @@ class ParquetRows:
             inner_names=seen.inner_names,
             has=lambda name: name.partition(".")[0] in self._readable,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing is open between batches."""
 
     def rows(self, fields: Fields) -> Iterator[Row | Fault]:
         """Read the rows with the columns that these fields need."""
@@ -159,7 +150,7 @@ def _opened(path: Path) -> "pq.ParquetFile":
     except MemoryError:  # also an ArrowException
         raise
     except (pa.ArrowException, OSError) as error:
-        raise DamagedStreamError(f"damaged Parquet file: {_first_line(error)}") from error
+        raise DamagedStreamError(f"damaged Parquet file: {first_line(error)}") from error
     return file
 
 
@@ -174,7 +165,7 @@ def _batches(path: Path, columns: list[str], limit: int) -> Iterator[_Batch]:
         except MemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
-            raise DamagedStreamError(f"damaged Parquet file: {_first_line(error)}") from error
+            raise DamagedStreamError(f"damaged Parquet file: {first_line(error)}") from error
 
 
 def _usual_rows(file: "pq.ParquetFile") -> int:
@@ -232,7 +223,7 @@ def _single_rows(batch: "pa.RecordBatch") -> Iterator[Mapping[str, Any] | str]:
         except MemoryError:
             raise
         except (ValueError, OverflowError, pa.ArrowException) as error:
-            yield f"a value cannot be read: {_first_line(error)}"
+            yield f"a value cannot be read: {first_line(error)}"
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -286,7 +277,3 @@ def _has_no_json(kind: "pa.DataType") -> bool:
         or types.is_duration(kind)
         or types.is_interval(kind)
     )
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

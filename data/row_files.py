@@ -115,9 +115,8 @@ def _parquet(path: str | Path) -> Iterator[_Item]:
         file = ParquetRows(place, str(path))
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
-    with file:
-        for row in file.rows(Fields("", None, None, None)):
-            yield row if isinstance(row, Fault) else (row[0], row[1])
+    for row in file.rows(Fields("", None, None, None)):
+        yield row if isinstance(row, Fault) else (row[0], row[1])
 
 
 def _file(path: str | Path) -> Path:

@@ -301,23 +301,18 @@ class SourceDocuments:
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))
             return
-        with table:
-            if table.left_out:
-                note = (
-                    f"{source.name}: columns of bytes or durations are left out: {', '.join(table.left_out)}"
-                )
-                self._note_once((Format.PARQUET, table.left_out), note)
-            fields = self._fields(table.survey, source, Format.PARQUET)
-            size, counted_bytes = source.size or 0, 0
-            for item in self._row_documents(fields, source, nan_is_missing=True).documents(
-                table.rows(fields)
-            ):
-                yield item
-                if table.rows_read % 512 == 0:
-                    so_far = size * table.rows_read // max(table.rows_total, 1)
-                    self._count(so_far - counted_bytes)
-                    counted_bytes = so_far
-            self._count(size - counted_bytes)
+        if table.left_out:
+            note = f"{source.name}: columns of bytes or durations are left out: {', '.join(table.left_out)}"
+            self._note_once((Format.PARQUET, table.left_out), note)
+        fields = self._fields(table.survey, source, Format.PARQUET)
+        size, counted_bytes = source.size or 0, 0
+        for item in self._row_documents(fields, source, nan_is_missing=True).documents(table.rows(fields)):
+            yield item
+            if table.rows_read % 512 == 0:
+                so_far = size * table.rows_read // max(table.rows_total, 1)
+                self._count(so_far - counted_bytes)
+                counted_bytes = so_far
+        self._count(size - counted_bytes)
 
     def _fields(self, survey: FieldSurvey, source: Source, kind: Format) -> Fields:
         self.surveys[source.name] = survey

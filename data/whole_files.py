@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from nearsay.data.byte_streams import text_stream
 from nearsay.data.document import Document, JsonValue
-from nearsay.data.errors import MissingExtraError
+from nearsay.data.errors import MissingExtraError, first_line
 from nearsay.data.faults import Fault
 from nearsay.data.html_text import html_encoding, html_text
 from nearsay.data.json_values import UnusableRowError, check_string
@@ -69,7 +69,7 @@ def pdf_text(path: Path, max_text_bytes: int) -> PdfText:
     except ImportError as error:  # an encryption that pypdf needs another package for
         raise UnusableRowError("the PDF is encrypted; save it without its password") from error
     except (PyPdfError, *_DAMAGE) as error:
-        detail = str(error).partition("\n")[0] or type(error).__name__
+        detail = first_line(error)
         raise UnusableRowError(f"the PDF cannot be read: {detail}") from error
 
 

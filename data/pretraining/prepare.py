@@ -29,6 +29,7 @@ from nearsay.data.pretraining.prepared_text import (
     shard_file,
 )
 from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -67,11 +68,11 @@ def prepared_summary(text: PreparedText, *, faults_named: str) -> Iterator[str]:
     """
     if text.faults:
         which = f"the first {FAULTS_NAMED} are named" if text.faults > FAULTS_NAMED else "named"
-        found = _counted(text.faults, "row or line", "rows or lines")
+        found = counted(text.faults, "row or line", "rows or lines")
         yield f"{found} could not be used ({which} {faults_named})"
     yield (
-        f"{_counted(text.documents, 'document', 'documents')}, "
-        f"{_counted(text.sentences, 'sentence', 'sentences')}, {_counted(text.tokens, 'token', 'tokens')} "
+        f"{counted(text.documents, 'document')}, {counted(text.sentences, 'sentence')}, "
+        f"{counted(text.tokens, 'token')} "
         f"({100 * text.unknown_share:.2f} % unknown)"
     )
     plain = text.options.get("breaks") == Breaks.BLANK_LINES and "txt" in text.formats
@@ -81,10 +82,6 @@ def prepared_summary(text: PreparedText, *, faults_named: str) -> Iterator[str]:
             f"documents have {mean:.1f} sentences on average: where blank lines separate paragraphs, take "
             "--breaks files (or headings)"
         )
-
-
-def _counted(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
 
 
 _LOCK_NAME: Final = ".preparing.lock"

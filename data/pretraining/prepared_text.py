@@ -130,15 +130,6 @@ class PreparedText:
             raise self._gone()
         return Tokenizer.from_str(described)
 
-    def check_tokenizer(self, tokenizer_sha256: str) -> None:
-        """Raise BadInputError unless the tokens were made with the tokenizer of that hash."""
-        if tokenizer_sha256 != self.tokenizer_sha256:
-            raise BadInputError(
-                f"{self.folder} was prepared with another tokenizer (sha256 {self.tokenizer_sha256[:12]}…, "
-                f"{self.vocabulary_size:,} tokens; this one has {tokenizer_sha256[:12]}…). "
-                "Prepare the text with this tokenizer into another folder"
-            )
-
     def shard(self, number: int) -> Shard:
         """Map one shard; IndexError if there is no such.
 

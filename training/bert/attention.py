@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 from tokenizers import Encoding, Tokenizer
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING, PreTrainedModel
 
@@ -397,12 +398,8 @@ def _jensen_shannon(one: Array, two: Array) -> NDArray[np.float64]:
     p, q = one.astype(np.float64), two.astype(np.float64)
     middle = (p + q) / 2
 
-    def towards(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        ratio = np.divide(rows, middle, out=np.ones_like(rows), where=(rows > 0) & (middle > 0))
-        gap: NDArray[np.float64] = (rows * np.log2(ratio)).sum(axis=-1)
-        return gap
-
-    return np.maximum((towards(p) + towards(q)) / 2, 0.0)
+    gap: NDArray[np.float64] = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=-1)
+    return np.asarray(np.maximum(gap / (2 * np.log(2)), 0.0))
 
 
 def _loaded(bert: BertFolder, deepest: int | None) -> tuple[PreTrainedModel, bool]:

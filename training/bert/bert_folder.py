@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
@@ -126,7 +126,7 @@ def load_model(
             )
     except Exception as error:
         raise NearsayError(
-            f"the weights in {bert.path} cannot be loaded ({_reason(error)}). "
+            f"the weights in {bert.path} cannot be loaded ({first_line(error)}). "
             "Save, copy or download them again"
         ) from error
     model, loading = loaded
@@ -142,7 +142,7 @@ def _config(path: Path, overrides: dict[str, object]) -> PreTrainedConfig:
             )
     except Exception as error:
         raise BadInputError(
-            f"{path / 'config.json'} cannot be used ({_reason(error)}). "
+            f"{path / 'config.json'} cannot be used ({first_line(error)}). "
             "Save, copy or download the folder again"
         ) from error
     if unknown := sorted(set(unused) & set(overrides)):
@@ -180,8 +180,3 @@ def _require_given(bert: BertFolder, loading: dict[str, Any], fresh: Sequence[st
 
 def _is_part(parameter: str, parts: Sequence[str]) -> bool:
     return any(f".{part}." in f".{parameter}." for part in parts)
-
-
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -6,7 +6,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
 
@@ -32,7 +32,8 @@ def read_tokenizer(folder: EncoderFolder) -> PreTrainedTokenizerBase:
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise BadInputError(
-            f"the tokenizer in {path} cannot be loaded ({_reason(error)}). Copy the tokenizer's files again"
+            f"the tokenizer in {path} cannot be loaded ({first_line(error)}). "
+            "Copy the tokenizer's files again"
         ) from error
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(tokenizer, PreTrainedTokenizerBase) or not isinstance(backend, Tokenizer):
@@ -78,11 +79,6 @@ def _embedding_rows(path: Path) -> int | None:
                         return int(tensors.get_slice(name).get_shape()[0])
         except SafetensorError as error:
             raise BadInputError(
-                f"the weights {file} are damaged ({_reason(error)}). Copy or download them again"
+                f"the weights {file} are damaged ({first_line(error)}). Copy or download them again"
             ) from error
     return None
-
-
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, first_line
 
 if TYPE_CHECKING:  # it takes a second to import, and options that name a precision are checked without it
     import torch
@@ -20,6 +20,7 @@ __all__ = [
     "Precision",
     "Processor",
     "attention_of_any_shape",
+    "autocast",
     "choose_device",
     "choose_hardware",
     "computing_in",
@@ -166,13 +167,16 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
     """Run what is inside without gradients, its matrix products in the precision's format."""
     import torch
 
-    narrow = product_format(precision) if precision in (Precision.BFLOAT16, Precision.FLOAT16) else None
-    with (
-        torch.inference_mode(),
-        torch.autocast(torch.device(device).type, dtype=narrow, enabled=narrow is not None),
-        attention_of_any_shape(device),
-    ):
+    with torch.inference_mode(), autocast(precision, device), attention_of_any_shape(device):
         yield
+
+
+def autocast(precision: Precision, device: str) -> "torch.autocast":
+    """Give the block in which matrix products are in the format of a resolved precision."""
+    import torch
+
+    narrow = None if (found := product_format(precision)) is torch.float32 else found
+    return torch.autocast(torch.device(device).type, dtype=narrow, enabled=narrow is not None)
 
 
 @contextmanager
@@ -266,6 +270,6 @@ def _cuda_works() -> bool:
     try:
         torch.ones(1, device="cuda").add_(1).item()
     except RuntimeError as error:
-        logger.warning("a GPU is there but does not work, so the CPU is used: %s", str(error).splitlines()[0])
+        logger.warning("a GPU is there but does not work, so the CPU is used: %s", first_line(error))
         return False
     return True

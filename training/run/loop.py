@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
+from nearsay.training.encoder.hardware import Precision, attention_of_any_shape, autocast, product_format
 from nearsay.training.encoder.memory import naming_out_of_memory
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
@@ -95,7 +95,6 @@ _PUBLISHED = {
     "L4": 121e12,
     "4090": 165e12,
 }
-_FORMATS = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 # Of the square product that is timed where nothing is published; short on a CPU, where others may cut in.
 _SIDE = {"cpu": 1024}
 _GPU_SIDE = 4096
@@ -114,7 +113,7 @@ def hardware_peak(device: str, precision: Precision) -> float:
         for part, peak in _PUBLISHED.items():
             if re.search(rf"{part}(?![0-9A-Z])", name):  # an L40 is no L4
                 return peak
-    dtype = _FORMATS.get(precision, torch.float32)
+    dtype = product_format(precision)
     side = _SIDE.get(device, _GPU_SIDE)
     left = torch.ones(side, side, dtype=dtype, device=device)
     right = torch.ones(side, side, dtype=dtype, device=device)
@@ -130,7 +129,6 @@ logger = logging.getLogger("nearsay")
 
 _COMPILED_STEPS = 500  # a run on a GPU that is shorter does not earn back the minute of compilation
 _COMPILED_MINUTES = 10
-_NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 # What a line of the log tells beside the metrics.
 _SMALLER_STEPS = (
     "Take a smaller --batch or --length, or fewer --tokens-at-once where the command has it, and run the "
@@ -494,8 +492,7 @@ class _Loop:
             self.dropout.seed(*numbers)
 
     def _narrowed(self) -> torch.autocast:
-        narrow = _NARROW.get(self.precision)
-        return torch.autocast(self.kind, dtype=narrow, enabled=narrow is not None)
+        return autocast(self.precision, self.processes.device)
 
     def _share(self) -> float:
         return self._share_at(self.step)

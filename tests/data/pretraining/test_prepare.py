@@ -129,15 +129,6 @@ def test_truncation_and_padding_of_the_tokenizer_play_no_part(
     assert tokenizer_sha256(cutting) == tokenizer_sha256(tokenizer) == again.tokenizer_sha256
     assert again.sha256 == plain.sha256
     assert cutting.encode("gull").attention_mask != [1]  # the caller's tokenizer is left as it was
-    again.check_tokenizer(tokenizer_sha256(tokenizer))
-
-
-def test_another_tokenizer_is_named(
-    prepare: Callable[..., PreparedText], tokenizer_of: Callable[..., Tokenizer]
-) -> None:
-    text = prepare("gull\nboat")
-    with pytest.raises(BadInputError, match=r"another tokenizer .*another folder"):
-        text.check_tokenizer(tokenizer_sha256(tokenizer_of(["gull"])))
 
 
 class Refusing:
