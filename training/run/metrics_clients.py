@@ -12,7 +12,8 @@ from typing import Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError, first_line
-from nearsay.training.run.run_folder import CLIENT_RUNS, TENSORBOARD, RunFolder, flat
+from nearsay.training.run.run_environment import flat
+from nearsay.training.run.run_folder import CLIENT_RUNS, TENSORBOARD, RunFolder
 
 __all__ = ["MetricsClient", "logged_to", "require_clients"]
 

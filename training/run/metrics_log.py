@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import FULL, replacing
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.durable import replacing, write_refusal
+from nearsay.data.errors import NearsayError
 from nearsay.training.run.processes import Processes
 
 __all__ = [
@@ -105,15 +105,7 @@ class MetricsLog:
             with self._file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(_strict(line), allow_nan=False) + "\n")
         except OSError as error:
-            if error.errno in FULL:
-                raise DiskFullError(
-                    f"no room left to write {self._file}. Free some space and run the same command again: "
-                    "it goes on from its last checkpoint"
-                ) from error
-            raise NearsayError(
-                f"{self._file} cannot be written ({error.strerror}). Check the folder, then run the same "
-                "command again: it goes on from its last checkpoint"
-            ) from error
+            raise write_refusal(self._file, error) from error
         self.tell(line)
 
 

@@ -12,7 +12,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
-__all__ = ["RunEnvironment", "training_precision"]
+__all__ = ["RunEnvironment", "flat", "training_precision"]
 
 logger = logging.getLogger("nearsay")
 
@@ -71,13 +71,7 @@ class RunEnvironment:
 
         Another name of processor or GPU, number of threads or version of Python is only warned of.
         """
-        if "versions" not in recorded:
-            logger.warning(
-                "the run in %s was begun by a version of nearsay that recorded neither device nor versions: "
-                "whether it is resumed exactly cannot be checked",
-                out,
-            )
-        told, now = _flat(recorded), _flat(self.to_json())
+        told, now = flat(recorded), flat(self.to_json())
         different = [name for name in now if name in told and told[name] != now[name]]
         if not different:
             return
@@ -101,9 +95,11 @@ def training_precision(asked: Precision, device: str) -> Precision:
     return resolved
 
 
-def _flat(recorded: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    versions = recorded.get("versions")
-    flat = {name: value for name, value in recorded.items() if name != "versions"}
-    if isinstance(versions, dict):
-        flat |= {f"versions.{name}": version for name, version in versions.items()}
-    return flat
+def flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
+    """A nested setting as `optimisation.steps` or `sets.1.rows`, so that only what differs is told."""
+    found: dict[str, JsonValue] = {}
+    for name, value in config.items():
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            value = {str(place): one for place, one in enumerate(value, 1)}  # noqa: PLW2901
+        found |= flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found

@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchronise, write_refusal
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.run.run_environment import RunEnvironment
+from nearsay.training.run.run_environment import RunEnvironment, flat
 
-__all__ = ["CLIENT_RUNS", "STUDENT_PREFIX", "TENSORBOARD", "RunFolder", "flat"]
+__all__ = ["CLIENT_RUNS", "STUDENT_PREFIX", "TENSORBOARD", "RunFolder"]
 
 logger = logging.getLogger("nearsay")
 
@@ -129,12 +129,15 @@ class RunFolder:
                 f"{self.out} holds an unfinished run, and {names} {has} changed since it began. Bring back "
                 "what was there to resume the run, or name a new folder to train with what is there now"
             )
-        before = _environments(config)
-        environment.require_same(before[-1], self.out, exact=exact)
-        if before[-1] != environment.to_json():
-            resumed: list[JsonValue] = [*before[1:], environment.to_json()]
-            if before[-1].get("hardware") != environment.hardware:
+        resumed = config.get("resumed_with")
+        resumed = resumed if isinstance(resumed, list) else []
+        before = resumed[-1] if resumed else config.get("environment")
+        before = before if isinstance(before, dict) else {}
+        environment.require_same(before, self.out, exact=exact)
+        if before != environment.to_json():
+            if before.get("hardware") != environment.hardware:
                 config.pop(_FITTED, None)  # another GPU may have less memory
+            resumed = [*resumed, environment.to_json()]
             self.write_run_json(self.config_file.name, {**config, "resumed_with": resumed})
 
     def begun_with(self, fitting: int) -> int:
@@ -230,30 +233,6 @@ def _settings(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         elif name not in ("precision", "environment", "resumed_with", _FITTED):
             chosen[name] = value
     return chosen
-
-
-def _environments(config: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
-    """What a run computed with, from its beginning to its last resume.
-
-    A run of the first version recorded only its precision, as it was asked for.
-    """
-    first, resumed = config.get("environment"), config.get("resumed_with")
-    if not isinstance(first, dict):
-        optimisation = config.get("optimisation")
-        asked = (optimisation if isinstance(optimisation, dict) else config).get("precision")
-        first = {} if asked in (None, "auto") else {"precision": asked}
-    later = resumed if isinstance(resumed, list) else []
-    return [first, *(one for one in later if isinstance(one, dict))]
-
-
-def flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
-    """A nested setting as `optimisation.steps` or `sets.1.rows`, so that only what differs is told."""
-    found: dict[str, JsonValue] = {}
-    for name, value in config.items():
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-            value = {str(place): one for place, one in enumerate(value, 1)}  # noqa: PLW2901
-        found |= flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
-    return found
 
 
 def _changes(

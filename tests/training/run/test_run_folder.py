@@ -186,30 +186,6 @@ def test_another_number_of_threads_is_warned_of_and_not_refused(
     assert f"threads: {ENVIRONMENT.threads} there, {other.threads} now" in record.getMessage()
 
 
-@pytest.mark.parametrize("asked", ["auto", "float32", "bfloat16"])
-@pytest.mark.parametrize("inner", [True, False])
-def test_a_run_of_the_first_version_is_resumed_unless_its_precision_is_known_to_differ(
-    out: Path, asked: str, inner: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = {**CONFIG, "optimisation": {"steps": 5, "precision": "auto"}, "precision": "auto"}
-    wrote: dict[str, object] = {**CONFIG, "optimisation": {"steps": 5}}
-    if inner:
-        wrote["optimisation"] = {"steps": 5, "precision": asked}
-    else:
-        wrote["precision"] = asked
-        wrote.pop("optimisation")
-        now.pop("optimisation")
-    folder = kept(out)
-    folder.config_file.write_text(json.dumps(wrote))
-    if asked == "bfloat16":
-        with pytest.raises(BadInputError, match="precision: bfloat16 there, float32 now"):
-            folder.begin(now, ENVIRONMENT)  # type: ignore[arg-type]  # JSON values
-        return
-    assert folder.begin(now, ENVIRONMENT) is True  # type: ignore[arg-type]  # JSON values
-    assert len(caplog.records) == 1  # that it cannot be checked
-    assert folder.config()["resumed_with"] == [ENVIRONMENT.to_json()]
-
-
 def test_an_empty_folder_may_be_there_already(out: Path) -> None:
     out.mkdir(parents=True)
     assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is False
