@@ -148,49 +148,6 @@ class TokenVectors:
         return self.vectors[self.tokens.offsets[text] : self.tokens.offsets[text + 1]]
 
 
-def vector_blocks(
-    tokens: TextTokens, states: HiddenStates, layers: LayerChoice, taken: Sequence[int], width: int
-) -> Iterator[NDArray[np.float32]]:
-    """Give the tokens' vectors in the tokens' order, a block of whole texts at a time.
-
-    taken:  the layers that `layers` takes of the model
-    width:  numbers in a vector
-    yields: (tokens, width) float32; about 16,000 rows, or one text's
-    """
-    first = 0
-    while first < tokens.texts:
-        bound = tokens.offsets[first] + _BLOCK_TOKENS
-        after = max(int(np.searchsorted(tokens.offsets, bound, side="right")) - 1, first + 1)
-        starts = tokens.offsets[first : after + 1]
-        block = np.empty((int(starts[-1] - starts[0]), width), dtype=np.float32)
-        states.run(
-            [tokens.of(text) for text in range(first, after)],
-            _Placing(block, starts - starts[0], layers, taken),
-        )
-        yield block
-        first = after
-
-
-@dataclass(frozen=True, slots=True)
-class _Placing:
-    """Puts each text's token vectors where they belong in a block."""
-
-    block: NDArray[np.float32]  # (tokens, width), written to
-    starts: NDArray[np.int64]  # (texts + 1,): each text's first row
-    layers: LayerChoice
-    taken: Sequence[int]
-
-    def __call__(self, batch: NDArray[np.int64], states: Sequence[torch.Tensor], mask: torch.Tensor) -> None:
-        chosen = self.layers.combined([states[layer] for layer in self.taken])
-        rows = chosen[mask].cpu().numpy()  # the real tokens, one text after the other
-        begin = 0
-        for text in batch:
-            place = slice(self.starts[text], self.starts[text + 1])
-            end = begin + int(place.stop - place.start)
-            self.block[place] = rows[begin:end]
-            begin = end
-
-
 def write_token_vectors(
     stream: BinaryIO, tokens: TextTokens, blocks: Iterable[NDArray[np.float32]], width: int
 ) -> None:
@@ -331,13 +288,31 @@ class FeatureExtractor:
 
         yields: (tokens, dimension) float32, about 16,000 rows
         """
-        for block in vector_blocks(tokens, self._states, self.layers, self._taken, self.dimension):
+        first = 0
+        while first < tokens.texts:
+            bound = tokens.offsets[first] + _BLOCK_TOKENS
+            after = max(int(np.searchsorted(tokens.offsets, bound, side="right")) - 1, first + 1)
+            starts = tokens.offsets[first : after + 1] - tokens.offsets[first]
+            block = np.empty((int(starts[-1]), self.dimension), dtype=np.float32)
+
+            def take(
+                batch: NDArray[np.int64],
+                states: Sequence[torch.Tensor],
+                mask: torch.Tensor,
+                into: NDArray[np.float32] = block,
+                starts: NDArray[np.int64] = starts,
+            ) -> None:
+                places = np.concatenate([np.arange(starts[text], starts[text + 1]) for text in batch])
+                into[places] = self._chosen(states)[mask].cpu().numpy()  # the real tokens, text after text
+
+            self._states.run([tokens.of(text) for text in range(first, after)], take)
             if not np.isfinite(block).all():
                 raise NearsayError(
                     f"{self.name!r} gave a token a vector that is NaN or infinite. Its weights are damaged "
                     "or the precision is too narrow for them: try float32, then copy or train it again"
                 )
             yield block
+            first = after
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""

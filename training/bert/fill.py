@@ -1,7 +1,7 @@
 """What pretraining's tasks answer: the likeliest words for a mask, and whether a sentence follows."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -19,28 +19,33 @@ __all__ = [
 ]
 
 
-class NextSentence:
-    """A BERT with its next-sentence head."""
+class _Headed:
+    """A BERT with one of its pretraining heads."""
 
-    def __init__(self, bert: BertFolder, model: BertForNextSentencePrediction, device: str) -> None:
-        """Use `NextSentence.load`."""
-        self._bert = bert
+    def __init__(self, bert: BertFolder, model: PreTrainedModel, device: str) -> None:
+        """Use `load`."""
         model.to(torch.device(device))  # type: ignore[arg-type]  # transformers hides torch's signature
-        self._model = model
-        self._device = device
+        self._bert, self._model, self._device = bert, model, device
 
     @classmethod
-    def load(cls, name_or_folder: str, *, device: str | None = None) -> "NextSentence":
-        """Load a BERT; BadInputError when its folder has no next-sentence head."""
-        bert = load_bert(name_or_folder)
+    def _loaded(cls, bert: BertFolder, kind: type[PreTrainedModel], head: str, device: str | None) -> Self:
         try:
-            model = load_model(bert, BertForNextSentencePrediction)
+            model = load_model(bert, kind)
         except BadInputError as error:
             raise BadInputError(
-                f"{bert.name} has no next-sentence head: {error}. "
-                "A BERT that nearsay train pretrain made without --no-nsp has one"
+                f"{bert.name} has no {head}: {error}. nearsay train pretrain makes one"
             ) from error
         return cls(bert, model, choose_device(device))
+
+
+class NextSentence(_Headed):
+    """A BERT with its next-sentence head."""
+
+    @classmethod
+    def load(cls, name_or_folder: str, *, device: str | None = None) -> Self:
+        """Load a BERT; BadInputError when its folder has no next-sentence head."""
+        head = "next-sentence head (one trained with --no-nsp has none)"
+        return cls._loaded(load_bert(name_or_folder), BertForNextSentencePrediction, head, device)
 
     def probability(self, first: str, second: str) -> float:
         """Give how likely it is, from 0 to 1, that `second` comes right after `first` in a text.
@@ -73,29 +78,15 @@ class Candidate:
     probability: float  # of the token at that place, the other masks left as they are
 
 
-class Filler:
+class Filler(_Headed):
     """A BERT with its masked-language-model head."""
 
-    def __init__(self, bert: BertFolder, model: PreTrainedModel, device: str) -> None:
-        """Use `Filler.load`."""
-        self._bert = bert
-        model.to(torch.device(device))  # type: ignore[arg-type]  # transformers hides torch's signature
-        self._model = model
-        self._device = device
-
     @classmethod
-    def load(cls, name_or_folder: str, *, device: str | None = None) -> "Filler":
+    def load(cls, name_or_folder: str, *, device: str | None = None) -> Self:
         """Load a BERT; BadInputError when its folder has no masked-language-model head."""
         bert = load_bert(name_or_folder)
-        try:
-            model = load_model(
-                bert, cast("type[PreTrainedModel]", MODEL_FOR_MASKED_LM_MAPPING[type(bert.config)])
-            )
-        except BadInputError as error:
-            raise BadInputError(
-                f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
-            ) from error
-        return cls(bert, model, choose_device(device))
+        kind = cast("type[PreTrainedModel]", MODEL_FOR_MASKED_LM_MAPPING[type(bert.config)])
+        return cls._loaded(bert, kind, "head for masked words", device)
 
     def fill(self, text: str, k: int = 5) -> list[Candidate]:
         """Give the `k` likeliest tokens of every [MASK] in the text, place by place.
