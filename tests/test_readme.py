@@ -73,9 +73,7 @@ LANGUAGES = [
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything that the examples name."""
     folder = tmp_path_factory.mktemp("prepared")
-    shutil.copytree(
-        samples.folder(), folder / "data" / "samples", ignore=shutil.ignore_patterns("*.py*", "__*")
-    )
+    _retrieval_set(folder / "data" / "samples")
     notes = folder / "my-notes"
     notes.mkdir()
     (notes / "meeting.md").write_text(
@@ -106,9 +104,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat lay\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
     (folder / "stsb" / "test.tsv").write_text(pairs)
     (folder / "test.tsv").write_text(pairs)
-    shutil.copytree(
-        samples.folder(), folder / "scifact", ignore=shutil.ignore_patterns("*.py", "__pycache__")
-    )
+    shutil.copytree(folder / "data" / "samples", folder / "scifact")
     shutil.copytree(bundled_folder(), folder / "my-encoder")
     (folder / "my-encoder" / "sentence_bert_config.json").write_text(
         '{"max_seq_length": 64, "do_lower_case": false}'
@@ -148,7 +144,7 @@ def _training_files(folder: Path) -> None:
     (folder / "novels" / "stories.txt").write_text("\n\n".join(texts[:300]))
     (folder / "held-out.txt").write_text("\n\n".join(texts[300:340]))
     (folder / "sentences.txt").write_text("\n".join(texts[:8]))
-    (folder / "texts.txt").write_text("\n".join(text[:120] for text in texts[:280]))
+    (folder / "texts.txt").write_text("\n".join(text[:60] for text in texts[:280]))
     _sentence_sets(folder)
     rows = ["label\ttext"]
     things = ("door", "shop", "gate", "book", "box", "lid", "jar")
@@ -173,12 +169,32 @@ def _training_files(folder: Path) -> None:
     )
 
 
+def _retrieval_set(folder: Path) -> None:
+    """A part of the sample set: sixteen queries, what answers them, and some passages more."""
+    folder.mkdir(parents=True)
+
+    def lines(name: str) -> list[str]:
+        return samples.folder().joinpath(name).read_text("utf-8").splitlines(keepends=True)
+
+    queries = lines("queries.jsonl")[::9]
+    asked = {json.loads(line)["_id"] for line in queries}
+    header, *judged = lines("qrels.tsv")
+    judged = [line for line in judged if line.split("\t")[0] in asked]
+    answers = {line.split("\t")[1] for line in judged}
+    corpus = lines("corpus.jsonl")
+    kept = [line for at, line in enumerate(corpus) if at % 16 == 0 or json.loads(line)["_id"] in answers]
+    parts = {"queries.jsonl": queries, "qrels.tsv": [header, *judged], "corpus.jsonl": kept}
+    parts["triplets.tsv"] = lines("triplets.tsv")[:49]
+    for name, some in parts.items():
+        (folder / name).write_text("".join(some), "utf-8")
+
+
 def _sentence_sets(folder: Path) -> None:
     """Small parts of the sample sets, for the commands that train and measure sentence encoders."""
     (folder / "judged").mkdir()
     for name, short in (("scored-pairs", "pairs"), ("triplets", "triplets")):
         header, *rows = samples.sample_file(name).read_text("utf-8").splitlines()
-        parts = {"": rows[:24], "-dev": rows[24:36], "-test": rows[36:48]}
+        parts = {"": rows[:12], "-dev": rows[12:20], "-test": rows[20:28]}
         for part, kept in parts.items():
             (folder / f"{short}{part}.tsv").write_text("\n".join([header, *kept]) + "\n", "utf-8")
         shutil.copy(folder / f"{short}-test.tsv", folder / "judged")
@@ -219,6 +235,8 @@ def run(command: str, *, compared: bool) -> str:
     if words[0] != "nearsay":
         assert "pip install '.[cpu,documents,ui]'" in command
         return ""
+    if words[1:3] == ["train", "sentence"] and not {"--epochs", "--recipe"} & {*words}:
+        words += ["--epochs", "1"]  # of few rows it would take many
     if words[1] == "ui":  # serves until it is stopped: tests/app/ui does that; here it has to be understood
         with ui.make_context("ui", words[2:]) as context:
             assert context.params
