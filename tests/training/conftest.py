@@ -2,6 +2,10 @@
 
 import contextlib
 import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -112,6 +116,12 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_encoder(tmp_path_factory.mktemp("encoders") / "tiny")
 
 
+@pytest.fixture(scope="session")
+def tiny_words() -> list[str]:
+    """Its vocabulary."""
+    return VOCABULARY
+
+
 @pytest.fixture
 def make_folder(tmp_path: Path) -> Callable[..., Path]:
     """Builds tiny encoders that a test may change."""
@@ -202,3 +212,39 @@ def step_without_numbers(without_numbers: None, tmp_path: Path) -> Callable[[Tra
                 running._one_step(task.step_data(step, 0.0))
 
     return go
+
+
+@pytest.fixture(scope="session")
+def by_two_processes() -> Callable[..., str]:
+    """`by_two_processes(script, *words)`: what a script says in two processes that torchrun starts."""
+
+    def run(script: Path, *words: str | Path) -> str:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        torchrun += ["--master-addr", "127.0.0.1", "--master-port", *_free_ports(1)]
+        done = subprocess.run(
+            [*torchrun, script, *words],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            timeout=300,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def commands_of_two(by_two_processes: Callable[..., str]) -> Callable[[list[list[str]]], str]:
+    """Runs commands of nearsay one after another in the same two processes, so that these start once."""
+    script = Path(__file__).parent / "commands.py"
+    return lambda commands: by_two_processes(script, json.dumps(commands), *_free_ports(len(commands)))
+
+
+def _free_ports(count: int) -> list[str]:
+    with contextlib.ExitStack() as stack:
+        free = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in free:
+            each.bind(("127.0.0.1", 0))
+        return [str(each.getsockname()[1]) for each in free]

@@ -5,17 +5,19 @@ import itertools
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertForPreTraining
 
+from nearsay.app.cli import main
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
 from nearsay.training.bert.bert_folder import load_bert
@@ -29,6 +31,7 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.sentence.encoder import Encoder
 
 Make = Callable[..., Pretraining]
+COMMANDS = Path(__file__).parents[1] / "commands.py"
 TIMES = {"seconds", "tokens_per_second", "peak_share"}
 
 
@@ -107,21 +110,25 @@ def test_a_run_that_was_killed_goes_on_to_the_same_losses_to_the_last_digit(
     pretraining: Make, tmp_path: Path, vocabulary: str, corpus: str
 ) -> None:
     command = [
-        *(sys.executable, "-m", "nearsay.app.cli", "train", "pretrain", corpus, "--vocabulary", vocabulary),
-        *("--size", "1x64", "--steps", "120", "--batch", "8", "--length", "32", "--long-length", "64"),
-        *("--log-every", "1", "--checkpoint-every", "2", "--precision", "float32", "--device", "cpu"),
+        *("train", "pretrain", corpus, "--vocabulary", vocabulary, "--size", "1x64", "--steps", "120"),
+        *("--batch", "8", "--length", "32", "--long-length", "64", "--log-every", "1"),
+        *("--checkpoint-every", "2", "--precision", "float32", "--device", "cpu"),
         *("--prepared", str(tmp_path / "prepared"), "--out"),
     ]
-    log = tmp_path / "killed" / "run" / "metrics.jsonl"
-    process = subprocess.Popen([*command, str(log.parent.parent)], stderr=subprocess.DEVNULL)
+    log, python = tmp_path / "killed" / "run" / "metrics.jsonl", (sys.executable, COMMANDS)
+
+    def in_a_process(*names: str) -> list[str | Path]:
+        return [*python, json.dumps([[*command, str(tmp_path / name)] for name in names])]
+
+    process = subprocess.Popen(in_a_process("killed"), stderr=subprocess.DEVNULL)
     while len(read_metrics(log)) < 5 and process.poll() is None:
-        pass  # it writes a line a step
+        time.sleep(0.02)  # it writes a line a step, and may need the core
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     settings = (log.parent / "config.json").read_text()
     assert 120 > len(read_metrics(log)) >= 5
-    for name in ("killed", "whole"):  # the first goes on where it was
-        subprocess.run([*command, str(tmp_path / name)], check=True, capture_output=True)
+    # The first goes on where it was.
+    subprocess.run(in_a_process("killed", "whole"), check=True, capture_output=True)
     assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
     assert len(numbers(tmp_path / "whole")) == 120
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
@@ -383,30 +390,40 @@ def test_fill_and_next_refuse_what_they_cannot_answer(parrot: str, tiny_folder: 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("more", [[], ["--no-nsp"]], ids=["pairs", "no next sentences"])
 def test_two_processes_train_as_one_does(
-    tmp_path: Path, vocabulary: str, corpus: str, more: list[str]
+    tmp_path: Path, vocabulary: str, corpus: str, commands_of_two: Callable[[list[list[str]]], str]
 ) -> None:
-    arguments = [
-        *("-m", "nearsay.app.cli", "train", "pretrain", corpus, "--vocabulary", vocabulary, *more),
-        *("--size", "1x64", "--steps", "5", "--batch", "8", "--length", "32", "--long-length", "64"),
-        *("--long-share", "0.3", "--dropout", "0", "--log-every", "1", "--precision", "float32"),
-        *("--device", "cpu", "--tokens-at-once", "70", "--prepared", str(tmp_path / "prepared"), "--out"),
-    ]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    launcher = [*("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1")]
-    ways = {"one": [], "two": [*launcher, "--master-port", port]}
-    for name, launched in ways.items():
-        command = [sys.executable, *launched, *arguments, str(tmp_path / name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("mlm accuracy") == 1  # one process alone reports
-    one, two = (numbers(tmp_path / name) for name in ways)
-    assert len(one) == len(two) == 5
-    for first, second in zip(one, two, strict=True):
-        assert first == pytest.approx(second, rel=1e-5)
+    kinds = {"pairs": [], "no next sentences": ["--no-nsp"]}
+
+    def commands(way: str) -> list[list[str]]:
+        usual = [
+            *("train", "pretrain", corpus, "--vocabulary", vocabulary, "--size", "1x64", "--steps", "5"),
+            *("--batch", "8", "--length", "32", "--long-length", "64", "--long-share", "0.3"),
+            *("--dropout", "0", "--log-every", "1", "--precision", "float32", "--device", "cpu"),
+            *("--tokens-at-once", "70"),
+        ]
+        return [
+            [
+                *usual,
+                *more,
+                "--prepared",
+                str(tmp_path / f"prepared {kind}"),
+                "--out",
+                str(tmp_path / way / kind),
+            ]
+            for kind, more in kinds.items()
+        ]
+
+    assert commands_of_two(commands("two")).count("mlm accuracy") == 2  # one process alone reports
+    for words in commands("one"):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        assert done.stdout.count("mlm accuracy") == 1
+    for kind in kinds:
+        one, two = (numbers(tmp_path / way / kind) for way in ("one", "two"))
+        assert len(one) == len(two) == 5
+        for first, second in zip(one, two, strict=True):
+            assert first == pytest.approx(second, rel=1e-5)
 
 
 @pytest.mark.long

@@ -1,10 +1,7 @@
 """A run that two processes share, as torchrun starts them."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +21,10 @@ TIMES = {"seconds", "tokens_per_second", "peak_share"}
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(tmp_path_factory: pytest.TempPathFactory, by_two_processes: Callable[..., str]) -> Path:
     """Where two processes have trained."""
     folder = tmp_path_factory.mktemp("two")
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port = asked.getsockname()[1]
-    told = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-            *("--master-addr", "127.0.0.1", "--master-port", str(port)),
-            *(Path(__file__).parent / "two_processes.py", folder),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert told.returncode == 0, told.stderr
+    by_two_processes(Path(__file__).parent / "two_processes.py", folder)
     return folder
 
 

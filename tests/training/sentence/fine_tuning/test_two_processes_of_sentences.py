@@ -2,17 +2,17 @@
 
 import itertools
 import json
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from nearsay.app.cli import main
 from nearsay.training.run.metrics_log import read_metrics
 
 pytestmark = pytest.mark.long
@@ -60,63 +60,73 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(pairs), str(labelled), str(dev)]
 
 
-def _trained(out: Path, base: Path, files: Sequence[str], *more: str, processes: int) -> str:
-    """The standard output of a training."""
-    start = [sys.executable, "-m", "nearsay.app.cli"]
-    if processes > 1:
-        with socket.socket() as asked:
-            asked.bind(("127.0.0.1", 0))
-            port = asked.getsockname()[1]
-        start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-        start += ["--master-addr", "127.0.0.1", "--master-port", str(port), "-m", "nearsay.app.cli"]
-    *sets, dev = files
-    command = [*start, "train", "sentence", *sets, "--base", str(base), "--out", str(out), "--json"]
-    command += ["--dev", f"sts:{dev}", "--epochs", "3", "--batch", "7", "--precision", "float32"]
-    command += ["--device", "cpu", "--learning-rate", "0.002", *more]
-    told = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=300,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert told.returncode == 0, told.stderr
-    return told.stdout
+@dataclass(frozen=True)
+class Trained:
+    """The same trainings by two processes and by one, and what the two said."""
+
+    folder: Path
+    said: str
+
+    def numbers(self, way: str, name: str) -> list[dict[str, object]]:
+        """What one of them logged, without its times."""
+        return [
+            {key: value for key, value in line.items() if key not in TIMES}
+            for line in read_metrics(self.folder / way / name / "run" / "metrics.jsonl")
+        ]
+
+    def weights(self, way: str, name: str) -> dict[str, NDArray[np.float32]]:
+        return dict(load_file(self.folder / way / name / "model.safetensors"))
 
 
-def _numbers(out: Path) -> list[dict[str, object]]:
-    return [
-        {name: value for name, value in line.items() if name not in TIMES}
-        for line in read_metrics(out / "run" / "metrics.jsonl")
-    ]
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory,
+    base: Path,
+    files: list[str],
+    commands_of_two: Callable[[list[list[str]]], str],
+) -> Trained:
+    """A plain training, and one whose texts are computed twice."""
+    folder = tmp_path_factory.mktemp("trained")
+
+    def commands(way: str) -> list[list[str]]:
+        *sets, dev = files
+        usual = ["train", "sentence", *sets, "--base", str(base), "--json", "--dev", f"sts:{dev}"]
+        usual += ["--epochs", "3", "--batch", "7", "--precision", "float32", "--device", "cpu"]
+        usual += ["--learning-rate", "0.002", "--out"]
+        return [
+            [*usual, str(folder / way / "plain")],
+            [*usual, str(folder / way / "twice"), "--tokens-at-once", "30"],
+        ]
+
+    said = commands_of_two(commands("two"))
+    for words in commands("one"):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+    return Trained(folder, said)
 
 
-def test_two_processes_train_what_one_does_with_the_same_batch(
-    tmp_path: Path, base: Path, files: list[str]
-) -> None:
-    said = _trained(tmp_path / "two", base, files, processes=2)
-    assert len(said.splitlines()) == 1, "one of them tells what came of it"
-    assert json.loads(said)["folder"] == str(tmp_path / "two")
-    _trained(tmp_path / "one", base, files, processes=1)
-    ours, theirs = _numbers(tmp_path / "two"), _numbers(tmp_path / "one")
+def test_one_of_two_processes_tells_what_came_of_it(trained: Trained) -> None:
+    told = [json.loads(line)["folder"] for line in trained.said.splitlines()]
+    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice")]
+
+
+def test_two_processes_train_what_one_does_with_the_same_batch(trained: Trained, base: Path) -> None:
+    ours, theirs = (trained.numbers(way, "plain") for way in ("two", "one"))
     assert [line["step"] for line in ours] == [line["step"] for line in theirs]
     assert sum("loss" in line for line in ours) > 3
     assert any("nli_loss" in line for line in ours)
     for our, their in zip(ours, theirs, strict=True):
         assert our.pop("evaluation", {}) == pytest.approx(their.pop("evaluation", {}), abs=1e-4)
         assert our == pytest.approx(their, rel=2e-4, abs=1e-5)
-    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("two", "one")]
-    before = load_file(base / "model.safetensors")
-    for name, value in weights[0].items():
-        np.testing.assert_allclose(value, weights[1][name], atol=2e-5, err_msg=name)
-    moved = max(float(np.abs(value - before[name]).max()) for name, value in weights[0].items())
+    alone, before = trained.weights("one", "plain"), load_file(base / "model.safetensors")
+    moved = 0.0
+    for name, value in trained.weights("two", "plain").items():
+        np.testing.assert_allclose(value, alone[name], atol=2e-5, err_msg=name)
+        moved = max(moved, float(np.abs(value - before[name]).max()))
     assert moved > 1e-3
 
 
-def test_texts_that_are_computed_twice_give_the_same(tmp_path: Path, base: Path, files: list[str]) -> None:
-    for name, processes in (("two", 2), ("one", 1)):
-        _trained(tmp_path / name, base, files, "--tokens-at-once", "30", processes=processes)
-    weights = [load_file(tmp_path / name / "model.safetensors") for name in ("two", "one")]
-    for name, value in weights[0].items():
-        np.testing.assert_allclose(value, weights[1][name], atol=2e-5, err_msg=name)
+def test_texts_that_are_computed_twice_give_the_same(trained: Trained) -> None:
+    alone = trained.weights("one", "twice")
+    for name, value in trained.weights("two", "twice").items():
+        np.testing.assert_allclose(value, alone[name], atol=2e-5, err_msg=name)
