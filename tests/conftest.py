@@ -9,8 +9,9 @@ import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -94,6 +95,36 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrations, "upgrade", copied)
         yield
+
+
+@pytest.fixture(scope="session")
+def save_bert() -> Callable[..., Path]:
+    """Saves a random BERT of these words, special tokens among them: `save_bert(folder, words, **config)`.
+
+    `kind=` is a model's class of transformers, `seed=` that of its weights.
+    """
+
+    def save(
+        folder: str | Path, words: Sequence[str], *, kind: Any = None, seed: int = 0, **settings: Any
+    ) -> Path:
+        import torch
+        from transformers import BertConfig, BertModel, BertTokenizer
+
+        shape = {
+            "vocab_size": len(words),
+            "hidden_size": 8,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "intermediate_size": 16,
+            "max_position_embeddings": 16,
+            "initializer_range": 0.5,  # so few dimensions need a wide spread to tell texts apart
+        }
+        torch.manual_seed(seed)
+        (kind or BertModel)(BertConfig(**(shape | settings))).save_pretrained(folder)
+        BertTokenizer(vocab={word: number for number, word in enumerate(words)}).save_pretrained(folder)
+        return Path(folder)
+
+    return save
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """A sample of a collection's tokens: made, kept, searched, summed up."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from naming import Naming
-from transformers import BertConfig, BertForTokenClassification, BertModel, BertTokenizer
+from transformers import BertForTokenClassification
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -24,32 +24,20 @@ ROWS = [
 ]
 
 
-def _config() -> BertConfig:
-    torch.manual_seed(3)
-    return BertConfig(
-        vocab_size=5 + len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-        id2label={0: "O", 1: "B-THING", 2: "B-PLACE"},
-        label2id={"O": 0, "B-THING": 1, "B-PLACE": 2},
-    )
-
-
-def _tokenizer(folder: Path) -> Path:
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    BertTokenizer(vocab={word: at for at, word in enumerate(vocabulary)}).save_pretrained(folder)
-    return folder
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+SHAPE = {
+    "seed": 3,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+}
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bert")
-    BertModel(_config()).save_pretrained(folder)
-    return _tokenizer(folder)
+def bert(tmp_path_factory: pytest.TempPathFactory, save_bert: Callable[..., Path]) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert"), VOCABULARY, **SHAPE)
 
 
 @pytest.fixture(scope="module")
@@ -161,11 +149,13 @@ def test_summaries_count_matches_and_what_they_attend_to(
 
 
 def test_a_taggers_tags_are_kept_and_counted(
-    weather: Collection, reader: AttentionReader, tmp_path: Path
+    weather: Collection, reader: AttentionReader, tmp_path: Path, save_bert: Callable[..., Path]
 ) -> None:
     folder = tmp_path / "tagger"
-    BertForTokenClassification(_config()).save_pretrained(folder)
-    _tokenizer(folder)
+    labels = {0: "O", 1: "B-THING", 2: "B-PLACE"}
+    ids = {label: number for number, label in labels.items()}
+    tags = {"id2label": labels, "label2id": ids}
+    save_bert(folder, VOCABULARY, kind=BertForTokenClassification, **SHAPE, **tags)
     from nearsay.training.bert.heads.tagger import Tagger
 
     row = weather.explore.sample_tokens(reader, 1, tagger=str(folder))

@@ -1,10 +1,10 @@
 """A cross-encoder as the judge of candidates."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from transformers import BertForSequenceClassification
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import NearsayError
@@ -16,22 +16,10 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fox", "hen"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, save_bert: Callable[..., Path]) -> Path:
     """A BERT of one layer with a random head, as transformers saves it."""
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=12,
-        max_position_embeddings=16,
-        initializer_range=0.8,
-        num_labels=1,
-    )
-    BertForSequenceClassification(config).save_pretrained(tmp_path / "judge")
-    BertTokenizer(vocab={word: i for i, word in enumerate(WORDS)}).save_pretrained(tmp_path / "judge")
-    return tmp_path / "judge"
+    shape = {"intermediate_size": 12, "initializer_range": 0.8, "num_labels": 1}
+    return save_bert(tmp_path / "judge", WORDS, kind=BertForSequenceClassification, **shape)
 
 
 def test_a_folder_is_loaded_once_and_its_scores_decide(library: Library, folder: Path) -> None:

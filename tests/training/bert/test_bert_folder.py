@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedModel
+from transformers import BertModel, BertTokenizer, PreTrainedModel
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.bert_folder import load_bert, load_model
@@ -32,17 +32,13 @@ SIZES = {
 
 
 @pytest.fixture
-def save(tmp_path: Path) -> Save:
+def save(tmp_path: Path, save_bert: Callable[..., Path]) -> Save:
     """Saves a model of transformers' with a vocabulary, as transformers does."""
 
     def save_it(
         model_class: type[PreTrainedModel] = BertModel, name: str = "mine", **settings: object
     ) -> Path:
-        torch.manual_seed(0)
-        folder = tmp_path / name
-        model_class(BertConfig(**(SIZES | settings))).save_pretrained(folder)
-        BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
-        return folder
+        return save_bert(tmp_path / name, WORDS, kind=model_class, **(SIZES | settings))
 
     return save_it
 

@@ -1,11 +1,11 @@
 """A tiny encoder that was trained here, and a tiny BERT with its heads."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertForPreTraining, BertModel, BertTokenizer
+from transformers import BertForPreTraining
 
 from nearsay.app.ui.settings import Settings
 
@@ -38,29 +38,13 @@ _CHANGE = {
 }
 
 
-def _config() -> BertConfig:
-    torch.manual_seed(0)
-    return BertConfig(
-        vocab_size=len(_VOCABULARY),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.5,
-    )
-
-
-def _tokenizer(folder: Path) -> None:
-    BertTokenizer(vocab={token: number for number, token in enumerate(_VOCABULARY)}).save_pretrained(folder)
+_SHAPE = {"hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 64}
 
 
 @pytest.fixture
-def made_encoder(settings: Settings) -> Path:
+def made_encoder(settings: Settings, save_bert: Callable[..., Path]) -> Path:
     """LIBRARY/encoders/mine, with its lineage and its result."""
-    folder = Path(settings.library).resolve() / "encoders" / "mine"
-    BertModel(_config()).save_pretrained(folder)
-    _tokenizer(folder)
+    folder = save_bert(Path(settings.library).resolve() / "encoders" / "mine", _VOCABULARY, **_SHAPE)
     files = {
         "sentence_bert_config.json": {"max_seq_length": 16, "do_lower_case": False},
         "modules.json": [
@@ -81,9 +65,7 @@ def made_encoder(settings: Settings) -> Path:
 
 
 @pytest.fixture
-def made_bert(settings: Settings) -> Path:
+def made_bert(settings: Settings, save_bert: Callable[..., Path]) -> Path:
     """LIBRARY/berts/tiny, with both heads."""
     folder = Path(settings.library).resolve() / "berts" / "tiny"
-    BertForPreTraining(_config()).save_pretrained(folder)
-    _tokenizer(folder)
-    return folder
+    return save_bert(folder, _VOCABULARY, kind=BertForPreTraining, **_SHAPE)

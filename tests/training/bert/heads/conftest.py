@@ -5,22 +5,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, BertConfig, BertModel
 
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.example import ExampleTokens
 
 
 @pytest.fixture(scope="session")
-def learner_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learner_folder(
+    tiny_words: list[str], tmp_path_factory: pytest.TempPathFactory, save_bert: Callable[..., Path]
+) -> Path:
     """A BERT of two layers and 32 dimensions that learns quickly: no dropout, and weights not too small."""
-    folder = tmp_path_factory.mktemp("berts") / "learner"
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
+    return save_bert(
+        tmp_path_factory.mktemp("berts") / "learner",
+        tiny_words,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -30,9 +28,6 @@ def learner_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,9 @@
 """A query's animal decides which passage answers it: what a cross-encoder of a few weights learns."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 
@@ -17,12 +16,11 @@ def answer(animal: str, place: str) -> str:
 
 
 @pytest.fixture
-def bert(tiny_folder: Path, tmp_path: Path) -> Path:
-    """A plain BERT of random weights and no dropout."""
-    torch.manual_seed(0)
-    tokenizer = BertTokenizer.from_pretrained(tiny_folder)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
+def bert(tiny_words: list[str], tmp_path: Path, save_bert: Callable[..., Path]) -> Path:
+    """A plain BERT of random weights."""
+    return save_bert(
+        tmp_path / "bert",
+        tiny_words,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -30,10 +28,6 @@ def bert(tiny_folder: Path, tmp_path: Path) -> Path:
         max_position_embeddings=48,
         initializer_range=0.2,
     )
-    folder = tmp_path / "bert"
-    BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

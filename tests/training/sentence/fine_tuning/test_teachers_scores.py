@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from naming import Naming
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from transformers import BertForSequenceClassification
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
@@ -28,24 +27,10 @@ KINDS = [ObjectiveKind.MARGIN_MSE, ObjectiveKind.KL]
 
 
 @pytest.fixture
-def cross_encoder(tiny_folder: Path, tmp_path: Path) -> Path:
+def cross_encoder(tiny_words: list[str], tmp_path: Path, save_bert: Callable[..., Path]) -> Path:
     """A random cross-encoder with the tiny encoder's vocabulary."""
-    tokenizer = BertTokenizer.from_pretrained(tiny_folder)
-    torch.manual_seed(5)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=32,
-        initializer_range=0.8,
-        num_labels=1,
-    )
-    folder = tmp_path / "judge"
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    shape = {"hidden_size": 16, "max_position_embeddings": 32, "initializer_range": 0.8, "num_labels": 1}
+    return save_bert(tmp_path / "judge", tiny_words, kind=BertForSequenceClassification, seed=5, **shape)
 
 
 def tuples(scores: tuple[tuple[float, ...], ...] | None = None) -> SentenceExamples:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
-from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from transformers import BertForSequenceClassification
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.hardware import Precision
@@ -21,25 +20,12 @@ PAIRS = [("the cat", "cat sat"), ("the cat", "dog ran " * 40), ("dog", "the dog 
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Path]:
+def build(tmp_path: Path, save_bert: Callable[..., Path]) -> Callable[..., Path]:
     """Builds a BERT of one layer with a random classification head, as transformers saves it."""
 
     def build_it(labels: int = 1) -> Path:
-        torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=len(WORDS),
-            hidden_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=12,
-            max_position_embeddings=16,
-            initializer_range=0.8,
-            num_labels=labels,
-        )
-        folder = tmp_path / "judge"
-        BertForSequenceClassification(config).save_pretrained(folder)
-        BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
-        return folder
+        shape = {"intermediate_size": 12, "initializer_range": 0.8, "num_labels": labels}
+        return save_bert(tmp_path / "judge", WORDS, kind=BertForSequenceClassification, **shape)
 
     return build_it
 
