@@ -106,24 +106,39 @@ def table_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def indexed_template(table_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same library with its index."""
+    folder: Path = tmp_path_factory.mktemp("indexed") / "library"
+    shutil.copytree(table_template, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        _choose_lists(patch)
+        with Library.open(folder, load_encoder=table_collection.any_encoder) as library:
+            table_collection.refresh(library.collection("table"))
+    return folder
+
+
+def _choose_lists(patch: pytest.MonkeyPatch) -> None:
+    """Collections of over a thousand get an index, inverted lists of half-precision vectors.
+
+    For the stopwatch says that exact search is slow. Nothing is drawn.
+    """
+    patch.setattr(tuning, "ENGINES", {PlanKind.IVF: ENGINES[PlanKind.IVF]})
+    for measuring in (tuning.tune, tuning.tune_again):
+        timed = table_collection.by_kind({PlanKind.IVF: 1.0})
+        patch.setitem(measuring.__kwdefaults__, "timed", timed)
+    patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    patch.setattr(index_upkeep, "keep_report_plot", lambda *_: None)
+    patch.setattr(snapshot, "_SCAN_ALL", 0)
+    patch.setattr(snapshot, "_SCAN_SHARE", 0.0)
+
+
 @pytest.fixture
 def open_table(
     table_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Collection]]:
-    """Opens a copy of the template, as often as wanted.
-
-    Collections of over a thousand get an index there, inverted lists of half-precision vectors, since the
-    stopwatch says that exact search is slow. Nothing is drawn.
-    """
-    lists = {PlanKind.IVF: ENGINES[PlanKind.IVF]}
-    monkeypatch.setattr(tuning, "ENGINES", lists)
-    for measuring in (tuning.tune, tuning.tune_again):
-        timed = table_collection.by_kind({PlanKind.IVF: 1.0})
-        monkeypatch.setitem(measuring.__kwdefaults__, "timed", timed)
-    monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
-    monkeypatch.setattr(index_upkeep, "keep_report_plot", lambda *_: None)
-    monkeypatch.setattr(snapshot, "_SCAN_ALL", 0)
-    monkeypatch.setattr(snapshot, "_SCAN_SHARE", 0.0)
+    """Opens a copy of the template, as often as wanted; its index is as `_choose_lists` has it."""
+    _choose_lists(monkeypatch)
     shutil.copytree(table_template, tmp_path / "library")
     opened: list[Library] = []
 
@@ -137,8 +152,8 @@ def open_table(
 
 
 @pytest.fixture
-def indexed(open_table: Callable[[], Collection]) -> Collection:
+def indexed(open_table: Callable[[], Collection], indexed_template: Path, tmp_path: Path) -> Collection:
     """The collection with its index."""
-    collection = open_table()
-    table_collection.refresh(collection)
-    return collection
+    shutil.rmtree(tmp_path / "library")
+    shutil.copytree(indexed_template, tmp_path / "library")
+    return open_table()
