@@ -77,7 +77,7 @@ def test_a_training_is_watched_and_what_it_made_answers_in_the_end(visitor: Any,
     visitor.presses("Samples")
     visitor.sees("rows")
     visitor.presses("steps")
-    visitor.types("How many", "4")
+    visitor.types("How many", "2")
     visitor.types("Name", "mine", enter=False)
     visitor.presses("Start training")
     visitor.sees("Fine-tune mine")

@@ -1,8 +1,10 @@
 """Collections and their documents in a real browser."""
 
 import os
+import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,14 +37,26 @@ def test_a_collection_is_shown_as_soon_as_it_is_made(
             os.kill(job.pid, signal.SIGKILL)
 
 
+_LINES = [f"Line {number} tells of the harbour and of the winter there." for number in range(6_000)]
+_LINES[5_000] = "The zebra carries <img src=x onerror=\"document.title='run'\"> a violin."
+
+
+@pytest.fixture(scope="module")
+def with_book(made_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with a text of many pages; never written to."""
+    home = Path(shutil.copytree(made_library, tmp_path_factory.mktemp("book") / "library"))
+    with Library.open(home, device="cpu") as library:
+        text = "\n".join(_LINES)
+        library.collection("books").add_rows([{"id": "book", "title": "A book", "text": text}])
+    return home
+
+
 @pytest.fixture
-def book(settings: Settings) -> str:
-    """A text of many pages, with one passage that is like no other."""
-    lines = [f"Line {number} tells of the harbour and of the winter there." for number in range(6_000)]
-    lines[5_000] = "The zebra carries <img src=x onerror=\"document.title='run'\"> a violin."
-    with Library.open(settings.library, device="cpu") as library:
-        library.collection("books").add_rows([{"id": "book", "title": "A book", "text": "\n".join(lines)}])
-    return lines[5_000]
+def book(settings: Settings, with_book: Path) -> str:
+    """It is in the test's library, too; one passage that is like no other."""
+    shutil.rmtree(settings.library)
+    shutil.copytree(with_book, settings.library)
+    return _LINES[5_000]
 
 
 @pytest.mark.long
