@@ -14,8 +14,8 @@ TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
 
-# A process a core, the tests of a file in one of them.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+# A process a core and one more (tests/conftest.py), the tests of a file in one of them, the long ones first.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev compiler
 	$(PYTEST) -m "not long"

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,26 @@ for _name in ("naming", "words_encoder"):  # what tests import by its name alone
 from words_encoder import WordsEncoder  # noqa: E402 - importable only after the lines above
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """A process more than there are cores: many tests wait for a browser, a cluster or a child's start."""
+    return 1 + len(
+        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the long tests ten minutes each, where they do not say otherwise."""
-    for item in items:
-        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+    """Give the long tests ten minutes each, where they do not say otherwise.
+
+    Where processes share the files, those with most long tests come first: no process ends with one alone.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    for item in long:
+        if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        of_file = Counter(item.path for item in long)
+        items.sort(key=lambda item: -of_file[item.path])
 
 
 @pytest.fixture(autouse=True)
