@@ -32,9 +32,8 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.bundled import BUNDLED_NAME, is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import find_encoder, lineage_of
 
 __all__ = [
     "EncoderEntry",

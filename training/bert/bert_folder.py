@@ -18,10 +18,9 @@ from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fittin
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import find_bert
+from nearsay.training.sentence.source import find_bert, lineage_of
 
 __all__ = ["BertFolder", "load_bert", "load_model"]
 

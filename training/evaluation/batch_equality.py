@@ -11,7 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "BatchEquality", "batch_equality"]
+__all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "batch_equality"]
 
 BATCH_SIZES: Final = (1, 8, 64)
 TOLERANCE: Final = 1e-3
@@ -36,23 +36,6 @@ class BatchDifference(Report):
         object.__setattr__(self, "equal", self.largest_difference <= self.tolerance)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchEquality:
-    """Whether vectors are the same however their texts are batched."""
-
-    differences: tuple[BatchDifference, ...]
-
-    @property
-    def largest_difference(self) -> float:
-        """Of all ways of batching."""
-        return max(each.largest_difference for each in self.differences)
-
-    @property
-    def equal(self) -> bool:
-        """Whether none is larger than the tolerance."""
-        return all(each.equal for each in self.differences)
-
-
 def batch_equality(
     encoder: VectorEncoder,
     texts: Sequence[str],
@@ -60,7 +43,7 @@ def batch_equality(
     sizes: Sequence[int] = BATCH_SIZES,
     tolerance: float = TOLERANCE,
     progress: Progress | None = None,
-) -> BatchEquality:
+) -> list[BatchDifference]:
     """Encode texts alone, in batches of several sizes, and as the encoder does by itself, and compare.
 
     sizes:     most texts that go through the model together; 1, what all are compared with, is always there
@@ -87,7 +70,7 @@ def batch_equality(
             BatchDifference(encoder.name, len(texts), size, apart, cosine, tolerance, texts[worst])
         )
         report(len(texts) * place, total)
-    return BatchEquality(tuple(differences))
+    return differences
 
 
 def _encoded(encoder: VectorEncoder, texts: Sequence[str], size: int | None) -> NDArray[np.float32]:

@@ -11,10 +11,9 @@ from tokenizers import Encoding
 
 from nearsay.training.encoder.weights import combined_sha256
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import PoolingShares
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.source import EncoderSource
+from nearsay.training.sentence.source import EncoderSource, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind, cut_note
 from nearsay.training.sentence.tokens import TextTokenizer, TokenPiece
 

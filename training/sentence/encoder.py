@@ -28,7 +28,7 @@ from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
-from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
+from nearsay.training.sentence.vectors import checked_vectors, unit_rows
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer
@@ -168,7 +168,7 @@ class Encoder(OpenedEncoder):
         def encoded() -> EncodedWindow:
             vectors = checked_vectors(finish(), window.texts, self.name)
             if self.normalised and self.precision is not Precision.FLOAT32:
-                vectors = unit_vectors(vectors)
+                unit_rows(vectors)
             return EncodedWindow(vectors[window.positions], window.truncated)
 
         return encoded

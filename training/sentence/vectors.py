@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.tokens import shortened
 
-__all__ = ["checked_vectors", "unit_rows", "unit_vectors"]
+__all__ = ["checked_vectors", "unit_rows"]
 
 
 def checked_vectors(
@@ -28,12 +28,6 @@ def checked_vectors(
             "or the precision is too narrow for them: try float32, then copy or train the encoder again"
         )
     return vectors
-
-
-def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Scale each row to length 1; rows must not be zero."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.ascontiguousarray(vectors / lengths, dtype=np.float32)
 
 
 def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -22,8 +22,7 @@ from nearsay.training.bert.vocabulary import (
     train_vocabulary,
 )
 from nearsay.training.bert.vocabulary_folder import check_vocabulary_folder, save_vocabulary
-from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import find_encoder, lineage_of
 
 TEXTS = [
     "Zoë's café sold 12 naïve owls — 東京, İzmir…",

@@ -19,11 +19,6 @@ class Interval:
     low: float
     high: float
 
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether a difference is more than chance at that level."""
-        return self.low > 0 or self.high < 0
-
 
 def bootstrap_interval(
     outcome: Outcome, *, draws: int = 1000, seed: int = 0, level: float = 0.95

@@ -30,20 +30,14 @@ __all__ = [
 _REGULARISATIONS: Final = (0.0001, *REGULARISATIONS)  # pairs have four times the width, so hold it back more
 
 
-@dataclass(frozen=True, slots=True)
-class LinearPredictions:
-    """What the layer said."""
-
-    labels: tuple[str, ...]  # one for each row that was measured on
-    regularisation: float  # the C that was best on the rows held out of training
-
-
 def linear_predictions(
     train: NDArray[np.float32], train_labels: Sequence[str], test: NDArray[np.float32], name: str
-) -> LinearPredictions:
+) -> tuple[list[str], float]:
     """Fit multinomial logistic regression on vectors, its L2 penalty chosen on every tenth row, and predict.
 
     train, test: (rows, width) float32; name: of the set, for messages
+    returns:     a label for each test row, and the C that was best on the rows held out of training
+
     A label that the training rows lack is never predicted. Deterministic. Raises BadInputError for training
     rows of one label, or fewer than 10.
 
@@ -65,7 +59,7 @@ def linear_predictions(
         regularisations=_REGULARISATIONS,
     )
     predicted = chosen.head.logits(test).argmax(axis=1)
-    return LinearPredictions(tuple(str(names[label]) for label in predicted), chosen.regularisation)
+    return [str(names[label]) for label in predicted], chosen.regularisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +100,13 @@ class LearnedSet(RowSet[tuple[str, ...]]):
         of_pairs = self.kind is EvaluationKind.NLI
         features = pair_features(vectors[::2], vectors[1::2]) if of_pairs else vectors
         known, unknown = features[: len(learned)], features[len(learned) :]
-        found = linear_predictions(known, [row[-1] for row in learned], unknown, self.name)
+        labels, regularisation = linear_predictions(known, [row[-1] for row in learned], unknown, self.name)
         gold = [row[-1] for row in self.rows]
-        right = np.array([truth == guess for truth, guess in zip(gold, found.labels, strict=True)])
+        right = np.array([truth == guess for truth, guess in zip(gold, labels, strict=True)])
         return self.outcome(
             {
-                "accuracy": accuracy(gold, found.labels),
-                "macro_f1": f1_score(gold, found.labels, Averaging.MACRO),
+                "accuracy": accuracy(gold, labels),
+                "macro_f1": f1_score(gold, labels, Averaging.MACRO),
             },
             mean_of_drawn(right.astype(np.float64)),
             truncated=truncated,
@@ -121,7 +115,7 @@ class LearnedSet(RowSet[tuple[str, ...]]):
                 **({"pairs": len(self)} if of_pairs else {"texts": len(self), "labels": len({*gold})}),
                 "train": self.train_name,
                 "train_rows": len(learned),
-                "regularisation": found.regularisation,
+                "regularisation": regularisation,
             },
         )
 

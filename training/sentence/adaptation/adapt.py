@@ -38,9 +38,8 @@ from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import find_encoder, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.vectors import unit_rows
 

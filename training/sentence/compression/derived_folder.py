@@ -17,11 +17,10 @@ from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder, Precision
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name
+from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name, lineage_of
 
 __all__ = ["open_model", "save_derived"]
 

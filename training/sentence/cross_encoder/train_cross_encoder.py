@@ -50,7 +50,6 @@ from nearsay.training.sentence.fine_tuning.train_encoder import (
     with_epochs,
     without_all_leaks,
 )
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
     PairTokens,
@@ -59,7 +58,7 @@ from nearsay.training.sentence.negatives.cross_encoder import (
 )
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.source import EncoderSource, find_encoder, lineage_of
 
 __all__ = ["CrossEncoderSet", "sets_told", "train_cross_encoder"]
 

@@ -44,12 +44,11 @@ from nearsay.training.sentence.fine_tuning.settings import (
     usual_epochs,
 )
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.source import EncoderSource, find_encoder, lineage_of
 from nearsay.training.sentence.tokens import shortened
 
 if TYPE_CHECKING:

@@ -217,17 +217,11 @@ class MinedNegatives:
 
 def mined_rows(
     grouped: AnchorSet, corpus: MiningCorpus, chosen: Sequence[Candidates], config: MiningConfig
-) -> tuple[tuple[str, ...], ...]:
+) -> Iterator[tuple[str, ...]]:
     """Give a row for each pair whose anchor has enough negatives (for each of its negatives, as triplets).
 
     chosen: the negatives of each anchor; a row that lacks some repeats those that it has in turn
     """
-    return tuple(_rows(grouped, corpus, chosen, config))
-
-
-def _rows(
-    grouped: AnchorSet, corpus: MiningCorpus, chosen: Sequence[Candidates], config: MiningConfig
-) -> Iterator[tuple[str, ...]]:
     for anchor, found in zip(grouped.anchors, chosen, strict=True):
         if len(found) < config.least:
             continue

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -309,7 +309,11 @@ def mine_negatives(
         block = range(begin, min(begin + _BLOCK_ANCHORS, total))
         selection.add(block, ranking.candidates(block))
         progress(MiningStage.MINING, block.stop, total)
-    rows = mined_rows(grouped, corpus, selection.chosen, config)
+    rows = tuple(mined_rows(grouped, corpus, selection.chosen, config))
+    counts = np.array([len(its) for its in selection.chosen])
+    used = [its for its in selection.chosen if len(its) >= config.least]
+    scores = np.concatenate([np.empty(0), *(its.scores for its in used)])
+    ranks = np.concatenate([np.empty(0), *(its.ranks for its in used)])
     report = MiningReport(
         encoder=encoder.name,
         corpus=corpus.name,
@@ -328,32 +332,11 @@ def mine_negatives(
         encoding_seconds=encoded - started,
         search_seconds=perf_counter() - encoded - selection.seconds,
         judging_seconds=selection.seconds,
-        **_found(selection.chosen, config),
+        anchors_with_all=int((counts == config.per_anchor).sum()),
+        anchors_with_some=int(((counts > 0) & (counts < config.per_anchor)).sum()),
+        anchors_with_none=int((counts == 0).sum()),
+        negatives=len(scores),
+        negative_score=float(scores.mean()) if len(scores) else None,
+        negative_rank=float(ranks.mean()) if len(ranks) else None,
     )
     return MinedNegatives(config.columns, rows, report)
-
-
-class _Found(TypedDict):
-    """The part of the report that tells of the negatives."""
-
-    anchors_with_all: int
-    anchors_with_some: int
-    anchors_with_none: int
-    negatives: int
-    negative_score: float | None
-    negative_rank: float | None
-
-
-def _found(chosen: Sequence[Candidates], config: MiningConfig) -> _Found:
-    counts = np.array([len(its) for its in chosen])
-    used = [its for its in chosen if len(its) >= config.least]
-    scores = [float(score) for its in used for score in its.scores]
-    ranks = [int(rank) for its in used for rank in its.ranks]
-    return {
-        "anchors_with_all": int((counts == config.per_anchor).sum()),
-        "anchors_with_some": int(((counts > 0) & (counts < config.per_anchor)).sum()),
-        "anchors_with_none": int((counts == 0).sum()),
-        "negatives": len(scores),
-        "negative_score": float(np.mean(scores)) if scores else None,
-        "negative_rank": float(np.mean(ranks)) if ranks else None,
-    }

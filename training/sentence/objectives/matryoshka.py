@@ -1,6 +1,6 @@
 """Any objective over the first dimensions of the vectors as well: Matryoshka."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -43,11 +43,6 @@ class MatryoshkaObjective(SentenceObjective):
                 targets = [column[:, : objective.teacher_dimension] for column in guide]
             losses.append(objective(cut, labels, targets))
         return torch.stack(losses).sum()
-
-    def logits(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Give those of the most dimensions."""
-        dimension = self.config.matryoshka[0]
-        return self._each()[0].logits([column[:, :dimension] for column in embeddings])
 
     def _each(self) -> list[SentenceObjective]:
         return [objective for objective in self.objectives if isinstance(objective, SentenceObjective)]

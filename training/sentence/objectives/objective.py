@@ -83,10 +83,6 @@ class SentenceObjective(nn.Module, ABC):
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         """Compute `forward`'s answer from float32 vectors, labels and detached guide vectors."""
 
-    def logits(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Give each pair's score for each label, (rows, labels) float32; TypeError without a classifier."""
-        raise TypeError(f"the objective {self.config.kind} has no classifier for {len(embeddings)} columns")
-
     def require(self, columns: int, *, has_labels: bool, has_guide: bool) -> None:
         """Raise BadInputError when so many text columns, or no labels or guide, are not enough."""
         least, most = self.columns

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Self
 
-import torch
 from sentence_transformers.sentence_transformer.losses import SoftmaxLoss
 from torch import Tensor
 
@@ -53,9 +52,3 @@ class SoftmaxObjective(SentenceObjective):
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide
         return loss_of_vectors(self._loss, embeddings, None if labels is None else labels.long())
-
-    def logits(self, embeddings: Sequence[Tensor]) -> Tensor:
-        with torch.autocast(embeddings[0].device.type, enabled=False):
-            columns = [{"sentence_embedding": column.float()} for column in embeddings]
-            scores: Tensor = self._loss(columns, None)[1]
-        return scores

@@ -24,9 +24,3 @@ def test_data_that_have_to_be_turned_first_are_refused() -> None:
         make_objective(ObjectiveConfig(ObjectiveKind.RANKING), kind=ExampleKind.NLI, dimension=4)
     with pytest.raises(BadInputError, match=r"pairs .*: ranking"):
         make_objective(ObjectiveConfig(ObjectiveKind.COSENT), kind=ExampleKind.PAIRS, dimension=4)
-
-
-def test_only_the_softmax_has_logits() -> None:
-    objective = make_objective(ObjectiveConfig(ObjectiveKind.COSENT), kind=ExampleKind.SCORED, dimension=4)
-    with pytest.raises(TypeError, match="cosent has no classifier"):
-        objective.logits([])
