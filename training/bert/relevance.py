@@ -55,11 +55,11 @@ class PooledVector:
         shares = self._shares.shares(states, prompt_length=prompt_length)
         return shares.scaled(1 / float(np.linalg.norm(shares.total)))
 
-    def places(self, tokens: int, prompt_length: int) -> slice | list[int]:
+    def places(self, tokens: int, prompt_length: int) -> slice:
         """Which of so many tokens are pooled."""
-        if self._plain is not None and self._plain.modes == ("cls",):
-            return [0]
         skip = prompt_length if self._plain is not None and not self._plain.include_prompt else 0
+        if self._plain is not None and self._plain.modes == ("cls",):
+            return slice(skip, skip + 1)
         return slice(skip, tokens)
 
     def vector(self, last: torch.Tensor, prompt_length: int) -> torch.Tensor:

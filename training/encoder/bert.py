@@ -219,7 +219,7 @@ class PackedBert:
             self._words = torch.from_numpy(model.words).to(device)
             self._places = torch.from_numpy(model.positions).to(device)
             self._normalise = _norm(model.norm, device)
-            width, heads, layers = model.width, model.heads, _read_layers(model, device)
+            self.width, heads, layers = model.width, model.heads, _read_layers(model, device)
         else:
             embeddings: Any = model.embeddings
             self._words = embeddings.word_embeddings.weight.detach()
@@ -228,11 +228,11 @@ class PackedBert:
                 embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
             ).detach()
             self._normalise = embeddings.LayerNorm
-            width, heads = model.config.hidden_size, model.config.num_attention_heads
+            self.width, heads = model.config.hidden_size, model.config.num_attention_heads
             layers = map(_parts_of, cast("Iterable[BertLayer]", model.encoder.layer))
         self._heads = heads
         biased = self._distances is not None
-        self._by_bounds = takes_bounds(device, dtype, width // heads) and not biased
+        self._by_bounds = takes_bounds(device, dtype, self.width // heads) and not biased
         self.by_blocks = takes_blocks(device, dtype) and not biased  # whether batches should come in blocks
         self._layers = [_Layer(layer, dtype=dtype, device=device) for layer in layers]
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -26,73 +26,43 @@ __all__ = [
 ]
 
 
-class Pooling(Protocol):
-    """sentence-transformers' module, or `PoolingOfModes`."""
+def pool(states: torch.Tensor, batch: PackedBatch, modes: Sequence[str], prompt: int) -> torch.Tensor:
+    """Give the batch's vectors, (texts, modes * width), as sentence-transformers pools padded texts.
 
-    include_prompt: bool
-    pooling_mode: Any
-
-    @property
-    def pooling_output_dimension(self) -> int:
-        """Dimensions of a pooled vector."""
-
-    def __call__(self, features: dict[str, Any], /) -> dict[str, Any]:
-        """Put the vectors of `token_embeddings` in as `sentence_embedding`."""
-
-
-class PoolingOfModes:
-    """Pools texts of one length, which hold no padding, without sentence-transformers."""
-
-    def __init__(self, modes: Sequence[str], *, width: int, include_prompt: bool) -> None:
-        """`modes`: cls, max, mean, mean_sqrt_len_tokens, whose vectors stand side by side."""
-        self.include_prompt = include_prompt
-        self.pooling_mode = modes[0] if len(modes) == 1 else tuple(modes)
-        self.pooling_output_dimension = width * len(modes)
-        self._modes = tuple(modes)
-
-    def __call__(self, features: dict[str, Any], /) -> dict[str, Any]:
-        """Take (texts, tokens, width); without its prompt a text may be empty, and gives zeros."""
-        texts: torch.Tensor = features["token_embeddings"]
-        rest = texts[:, features["prompt_length"] :]
-        parts = [_pooled(mode, texts, rest) for mode in self._modes]
-        return {**features, "sentence_embedding": torch.cat(parts, dim=1)}
-
-
-def _pooled(mode: str, texts: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-    if mode == "cls":
-        return texts[:, 0]
-    if mode == "max" and rest.shape[1]:
-        return rest.amax(dim=1)
-    total = rest.sum(dim=1)
-    return total / (max(rest.shape[1], 1) if mode == "mean" else math.sqrt(max(rest.shape[1], 1)))
-
-
-def pool(states: torch.Tensor, batch: PackedBatch, pooling: Pooling, prompt_length: int) -> torch.Tensor:
-    """Give the batch's vectors, (texts, dimension), as the encoder's pooling does on padded texts.
-
-    states:        (tokens, width), the last layer's
-    prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
+    states: (tokens, width), the last layer's
+    modes:  sentence-transformers' names of poolings, whose vectors stand side by side
+    prompt: first tokens of every text that are left out; a text of no others gives zeros
     """
-    vectors = states.new_empty(batch.texts, pooling.pooling_output_dimension)
-    prompt = 0 if pooling.include_prompt else prompt_length
+    width = states.shape[1]
+    vectors = states.new_zeros(batch.texts, len(modes) * width)
     first = 0
     for group in batch.groups:
-        texts = states[group.rows].view(group.texts, group.tokens, -1)
-        place = slice(first, first + group.texts)
-        if pooling.pooling_mode == "mean" and group.tokens > prompt:
-            vectors[place] = texts[:, prompt:].mean(dim=1)
-        else:
-            vectors[place] = _pooled_by_module(texts, pooling, prompt)
-        first = place.stop
+        texts = states[group.rows].view(group.texts, group.tokens, width)
+        of_group = vectors[first : first + group.texts]
+        for place, mode in enumerate(modes):
+            of_group[:, place * width : (place + 1) * width] = _pooled(mode, texts, prompt)
+        first += group.texts
     return vectors
 
 
-def _pooled_by_module(texts: torch.Tensor, pooling: Pooling, prompt: int) -> torch.Tensor:
+def _pooled(mode: str, texts: torch.Tensor, prompt: int) -> torch.Tensor | float:
     """`texts`: (texts, tokens, width), none of it padding."""
-    mask = torch.ones(texts.shape[:2], dtype=torch.int64, device=texts.device)
-    features = {"token_embeddings": texts, "attention_mask": mask, "prompt_length": prompt}
-    vectors: torch.Tensor = pooling(features)["sentence_embedding"]
-    return vectors
+    rest = texts[:, prompt:]
+    if not rest.shape[1]:
+        return 0.0
+    match mode:
+        case "cls":
+            return rest[:, 0]
+        case "lasttoken":
+            return rest[:, -1]
+        case "max":
+            return rest.amax(dim=1)
+        case "mean":
+            return rest.mean(dim=1)
+        case "mean_sqrt_len_tokens":
+            return rest.sum(dim=1) / math.sqrt(rest.shape[1])
+    places = torch.arange(prompt + 1, texts.shape[1] + 1, dtype=rest.dtype, device=rest.device)
+    return (places @ rest) / places.sum()  # weightedmean, by the token's place in the text
 
 
 _Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
@@ -118,23 +88,23 @@ class PackedEncoder:
         self, model: "SentenceTransformer | PlainEncoder", *, device: str, dtype: torch.dtype
     ) -> None:
         """Copy the weights of a model that `runs` accepts; `dtype`: the format of the products."""
-        self._pooling: Pooling
         self._further: list[_Step]
         if isinstance(model, PlainEncoder):
             if model.transformer is None:
                 raise ValueError("the encoder has no transformer, which PackedEncoder.runs asks for")
             self._bert = PackedBert(model.transformer, dtype=dtype, device=device)
-            self._pooling = PoolingOfModes(
-                model.modes, width=model.transformer.width, include_prompt=model.include_prompt
-            )
+            self._modes, self._include_prompt = model.modes, model.include_prompt
             self._further = [_on_vectors(step, device) for step in model.steps]
             self._truncate = model.truncate
         else:
             modules: list[Any] = list(model)
             self._bert = PackedBert(cast("BertModel", modules[0].auto_model), dtype=dtype, device=device)
-            self._pooling = modules[1]
+            named = modules[1].pooling_mode
+            self._modes = (named,) if isinstance(named, str) else tuple(named)
+            self._include_prompt = bool(modules[1].include_prompt)
             self._further = modules[2:]
             self._truncate = model.truncate_dim
+        self._dimension = len(self._modes) * self._bert.width  # of what is pooled
         self._by_blocks = self._bert.by_blocks
         self._device = device
         self._workers = Workers() if torch.device(device).type == "cpu" else None
@@ -168,15 +138,13 @@ class PackedEncoder:
         returns: a function that gives (texts, dimension) float32, in the texts' order
         """
         window = pack(token_ids).to(self._device)
-        pooled = torch.empty(
-            len(token_ids), self._pooling.pooling_output_dimension, dtype=torch.float32, device=self._device
-        )
+        shape = len(token_ids), self._dimension
+        pooled = torch.empty(shape, dtype=torch.float32, device=self._device)
+        prompt = 0 if self._include_prompt else prompt_length
 
         def encode(batch: PackedBatch) -> None:
             with torch.inference_mode():
-                states = self._bert(batch)
-                vectors = pool(states, batch, self._pooling, prompt_length)
-                pooled[batch.place] = vectors
+                pooled[batch.place] = pool(self._bert(batch), batch, self._modes, prompt)
 
         tokens = int(window.lengths.sum())
         batches = list(window.batches(self._token_budget(tokens), by_blocks=self._by_blocks))

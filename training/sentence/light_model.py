@@ -237,7 +237,7 @@ def _pooled(states: Array, modes: Sequence[str], prompt: int) -> Array:
     if not len(pooled):
         raise UnsupportedEncoderError("a text has no tokens beside its prompt")
     parts: Mapping[str, Callable[[], Array]] = {
-        "cls": lambda: states[0],
+        "cls": lambda: pooled[0],
         "max": lambda: pooled.max(axis=0),
         "mean": lambda: pooled.mean(axis=0),
         "mean_sqrt_len_tokens": lambda: pooled.sum(axis=0) / np.float32(math.sqrt(len(pooled))),

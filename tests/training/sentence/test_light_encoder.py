@@ -194,6 +194,8 @@ def test_prompts_that_are_pooled_and_that_are_not(make_folder) -> None:
     prompts = {"query": "query: ", "document": "passage: "}
     assert_same(*both(make_folder("with", prompts=prompts)))
     assert_same(*both(make_folder("without", prompts=prompts, include_prompt=False)))
+    # The first token that is pooled, the one after the prompt.
+    assert_same(*both(make_folder("first", prompts=prompts, include_prompt=False, pooling="cls")))
 
 
 def test_the_older_form_of_a_pooling_is_understood(make_folder) -> None:
@@ -310,6 +312,7 @@ def test_a_table_of_model2vec_that_is_looked_up_otherwise_is_left_to_torch(
         ("bert", {"pooling": "mean_sqrt_len_tokens"}),
         ("bert", {"pooling": ["mean", "cls"], "modules": ["models.Transformer", "models.Pooling"]}),
         ("bert", {"prompts": {"query": "query: ", "passage": "the "}, "include_prompt": False}),
+        ("bert", {"prompts": {"query": "query: "}, "include_prompt": False, "pooling": "cls"}),
     ],
 )
 def test_the_packed_runtime_reads_the_files_as_sentence_transformers_does(
