@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_Settings = TypeVar("_Settings")
 
 
 class _EncoderName(click.types.StringParamType):
@@ -270,6 +271,12 @@ def refuse_given(why: str, *options: str) -> None:
     for name in options:
         if source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} {why}")
+
+
+def settings_of(kind: Callable[..., _Settings], group: object, **others: Any) -> _Settings:  # noqa: ANN401
+    """The library's settings of a kind: others, and what options of a group are called as its fields are."""
+    named = (part.name for part in fields(kind))  # type: ignore[arg-type]
+    return kind(**{name: getattr(group, name) for name in named if hasattr(group, name)} | others)
 
 
 def note(said: str) -> None:

@@ -25,6 +25,7 @@ from nearsay.app.cli.options import (
     TrainingRun,
     note,
     refuse_given,
+    settings_of,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
 
@@ -201,14 +202,12 @@ def _train(
             precision=head.run.precision,
         )
     else:
-        how = FineTuning(
-            epochs=head.epochs,
-            batch=head.batch,
-            learning_rate=head.learning_rate,
+        how = settings_of(
+            FineTuning,
+            head,
             freezing=Freezing.parse(head.freeze),
             start=HeadStart(start),
             precision=head.run.precision,
-            seed=head.seed,
             exact_resume=not head.resuming.inexact_resume,
         )
     # a linear layer is solved, not trained in steps that Ctrl-C could end between

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nearsay.app.cli.command import EXISTING, GROUP, argument, command, option
-from nearsay.app.cli.options import COLUMNS, ENCODER, JSON, NAMED_ENCODER, SEED, Encoding, TextFields, note
+from nearsay.app.cli.options import (
+    COLUMNS,
+    ENCODER,
+    JSON,
+    NAMED_ENCODER,
+    SEED,
+    Encoding,
+    TextFields,
+    note,
+    settings_of,
+)
 from nearsay.app.cli.printing import print_notes, print_reports
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
@@ -105,27 +115,11 @@ class _Mining:
 
     def config(self) -> "MiningConfig":
         """The same for the library."""
-        from nearsay.training.sentence.negatives.mining_corpus import (
-            Incomplete,
-            MiningConfig,
-            NegativeSampling,
-        )
+        from nearsay.training.sentence.negatives.mining_corpus import MiningConfig
 
         first, last = self.ranks
-        return MiningConfig(
-            per_anchor=self.per_anchor,
-            first_rank=first,
-            last_rank=last,
-            relative_margin=None if self.no_relative_margin else self.relative_margin,
-            absolute_margin=self.absolute_margin,
-            min_score=self.min_score,
-            max_score=self.max_score,
-            judge_margin=self.judge_margin,
-            sampling=NegativeSampling(self.sampling),
-            incomplete=Incomplete(self.incomplete),
-            triplets=self.triplets,
-            seed=self.seed,
-        )
+        margin = None if self.no_relative_margin else self.relative_margin
+        return settings_of(MiningConfig, self, first_rank=first, last_rank=last, relative_margin=margin)
 
 
 @command()

@@ -26,6 +26,7 @@ from nearsay.app.cli.options import (
     TextFields,
     TrainingRun,
     note,
+    settings_of,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports
 from nearsay.data.quantity import counted
@@ -150,7 +151,7 @@ class _Pretraining:
     steps: int | None = STEPS
     minutes: float | None = MINUTES
     learning_rate: float = LEARNING_RATE(1e-4)
-    warmup: float = WARMUP(0.1)
+    warmup_share: float = WARMUP(0.1)
     weight_decay: float = WEIGHT_DECAY(0.01)
     tokens_at_once: int | None = TOKENS_AT_ONCE
     compile: bool | None = option(
@@ -181,37 +182,19 @@ class _Pretraining:
         if self.start is None or self.size is not None or self.dropout is not None:
             dropout = 0.1 if self.dropout is None else self.dropout
             size = BertSize.parse(self.size or "small", positions=longest, dropout=dropout)
-        return Pretraining(
+        return settings_of(
+            Pretraining,
+            self,
             texts=texts,
-            vocabulary=self.vocabulary,
             size=size,
-            start=self.start,
             examples=ExampleConfig(
                 length=self.length,
                 packing=Packing.FULL_SENTENCES if self.no_nsp else Packing.SENTENCE_PAIRS,
                 masking=Masking(self.masking),
             ),
-            span_boundary=self.span_boundary,
-            batch=self.batch,
-            tokens_at_once=self.tokens_at_once,
-            long_length=self.long_length,
-            long_share=self.long_share,
             reading=self.reading(),
-            prepared=self.prepared,
-            dev=self.dev,
-            evaluate_every=self.evaluate_every,
-            optimisation=Optimisation(
-                steps=self.steps,
-                minutes=self.minutes,
-                learning_rate=self.learning_rate,
-                warmup_share=self.warmup,
-                weight_decay=self.weight_decay,
-                precision=precision,
-                compile=self.compile,
-                seed=self.seed,
-                log_every=self.log_every,
-                checkpoint_every=self.checkpoint_every,
-                exact_resume=not self.resuming.inexact_resume,
+            optimisation=settings_of(
+                Optimisation, self, precision=precision, exact_resume=not self.resuming.inexact_resume
             ),
         )
 
