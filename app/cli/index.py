@@ -27,7 +27,7 @@ from nearsay.app.cli.printing import (
     print_json,
     print_notes,
     print_reports,
-    print_table,
+    print_results,
     rows_alone,
 )
 from nearsay.app.cli.progress import ProgressBar
@@ -330,25 +330,15 @@ def improve(
 
 
 def _print(found: "Improvement", collection: str) -> None:
-    from nearsay.app.jobs.results import improvement_table
+    from nearsay.app.jobs.results import results_of
 
-    rows = improvement_table(found)
-    print_table(list(rows[0]), [list(row.values()) for row in rows])
-    live = [
-        f"{figure:.3f} on {counted(count, 'query', 'queries')} to {what}"
-        for figure, count, what in (
-            (found.live, found.training_queries, "learn from"),
-            (found.live_tested, found.test_queries, "measure on"),
-        )
-        if figure is not None
-    ]
-    print_notes([f"as it is: nDCG@10 {', '.join(live)}"] if live else [])
-    print_notes(found.notes)
+    results = results_of([found])
+    print_results(results)
+    *notes, recommended = results.lines
+    print_notes(notes)
+    again = f"nearsay index improve {collection}"
     if found.applied:
-        click.echo(f"{found.recommended}: live. Take it back: nearsay index improve {collection} --undo")
-    elif found.recommended == found.candidates[0].name:
-        click.echo(f"recommended: {found.recommended}")
-    else:
-        click.echo(
-            f"recommended: {found.recommended}. Make it live: nearsay index improve {collection} --apply"
-        )
+        recommended += f". Take it back: {again} --undo"
+    elif found.recommended != found.candidates[0].name:
+        recommended += f". Make it live: {again} --apply"
+    click.echo(recommended)

@@ -19,70 +19,49 @@ __all__ = [
 
 
 class JobKind(StrEnum):
-    """The work of a job, by which a page sorts and draws it."""
+    """The work of a job: its name in the catalogue, its name for people, and the commands that do it."""
 
-    ADD = "add"
-    REMOVE = "remove"
-    REBUILD = "rebuild"
-    PROMOTE = "promote"
-    ROLLBACK = "rollback"
-    TUNE = "tune"
-    COMPACT = "compact"
-    EXPORT = "export"
-    DEMO = "demo"
-    CLUSTER = "cluster"
-    MAP = "map"
-    DUPLICATES = "duplicates"
-    EXPLORE = "explore"  # what else there is to explore: pairs, outliers, change over time
-    INSIDE = "inside"  # a sample of tokens, as a layer of an encoder has them
-    VOCABULARY = "vocabulary"
-    PRETRAIN = "pretrain"
-    SENTENCE = "sentence"
-    DISTIL = "distil"
-    NEGATIVES = "negatives"
-    HEAD = "head"  # a classifier, a tagger or a reader
-    TRAIN = "train"  # what else there is to train: average, reduce, static
-    EVALUATE = "evaluate"
-    ENCODE = "encode"
-    DOCTOR = "doctor"
-    OTHER = "other"
+    said: str
+    commands: tuple[str, ...]  # one word stands for what else there is in its group
+
+    ADD = "add", "adding", "documents add"
+    REMOVE = "remove", "removing", "documents remove", "collections remove"
+    REBUILD = "rebuild", "rebuild", "index rebuild"
+    PROMOTE = "promote", "promotion", "index promote"
+    ROLLBACK = "rollback", "rollback", "index rollback"
+    TUNE = "tune", "tuning", "index tune", "index optimize"
+    COMPACT = "compact", "compaction", "index compact"
+    EXPORT = "export", "export", "documents export"
+    DEMO = "demo", "demo", "demo"
+    CLUSTER = "cluster", "clusters", "explore clusters"
+    MAP = "map", "map", "explore map"
+    DUPLICATES = "duplicates", "duplicates", "explore duplicates"
+    EXPLORE = "explore", "exploring", "explore"
+    INSIDE = "inside", "sample of tokens", "encoders inside"
+    VOCABULARY = "vocabulary", "vocabulary", "train vocabulary"
+    PRETRAIN = "pretrain", "pretraining", "train pretrain"
+    SENTENCE = "sentence", "fine-tuning", "train sentence", "train adapt"
+    DISTIL = "distil", "distillation", "train distill"
+    NEGATIVES = "negatives", "hard negatives", "train negatives"
+    HEAD = "head", "training of a head", "train classifier", "train tagger", "train reader"
+    TRAIN = "train", "training", "train"
+    EVALUATE = "evaluate", "evaluation", "evaluate"
+    ENCODE = "encode", "encoding", "encoders encode"
+    DOCTOR = "doctor", "doctor", "doctor"
+    OTHER = "other", "other"
+
+    def __new__(cls, value: str, said: str, *commands: str) -> "JobKind":
+        """A member of that value."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.said, member.commands = said, commands
+        return member
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "JobKind":
         """The kind of job that a command line is: `["documents", "add", "papers", …]` is an ADD."""
-        group, command = [*arguments, "", ""][:2]
-        fallback = {"explore": cls.EXPLORE, "train": cls.TRAIN, "evaluate": cls.EVALUATE}
-        single = {"demo": cls.DEMO, "doctor": cls.DOCTOR}
-        named = _COMMANDS.get((group, command)) or fallback.get(group) or single.get(group)
-        return named or cls.OTHER
-
-
-_COMMANDS = {
-    ("documents", "add"): JobKind.ADD,
-    ("documents", "remove"): JobKind.REMOVE,
-    ("collections", "remove"): JobKind.REMOVE,
-    ("index", "rebuild"): JobKind.REBUILD,
-    ("index", "promote"): JobKind.PROMOTE,
-    ("index", "rollback"): JobKind.ROLLBACK,
-    ("index", "tune"): JobKind.TUNE,
-    ("index", "optimize"): JobKind.TUNE,
-    ("index", "compact"): JobKind.COMPACT,
-    ("documents", "export"): JobKind.EXPORT,
-    ("explore", "clusters"): JobKind.CLUSTER,
-    ("explore", "map"): JobKind.MAP,
-    ("explore", "duplicates"): JobKind.DUPLICATES,
-    ("encoders", "encode"): JobKind.ENCODE,
-    ("encoders", "inside"): JobKind.INSIDE,
-    ("train", "vocabulary"): JobKind.VOCABULARY,
-    ("train", "pretrain"): JobKind.PRETRAIN,
-    ("train", "sentence"): JobKind.SENTENCE,
-    ("train", "adapt"): JobKind.SENTENCE,
-    ("train", "distill"): JobKind.DISTIL,
-    ("train", "negatives"): JobKind.NEGATIVES,
-    ("train", "classifier"): JobKind.HEAD,
-    ("train", "tagger"): JobKind.HEAD,
-    ("train", "reader"): JobKind.HEAD,
-}
+        kinds = {command: kind for kind in cls for command in kind.commands}
+        return kinds.get(" ".join(arguments[:2])) or kinds.get("".join(arguments[:1])) or cls.OTHER
 
 
 class JobState(StrEnum):

@@ -39,7 +39,6 @@ __all__ = [
     "built_words",
     "changes_table",
     "evaluation_row",
-    "improvement_table",
     "moved_words",
     "read_results",
     "results_of",
@@ -186,29 +185,36 @@ def _layer_scores(scores: Sequence["LayerScore"], found: JobResults) -> None:
     found.tables.append(rows)
 
 
-def improvement_table(found: "Improvement") -> list[Row]:
-    """What was tried to improve a search, a candidate a row."""
-    return [
-        {
-            "candidate": one.name,
-            "words": "" if one.word_weight is None else f"{one.word_weight:g}",
-            "held out of training": _signed(one.learned),
-            "interval": _between(one.learned_low, one.learned_high),
-            "test part": _signed(one.tested),
-            "95 %": _between(one.tested_low, one.tested_high),
-            "general sets": ", ".join(_signed(general.after - general.before) for general in one.replay),
-            "recall": "" if one.recall is None else f"{one.recall:.3f}",
-            "ms": "" if one.milliseconds is None else f"{one.milliseconds:.1f}",
-            "verdict": one.verdict,
-        }
-        for one in found.candidates
-    ]
-
-
 def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> None:
+    """What was tried to improve a search, a candidate a row; the last line is what is recommended."""
     for report in improvements:
-        found.tables.append(improvement_table(report))
-        found.lines += [f"recommended: {report.recommended}{', live' * report.applied}", *report.notes]
+        found.tables.append(
+            [
+                {
+                    "candidate": one.name,
+                    "words": "" if one.word_weight is None else f"{one.word_weight:g}",
+                    "held out of training": _signed(one.learned),
+                    "interval": _between(one.learned_low, one.learned_high),
+                    "test part": _signed(one.tested),
+                    "95 %": _between(one.tested_low, one.tested_high),
+                    "general sets": ", ".join(_signed(each.after - each.before) for each in one.replay),
+                    "recall": _decimals(one.recall, 3),
+                    "ms": _decimals(one.milliseconds, 1),
+                    "verdict": one.verdict,
+                }
+                for one in report.candidates
+            ]
+        )
+        live = [
+            f"{figure:.3f} on {counted(count, 'query', 'queries')} to {what}"
+            for figure, count, what in (
+                (report.live, report.training_queries, "learn from"),
+                (report.live_tested, report.test_queries, "measure on"),
+            )
+            if figure is not None
+        ]
+        found.lines += [f"as it is: nDCG@10 {', '.join(live)}"] if live else []
+        found.lines += [*report.notes, f"recommended: {report.recommended}{', live' * report.applied}"]
 
 
 def _plain_figures(some: Sequence[Report], found: JobResults) -> None:

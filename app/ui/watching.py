@@ -26,7 +26,6 @@ from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
 __all__ = [
-    "KIND_NAMES",
     "STATE_COLOURS",
     "STATE_ICONS",
     "followed",
@@ -308,33 +307,6 @@ STATE_COLOURS: Final[dict[JobState, Colour]] = {
     JobState.FAILED: "red",
     JobState.CANCELLED: "gray",
     JobState.INTERRUPTED: "orange",
-}
-KIND_NAMES: Final = {
-    JobKind.ADD: "adding",
-    JobKind.REMOVE: "removing",
-    JobKind.REBUILD: "rebuild",
-    JobKind.PROMOTE: "promotion",
-    JobKind.ROLLBACK: "rollback",
-    JobKind.TUNE: "tuning",
-    JobKind.COMPACT: "compaction",
-    JobKind.EXPORT: "export",
-    JobKind.DEMO: "demo",
-    JobKind.CLUSTER: "clusters",
-    JobKind.MAP: "map",
-    JobKind.DUPLICATES: "duplicates",
-    JobKind.EXPLORE: "exploring",
-    JobKind.INSIDE: "sample of tokens",
-    JobKind.VOCABULARY: "vocabulary",
-    JobKind.PRETRAIN: "pretraining",
-    JobKind.SENTENCE: "fine-tuning",
-    JobKind.DISTIL: "distillation",
-    JobKind.NEGATIVES: "hard negatives",
-    JobKind.HEAD: "training of a head",
-    JobKind.TRAIN: "training",
-    JobKind.EVALUATE: "evaluation",
-    JobKind.ENCODE: "encoding",
-    JobKind.DOCTOR: "doctor",
-    JobKind.OTHER: "other",
 }
 
 

@@ -16,7 +16,6 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import (
-    KIND_NAMES,
     STATE_COLOURS,
     STATE_ICONS,
     jobs_of,
@@ -62,7 +61,7 @@ def _list(visit: Visit, jobs: list[Job]) -> None:
     kinds = [kind for kind in JobKind if any(job.kind is kind for job in jobs)]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state = st.selectbox("State", ["any", *JobState], key="jobs_state", bind="query-params", width=180)
-        named = {"any": "any"} | {str(each): KIND_NAMES[each] for each in kinds}
+        named = {"any": "any"} | {str(each): each.said for each in kinds}
         kind = pick("Kind", named, "jobs_kind", bind="query-params", width=180)
         own = False
         if visit.name is not None:
@@ -91,7 +90,7 @@ def _row(job: Job) -> None:
             link_to("jobs", f"**{as_markdown(visible(job.title))}**", job=str(job.number))
             st.badge(str(job.state), icon=STATE_ICONS[job.state], color=STATE_COLOURS[job.state])
         seconds = job.seconds()
-        parts = [f"job {job.number}", KIND_NAMES[job.kind]]
+        parts = [f"job {job.number}", job.kind.said]
         if job.collection is not None:
             parts.append(as_markdown(job.collection))
         parts.append(moment(job.started_at or job.created_at))
@@ -275,7 +274,7 @@ def show_results(results: JobResults) -> None:
 
 def _facts(visit: Visit, job: Job) -> None:
     seconds = job.seconds()
-    parts = [KIND_NAMES[job.kind], f"asked for {moment(job.created_at)} UTC"]
+    parts = [job.kind.said, f"asked for {moment(job.created_at)} UTC"]
     if job.collection is not None:
         parts.append(f"collection {as_markdown(job.collection)}")
     if seconds is not None and job.state.ended:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from naming import Naming
+
 from nearsay.app.jobs.results import JobResults, read_results
 from nearsay.data.report import Report
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
@@ -129,7 +131,8 @@ def test_an_improvement_gives_a_row_for_each_candidate_and_what_is_recommended()
     kept_row, words_row = found.tables[0]
     assert [kept_row["candidate"], words_row["candidate"]] == ["keep", "words"]
     assert (words_row["held out of training"], words_row["interval"]) == ("+0.050", "+0.010 to +0.090")
-    assert found.lines == ["recommended: words, live", "a note"]
+    as_it_is = Naming("as it is", "0.500", "9 queries to learn from")
+    assert found.lines == [as_it_is, "a note", "recommended: words, live"]
 
 
 def test_single_figures_stand_under_their_names_without_what_was_not_measured():
