@@ -39,6 +39,36 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
     visitor.finds("document.querySelector('[data-testid=stMain] h1').innerText === 'Search'")
 
 
+@pytest.mark.long
+def test_long_names_are_read_whole_in_an_open_list_on_a_phone(visitors, settings):
+    text = "The committee agreed that the office stays closed between the years, and nobody answers letters."
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("long").add_rows(
+            {
+                "id": f"record-{at}",
+                "title": f"{'On the hours of the office ' * 3}{at}",
+                "text": f"{text} {at}",
+            }
+            for at in range(3)
+        )
+    visitor = visitors(width=500)
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    visitor.goes_to("explore?view=duplicates&collection=long&dup_cosine=0.9")
+    visitor.sees("3 documents say nearly the same")
+    visitor.is_still()
+    opened = (
+        "document.querySelector('[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Stays]) button')"
+    )
+    visitor.browser.execute_script(f"{opened}.scrollIntoView({{block: 'center'}})")
+    visitor.finds(opened).click()
+    visitor.sees_element("[role=option]", 3)
+    widths = (
+        "[...document.querySelectorAll('[data-item-hl]')].map(each => [each.scrollWidth, each.clientWidth])"
+    )
+    assert all(needed <= there for needed, there in visitor.finds(widths))
+
+
 def _documents(settings):
     with Library.open(settings.library, device="cpu") as library:
         yield from library.collection("notes").documents()
