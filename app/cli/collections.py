@@ -7,7 +7,7 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup
 from nearsay.app.cli.options import COLLECTION, JSON, PLOT, ROWS, Place, Removal
-from nearsay.app.cli.printing import indexed_words, print_json, print_reports, print_table
+from nearsay.app.cli.printing import indexed_words, print_json, print_reports, print_results, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
@@ -102,6 +102,8 @@ def remove(collection: str = COLLECTION, removal: Removal = GROUP, place: Place 
 
 
 def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
+    from nearsay.app.jobs.results import JobResults, generation_row
+
     documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
     click.echo(f"{found.name}: {documents}, {passages}, made {found.created_at}")
     click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
@@ -124,26 +126,7 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
         linked = counted(found.linked, "linked near-duplicate")
         click.echo(f"{linked}: nearsay documents list {found.name} --near-duplicates")
     click.echo()
-    segments = {
-        row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations
-    }
-    print_table(
-        ["generation", "state", "encoder", "numbers", "stored as", "plan", "segments", "MB", "cut so far"],
-        [
-            [
-                row.number,
-                str(row.state),
-                f"{row.encoder.name} ({row.encoder.fingerprint[:8]})",
-                row.encoder.dimension,
-                str(row.dtype),
-                row.plan.get("kind", "exact"),
-                len(segments[row.number]),
-                f"{sum(s.bytes for s in segments[row.number]) / 1e6:.1f}",
-                row.truncated,
-            ]
-            for row in found.generations
-        ],
-    )
+    print_results(JobResults(tables=[[generation_row(row, found.segments) for row in found.generations]]))
     for row in found.generations:
         _print_plan(found.name, row, pictures.get(row.number))
 

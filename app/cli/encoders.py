@@ -8,7 +8,7 @@ import click
 from nearsay.app.cli.command import FILE, GROUP, CommandGroup, argument, option
 from nearsay.app.cli.encoders_inside import inside
 from nearsay.app.cli.options import ENCODER, JSON, ONE_ENCODER, POOLING, TEXT, AtHand, Place, Run
-from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import as_json as to_plain
@@ -92,7 +92,11 @@ def show(name: str, as_json: bool = JSON, place: Place = GROUP) -> None:
     for what, value in said:
         if value:
             click.echo(visible(f"{what:13} {value}"))
-    print_changes(facts.changes)
+    if facts.changes:
+        from nearsay.app.jobs.results import JobResults, changes_table
+
+        click.echo()
+        print_results(JobResults(changes=changes_table(facts.changes)))
 
 
 @encoders.command()

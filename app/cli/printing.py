@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.neighbours.points import Near, ShownPassage
     from nearsay.indexer.query.hit import Explanation
     from nearsay.indexer.writing.overview import CollectionOverview
-    from nearsay.training.evaluation.judged.reports import JudgedChange
 
 __all__ = [
     "ROWS_FORMAT",
     "filled",
     "indexed_words",
     "near_line",
-    "print_changes",
     "print_hits",
     "print_json",
     "print_notes",
@@ -185,16 +183,6 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console.print(table, crop=False)
     for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
         click.echo(line.rstrip())
-
-
-def print_changes(changes: Iterable["JudgedChange"]) -> None:
-    """Print a table of evaluations before and after a training."""
-    from nearsay.app.jobs.results import changes_table
-
-    rows = changes_table(changes)
-    if rows:
-        click.echo()
-        print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def print_reports(found: Sequence[Report], *, as_json: bool) -> None:

@@ -25,11 +25,9 @@ from nearsay.app.cli.options import (
     Run,
     TextFields,
     TrainingRun,
-    note,
     trains_encoder,
 )
-from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_reports
-from nearsay.data.quantity import counted
+from nearsay.app.cli.printing import print_json, print_notes, print_reports
 
 __all__ = ["average", "distill", "reduce", "static"]
 
@@ -169,11 +167,7 @@ def distill(
         raise KeyboardInterrupt
     facts = {"steps": result.steps, "seconds": round(result.seconds, 1)}
     trained = Trained(str(out), facts, dev=result.dev, evaluations=tuple(result.changes))
-    if as_json:
-        print_json(trained)
-    else:
-        note(f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}")
-        print_changes(result.changes)
+    print_reports([trained], as_json=as_json)
 
 
 @command()

@@ -50,7 +50,7 @@ class JobKind(StrEnum):
     DOCTOR = "doctor", "doctor", "doctor"
     OTHER = "other", "other"
 
-    def __new__(cls, value: str, said: str, *commands: str) -> "JobKind":
+    def __new__(cls, value: str, said: str = "", *commands: str) -> "JobKind":
         """A member of that value."""
         member = str.__new__(cls, value)
         member._value_ = value

@@ -14,6 +14,7 @@ from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
 if TYPE_CHECKING:
+    from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
     from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport, Movement
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.maps.draw_map import MapReport
@@ -39,6 +40,7 @@ __all__ = [
     "built_words",
     "changes_table",
     "evaluation_row",
+    "generation_row",
     "moved_words",
     "read_results",
     "results_of",
@@ -371,6 +373,32 @@ def built_words(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
 def settings_words(values: Mapping[str, int]) -> str:
     """The settings of a search: probes 8, k_factor 4."""
     return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+_MARKS: Final = {"building": "…", "ready": "○", "live": "●", "retired": "◌"}
+
+
+def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Row:
+    """A line of the table of generations; segments: of the whole collection."""
+    from nearsay.indexer.plans.plan import Plan
+
+    own = [segment for segment in segments if segment.generation == row.number]
+    plan = Plan.from_json(row.plan)
+    return {
+        "generation": row.number,
+        "state": f"{_MARKS[row.state]} {row.state}",
+        "encoder": row.encoder.name,
+        "fingerprint": row.encoder.fingerprint[:8],
+        "dimensions": row.encoder.dimension,
+        "stored as": str(row.dtype),
+        "plan": built_words(plan.kind, plan.shape, mapped=plan.mapped),
+        "contract": str(plan.contract),
+        "segments": len(own),
+        "MB": round(sum(segment.bytes for segment in own) / 1e6, 1),
+        "cut texts": row.truncated,
+        "made": row.created_at[:16].replace("T", " "),
+        "went live": (row.promoted_at or "")[:16].replace("T", " "),
+    }
 
 
 def _mined(some: Sequence["MiningReport"], found: JobResults) -> None:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
-from nearsay.app.jobs.results import built_words, results_of, settings_words
+from nearsay.app.jobs.results import built_words, generation_row, results_of, settings_words
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.rollout_forms import generation_row, show_rollout, show_upkeep
+from nearsay.app.ui.collections.rollout_forms import show_rollout, show_upkeep
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown

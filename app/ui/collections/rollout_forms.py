@@ -1,11 +1,8 @@
 """Another encoder for a collection: rebuild beside the live generation, promote, roll back."""
 
-from collections.abc import Mapping, Sequence
-
 import streamlit as st
 
 from nearsay.app.jobs.command_line import options_of
-from nearsay.app.jobs.results import built_words
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.controls import confirmed
 from nearsay.app.ui.errors import telling_errors
@@ -17,12 +14,12 @@ from nearsay.app.ui.watching import offer_job, show_command
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
-from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.encoders import source_of
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["generation_row", "show_rollout", "show_upkeep"]
+__all__ = ["show_rollout", "show_upkeep"]
 
 
 def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
@@ -112,35 +109,6 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
     elif sent:
         arguments = ["collections", "remove", "--yes", "--", found.name]
         start(visit, arguments, f"Delete the collection {found.name}")
-
-
-STATE_MARKS: Mapping[GenerationState, str] = {
-    GenerationState.BUILDING: "… building",
-    GenerationState.READY: "○ ready",
-    GenerationState.LIVE: "● live",
-    GenerationState.RETIRED: "◌ retired",
-}
-
-
-def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[str, object]:
-    """A line of the table of generations; segments: of the whole collection."""
-    own = [segment for segment in segments if segment.generation == row.number]
-    plan = Plan.from_json(row.plan)
-    return {
-        "generation": row.number,
-        "state": STATE_MARKS[row.state],
-        "encoder": row.encoder.name,
-        "fingerprint": row.encoder.fingerprint[:8],
-        "dimensions": row.encoder.dimension,
-        "stored as": str(row.dtype),
-        "plan": built_words(plan.kind, plan.shape, mapped=plan.mapped),
-        "contract": str(plan.contract),
-        "segments": len(own),
-        "MB": round(sum(segment.bytes for segment in own) / 1e6, 1),
-        "cut texts": row.truncated,
-        "made": row.created_at[:16].replace("T", " "),
-        "went live": (row.promoted_at or "")[:16].replace("T", " "),
-    }
 
 
 def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting: int) -> list[str]:
