@@ -1,5 +1,6 @@
 """Rows of the files that training and evaluation read; what cannot be read is named by its line."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,6 +17,8 @@ from nearsay.data.row_documents import json_rows
 
 __all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
 
+logger = logging.getLogger("nearsay")
+
 _MAX_ROW_BYTES: Final = 64 * 2**20
 _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
 
@@ -23,8 +26,9 @@ _Item: TypeAlias = tuple[int, Mapping[str, object]] | Fault
 
 
 def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Read a text file's lines (or its .gz) with their 1-based numbers; UTF-8, or what its mark says.
+    """Read a text file's lines (or its .gz) with their 1-based numbers.
 
+    They are UTF-8, or what the file's mark or its bytes speak for; of the bytes a log warning tells.
     BadInputError names the line that cannot be read.
     """
     for item in _lines(path):
@@ -45,40 +49,43 @@ def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         yield item
 
 
-def rows_and_faults(
-    path: str | Path, encoding: str | None = None
-) -> Iterator[tuple[int, Mapping[str, object]] | Fault]:
+def rows_and_faults(path: str | Path) -> Iterator[_Item]:
     """Read rows as `file_rows` does, with a Fault in the place of each row that cannot be read.
 
-    encoding: of tsv, csv and jsonl; UTF-8, or what the file's mark says, if left out
     BadInputError for what spoils more than a row: no file, no header, a kind of file that has no rows, and
     damage after which nothing can be read (a cut .gz), because nobody knows how much is missing.
     """
-    for item in _rows(path, encoding):
+    for item in _rows(path):
         if isinstance(item, Fault) and item.reason.endswith(_REST_LOST):
             raise BadInputError(f"{item}. Get the file again")
         yield item
 
 
-def _lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, str] | Fault]:
+def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:
         with place.open("rb") as file:
             stream = uncompressed(counted(file, lambda _: None), expected=place.suffix.lower() == ".gz")
-            yield from Lines(stream, name=str(path), encoding=encoding, limit=_MAX_ROW_BYTES)
+            yield from Lines(
+                stream,
+                name=str(path),
+                encoding=None,
+                limit=_MAX_ROW_BYTES,
+                settled=lambda found: logger.warning("%s: read as %s: its bytes are not utf-8", path, found),
+            )
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror or error}. Check the file") from error
 
 
-def _rows(path: str | Path, encoding: str | None) -> Iterator[_Item]:
+def _rows(path: str | Path) -> Iterator[_Item]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        for row in json_rows(_lines(path, encoding), str(path)):
+        for row in json_rows(_lines(path), str(path)):
             yield row if isinstance(row, Fault) else (row[0], row[1])
     elif kind in {Format.TSV, Format.CSV}:
-        yield from _delimited(path, encoding, quoted=kind is Format.CSV)
+        yield from _delimited(path, quoted=kind is Format.CSV)
     elif kind is Format.PARQUET:
         yield from _parquet(path)
     else:
@@ -87,9 +94,9 @@ def _rows(path: str | Path, encoding: str | None) -> Iterator[_Item]:
         )
 
 
-def _delimited(path: str | Path, encoding: str | None, *, quoted: bool) -> Iterator[_Item]:
+def _delimited(path: str | Path, *, quoted: bool) -> Iterator[_Item]:
     table = DelimitedRows(
-        _after_a_readable_line(_lines(path, encoding)),
+        _after_a_readable_line(_lines(path)),
         name=str(path),
         quoted=quoted,
         delimiter=None,

@@ -79,3 +79,16 @@ def test_a_file_that_ends_in_damage_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "b.parquet").write_bytes(data)
     with pytest.raises(BadInputError, match=r"damaged Parquet.*Get the file again"):
         list(rows_and_faults(tmp_path / "b.parquet"))
+
+
+def test_a_table_in_the_encoding_of_excel_loses_no_row(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [("Où est le café ?", "Au coin de la rue.")] * 3 + [("plain", "also plain")]
+    content = "question;answer\n" + "".join(f"{question};{answer}\n" for question, answer in rows)
+    (tmp_path / "pairs.csv").write_bytes(content.encode("cp1252"))
+    found = [(row["question"], row["answer"]) for _, row in file_rows(tmp_path / "pairs.csv")]
+    assert found == rows
+    assert [
+        record.getMessage().endswith("read as cp1252: its bytes are not utf-8") for record in caplog.records
+    ] == [True]

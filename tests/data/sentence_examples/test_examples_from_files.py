@@ -350,9 +350,9 @@ def test_parquet_is_read(tmp_path: Path) -> None:
         ("a.xlsx", "x", {}, "tsv, csv or jsonl"),
         (
             "a.tsv",
-            b"text\xff\nx\n",
+            b"text \xff\nx\n",
             {},
-            r"a\.tsv:1: byte 5 .*utf-8",
+            r"a\.tsv:1: byte 6 .*utf-8",
         ),
     ],
 )
