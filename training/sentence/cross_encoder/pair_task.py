@@ -1,6 +1,6 @@
 """What the training of a cross-encoder gives to the loop: steps of pairs, and their loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,22 +10,14 @@ from sentence_transformers import CrossEncoder
 from tokenizers import Encoding
 from torch import Tensor, nn
 
-from nearsay.data.document import JsonValue
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.sentence.batching import padded_widths
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss, losses_of_rows
-from nearsay.training.sentence.fine_tuning.sentence_task import (
-    flops_per_token,
-    group_cost,
-    length_groups,
-    loss_names,
-    runs_without_mask,
-)
+from nearsay.training.sentence.fine_tuning.network import group_features
+from nearsay.training.sentence.fine_tuning.sentence_task import GroupedTask
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.negatives.cross_encoder import PairTokens
 
@@ -88,18 +80,12 @@ class PairNetwork(nn.Module):
                (pairs, tokens) int64;
                order (pairs,) int64: where in the groups' pairs, one after another, each pair is
         """
-        parts: list[Tensor] = []
-        while f"input_ids_{len(parts)}" in batch:
-            end = f"_{len(parts)}"
-            features = {name.removesuffix(end): part for name, part in batch.items() if name.endswith(end)}
-            parts.append(self.model(features)["scores"].reshape(-1))
+        parts = [self.model(features)["scores"].reshape(-1) for features in group_features(batch)]
         return torch.cat(parts).float()[batch["order"]]
 
 
-class PairTask:
-    """One batch of one set a step; several processes divide its rows."""
-
-    uses_all = False
+class PairTask(GroupedTask):
+    """Several processes divide each step's rows; a batch larger than the budget is computed in parts."""
 
     def __init__(
         self,
@@ -113,35 +99,22 @@ class PairTask:
         precision: Precision = Precision.AUTO,
         joined: Processes,
     ) -> None:
-        """Take the sets in the mix' order.
-
-        seed:           of the negatives that are drawn of a batch
-        tokens_at_once: most padded tokens in the model at once, larger batches are computed in parts. None:
-            what fits
-        precision:      of the products, which decides what fits
-        """
-        self.model: nn.Module = network
-        self.encoder: nn.Module = network.model[0]
-        self._sets, self._mix, self._tokens = sets, mix, tokens
+        """Take the sets in the mix' order; `seed`: of the negatives that are drawn of a batch."""
+        super().__init__(
+            network,
+            network.model,
+            mix,
+            names=[one.examples.name for one in sets],
+            tokens_at_once=tokens_at_once,
+            precision=precision,
+            joined=joined,
+        )
+        self._sets, self._tokens, self._seed = sets, tokens, seed
         self._targets = [one.targets() for one in sets]
-        self._loss_names = loss_names([one.examples.name for one in sets])
-        self._seed, self._joined = seed, joined
-        device = network.model.device
-        self._device = device.type
-        self._group_cost = group_cost(device.type)
-        self.budget = TokenBudget.of(tokens_at_once, network, str(device), precision)
         tokenizer = network.model.tokenizer
         self._pad_id = int(tokenizer.pad_token_id or 0)
         self._pad_left = tokenizer.padding_side == "left"
-        self._longest = int(network.model.max_seq_length or np.iinfo(np.int64).max // 2)
-        self._maskless = runs_without_mask(network.model[0])
         self._segments = "token_type_ids" in tokenizer.model_input_names
-        self._flops_per_token = flops_per_token(network)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in which each row is learned from once."""
-        return int(self._mix.steps_per_epoch)
 
     def step_data(self, step: int, progress: float) -> StepData:
         """Give the data of step `step`, from 0; it depends on the step's number alone."""
@@ -161,7 +134,7 @@ class PairTask:
                 end == len(rows)
                 or max(longest[start : end + 1]) * width * (end + 1 - start) > self.budget.tokens
             ):
-                batch = self._grouped(encodings[start * width : end * width])
+                batch = self._of_pairs(encodings[start * width : end * width])
                 batch["targets"] = torch.from_numpy(targets[start:end])
                 batch["source"] = torch.tensor(drawn.source)
                 batch["rows"] = torch.tensor(len(drawn.rows))
@@ -175,37 +148,18 @@ class PairTask:
         one = self._sets[int(batch["source"])]
         with torch.autocast(targets.device.type, enabled=False):
             loss = losses_of_rows(one.loss, logits.reshape(targets.shape), targets).sum() / batch["rows"]
-        sums: dict[str, tuple[Tensor | float, Tensor | float]] = {}
-        if len(self._sets) > 1:
-            share = len(targets) / int(batch["rows"])
-            sums[self._loss_names[int(batch["source"])]] = (loss.detach(), share)
-        tokens = int(batch["tokens"])
-        return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
+        return self._told(loss, batch, len(targets) / int(batch["rows"]))
 
-    def restore(self, state: Mapping[str, JsonValue]) -> None:
-        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
-
-    def _grouped(self, encodings: Sequence[Encoding]) -> Batch:
-        """The pairs in groups of like length, and where each one stands among them."""
-        lengths = np.array([len(one) for one in encodings], dtype=np.int64)
-        widths = padded_widths(lengths, self._device, longest=self._longest)
-        groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
-        batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
-        for number, group in enumerate(groups):
+    def _of_pairs(self, encodings: Sequence[Encoding]) -> Batch:
+        def inputs(group: NDArray[np.int64], width: int) -> dict[str, Tensor]:
             members = [encodings[at] for at in group]
-            width = int(widths[group[0]])
             ids, mask = padded(
                 [one.ids for one in members], pad_id=self._pad_id, left=self._pad_left, width=width
             )
-            batch[f"input_ids_{number}"] = torch.from_numpy(ids)
-            if not (self._maskless and lengths[group].min() == width):
-                batch[f"attention_mask_{number}"] = torch.from_numpy(mask)
+            found = {"input_ids": ids, "attention_mask": mask}
             if self._segments:
-                types, _ = padded(
-                    [one.type_ids for one in members], pad_id=0, left=self._pad_left, width=width
-                )
-                batch[f"token_type_ids_{number}"] = torch.from_numpy(types)
-        order = np.empty(len(encodings), dtype=np.int64)
-        order[np.concatenate(groups)] = np.arange(len(encodings))
-        batch["order"] = torch.from_numpy(order)
-        return batch
+                types = [one.type_ids for one in members]
+                found["token_type_ids"], _ = padded(types, pad_id=0, left=self._pad_left, width=width)
+            return {name: torch.from_numpy(array) for name, array in found.items()}
+
+        return self._grouped(np.array([len(one) for one in encodings], dtype=np.int64), inputs)

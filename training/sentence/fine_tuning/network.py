@@ -1,6 +1,6 @@
 """The encoder in training, with the objectives that it is trained for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -12,10 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from nearsay.training.run.cpu_dropout import cpu_dropout_of
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch
-from nearsay.training.sentence.loading import is_static
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
-__all__ = ["SentenceNetwork"]
+__all__ = ["SentenceNetwork", "group_features"]
 
 
 class SentenceNetwork(nn.Module):
@@ -38,7 +37,6 @@ class SentenceNetwork(nn.Module):
         """`objectives`: one for each set; joined: the processes that divide each step's texts."""
         super().__init__()
         self.encoder = encoder
-        self._beside = "offsets" if is_static(encoder) else "attention_mask"
         self.objectives = nn.ModuleList(objectives)
         self._joined = joined or Processes()
         if self._joined.count > 1:
@@ -57,15 +55,12 @@ class SentenceNetwork(nn.Module):
                of several processes: texts, the number of all; places (texts,) int64: where in the
                processes' texts, one process after another, each column's texts are
         """
-        parts: list[Tensor] = []
-        while (ids := batch.get(f"input_ids_{len(parts)}")) is not None:
-            mask = batch.get(f"{self._beside}_{len(parts)}")
-            if "recompute" in batch:
-                parts.append(
-                    checkpoint(self._embedded, ids, mask, use_reentrant=False, context_fn=self._replaying())
-                )
-            else:
-                parts.append(self._embedded(ids, mask))
+        parts: list[Tensor] = [
+            checkpoint(self._embedded, features, use_reentrant=False, context_fn=self._replaying())
+            if "recompute" in batch
+            else self._embedded(features)
+            for features in group_features(batch)
+        ]
         vectors = torch.cat(parts)[batch["order"]].float()
         if "texts" in batch:
             vectors = self._joined.together(vectors, int(batch["texts"]))[batch["places"]]
@@ -81,9 +76,9 @@ class SentenceNetwork(nn.Module):
     def _shared(self, gradient: Tensor) -> Tensor:
         return gradient / self._joined.count
 
-    def _embedded(self, ids: Tensor, mask: Tensor | None) -> Tensor:
-        features = {"input_ids": ids} if mask is None else {"input_ids": ids, self._beside: mask}
-        vectors: Tensor = self.encoder(features)["sentence_embedding"]
+    def _embedded(self, features: dict[str, Tensor]) -> Tensor:
+        # Its modules add to what they are given, and a group may be computed twice.
+        vectors: Tensor = self.encoder(dict(features))["sentence_embedding"]
         return vectors
 
     def _replaying(self) -> Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
@@ -96,3 +91,12 @@ def _contexts(
     replaying: AbstractContextManager[None],
 ) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     return nullcontext(), replaying
+
+
+def group_features(batch: Batch) -> Iterator[dict[str, Tensor]]:
+    """Give what the model takes of each group: `input_ids` of `input_ids_0`, then of `input_ids_1` …"""
+    number = 0
+    while f"input_ids_{number}" in batch:
+        end = f"_{number}"
+        yield {name.removesuffix(end): part for name, part in batch.items() if name.endswith(end)}
+        number += 1

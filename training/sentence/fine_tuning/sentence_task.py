@@ -1,11 +1,12 @@
 """What the training of a sentence encoder gives to the loop: steps of texts, and their loss."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from torch import nn
 
 from nearsay.data.document import JsonValue
@@ -19,14 +20,7 @@ from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.forward import ModelInputs
 
-__all__ = [
-    "SentenceTask",
-    "flops_per_token",
-    "group_cost",
-    "length_groups",
-    "loss_names",
-    "runs_without_mask",
-]
+__all__ = ["GroupedTask", "SentenceTask", "group_cost", "length_groups", "loss_names"]
 
 
 _GROUP_COST = {"cpu": 100}  # tokens: measured for a MiniLM on two cores
@@ -89,15 +83,98 @@ def _cuts(sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
     return np.unique(np.minimum(np.concatenate(cuts), len(sizes)))
 
 
-class SentenceTask:
-    """One batch of one set a step, whole: a ranking loss needs all its rows at once.
+class GroupedTask:
+    """One batch of one set a step, in groups of like length."""
+
+    uses_all = False  # a BERT's pooler and the other sets' objectives are left out
+
+    def __init__(
+        self,
+        network: nn.Module,
+        encoder: SentenceTransformer | CrossEncoder,
+        mix: ExampleMix,
+        *,
+        names: Sequence[str],
+        tokens_at_once: int | None,
+        precision: Precision,
+        joined: Processes | None,
+    ) -> None:
+        """Take a network around an encoder.
+
+        names:          of the mix's sets, in their order, for the metrics
+        tokens_at_once: most padded tokens in the model at once, see `TokenBudget`. None: what fits
+        precision:      of the products, which decides what fits
+        joined:         the processes that divide each batch; None: one alone
+        """
+        self.model: nn.Module = network
+        self.encoder: nn.Module = encoder[0]
+        self._mix = mix
+        self._loss_names = loss_names(names)
+        self._joined = joined or Processes()
+        self._device = encoder.device.type
+        self._group_cost = group_cost(self._device)
+        self.budget = TokenBudget.of(tokens_at_once, encoder, str(encoder.device), precision)
+        self._maskless = runs_without_mask(encoder[0])
+        longest = encoder.max_seq_length or math.inf  # it has no more positions
+        self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
+        self._flops_per_token = flops_per_token(encoder)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which each row is learned from once."""
+        return int(self._mix.steps_per_epoch)
+
+    def restore(self, state: Mapping[str, JsonValue]) -> None:
+        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
+
+    def _told(self, loss: torch.Tensor, batch: Batch, share: float) -> StepLosses:
+        """The loss, and as its set's where there are several; `share`: of the step that the batch is."""
+        tokens = int(batch["tokens"])
+        sums: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {}
+        if len(self._loss_names) > 1:
+            sums[self._loss_names[int(batch["source"])]] = (loss.detach(), share)
+        return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
+
+    def _grouped(
+        self,
+        lengths: NDArray[np.int64],
+        inputs: Callable[[NDArray[np.int64], int], Mapping[str, torch.Tensor]],
+        *,
+        pads: bool = True,
+    ) -> Batch:
+        """Texts in groups of like length, and where each of them stands among all groups'.
+
+        lengths: (texts,) tokens of each
+        inputs:  gives the tensors of a group, from its texts' numbers and the width to pad them to
+        pads:    whether the model takes padded texts; otherwise they are one group
+        """
+        widths = padded_widths(lengths, self._device, longest=self._longest)
+        groups = [np.arange(len(lengths))]
+        if pads:
+            groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
+        batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
+        for number, group in enumerate(groups):
+            width = int(widths[group[0]])
+            unpadded = self._maskless and lengths[group].min() == width
+            batch |= {
+                f"{name}_{number}": tensor
+                for name, tensor in inputs(group, width).items()
+                # Where nothing is padded, attention without a mask is quicker.
+                if not (unpadded and name == "attention_mask")
+            }
+        order = np.empty(len(lengths), dtype=np.int64)
+        order[np.concatenate(groups)] = np.arange(len(lengths))
+        batch["order"] = torch.from_numpy(order)
+        return batch
+
+
+class SentenceTask(GroupedTask):
+    """Each step's batch is whole: a ranking loss needs all its rows at once.
 
     Several processes divide its texts among them, put the vectors together, and each computes the loss of the
     whole batch: what is in other processes' rows has its gradient there. So the gradients add up to those of
     one process that has the batch to itself.
     """
-
-    uses_all = False  # a BERT's pooler and the other sets' objectives are left out
 
     def __init__(
         self,
@@ -110,33 +187,18 @@ class SentenceTask:
         precision: Precision = Precision.AUTO,
         joined: Processes | None = None,
     ) -> None:
-        """Take the sets in the order of the network's objectives.
-
-        names:          of the sets, for the metrics
-        tokens_at_once: most padded tokens in the model at once; more are computed twice. None: what fits
-        precision:      of the products, which decides what fits
-        joined:         the processes that divide each batch's texts; None: one alone
-        """
-        self.model: nn.Module = network
-        self.encoder: nn.Module = network.encoder[0]
+        """Take the sets in the order of the network's objectives; more tokens at once are computed twice."""
+        super().__init__(
+            network,
+            network.encoder,
+            mix,
+            names=names,
+            tokens_at_once=tokens_at_once,
+            precision=precision,
+            joined=joined,
+        )
         self._sets = sets
-        self._mix = mix
-        self._loss_names = loss_names(names)
-        self._joined = joined or Processes()
-        device = network.encoder.device.type
-        self._group_cost = group_cost(device)
-        self.budget = TokenBudget.of(tokens_at_once, network.encoder, str(network.encoder.device), precision)
-        self._device = device
-        self._maskless = runs_without_mask(network.encoder[0])
-        longest = network.encoder.max_seq_length or math.inf  # it has no more positions
-        self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
         self._inputs = ModelInputs(network.encoder)
-        self._flops_per_token = flops_per_token(network.encoder)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in which each row is learned from once."""
-        return int(self._mix.steps_per_epoch)
 
     def step_data(self, step: int, progress: float) -> StepData:
         """Give the data of step `step`, from 0; it depends on the step's number alone."""
@@ -146,7 +208,7 @@ class SentenceTask:
         texts = [ids for column in found.columns for ids in column]
         if len(texts) < self._joined.count:
             return StepData([], {"step": step + 1})
-        batch = self._grouped(texts)
+        batch = self._dealt(texts)
         batch["columns"] = torch.tensor(len(found.columns))
         batch["source"] = torch.tensor(drawn.source)
         if found.labels is not None:
@@ -158,19 +220,13 @@ class SentenceTask:
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
         """Run a step through `model`."""
         loss = model(batch)
+        share = 1 / self._joined.count
         if self._joined.count > 1:  # each has the whole loss, with the gradient of its own part
-            loss = loss - loss.detach() * (1 - 1 / self._joined.count)
-        tokens = int(batch["tokens"])
-        sums: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {}
-        if len(self._sets) > 1:
-            sums[self._loss_names[int(batch["source"])]] = (loss.detach(), 1 / self._joined.count)
-        return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
+            loss = loss - loss.detach() * (1 - share)
+        return self._told(loss, batch, share)
 
-    def restore(self, state: Mapping[str, JsonValue]) -> None:
-        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
-
-    def _grouped(self, texts: Sequence[NDArray[np.int32]]) -> Batch:
-        """This process's texts in groups of like length, and where each of all stands among the vectors."""
+    def _dealt(self, texts: Sequence[NDArray[np.int32]]) -> Batch:
+        """This process's texts in groups, and where each of all stands among the processes' vectors."""
         total, rank, count = len(texts), self._joined.rank, self._joined.count
         lengths = np.array([len(ids) for ids in texts], dtype=np.int64)
         dealt = np.arange(total)
@@ -179,25 +235,14 @@ class SentenceTask:
             dealt = np.concatenate([by_length[other::count] for other in range(count)])
             own = by_length[rank::count]
             texts, lengths = [texts[at] for at in own], lengths[own]
-        widths = padded_widths(lengths, self._device, longest=self._longest)
-        if self._inputs.blank is None:
-            groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
-        else:
-            groups = [np.arange(len(texts))]  # a table of tokens pads nothing
-        batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
-        widest = 0
-        for number, group in enumerate(groups):
-            width = int(widths[group[0]])
-            inputs = self._inputs.of([texts[row] for row in group], width=width)
-            if self._maskless and lengths[group].min() == width:
-                del inputs["attention_mask"]  # nothing is padded, and attention without a mask is quicker
-            batch |= {f"{name}_{number}": tensor for name, tensor in inputs.items()}
-            widest += inputs["input_ids"].numel()
-        if widest > self.budget.tokens:
+        batch = self._grouped(
+            lengths,
+            lambda group, width: self._inputs.of([texts[row] for row in group], width=width),
+            pads=self._inputs.blank is None,  # a table of tokens pads nothing
+        )
+        at_once = sum(part.numel() for name, part in batch.items() if name.startswith("input_ids_"))
+        if at_once > self.budget.tokens:
             batch["recompute"] = torch.tensor(1)
-        order = np.empty(len(texts), dtype=np.int64)
-        order[np.concatenate(groups)] = np.arange(len(texts))
-        batch["order"] = torch.from_numpy(order)
         if count > 1:
             places = np.empty(total, dtype=np.int64)
             places[dealt] = np.arange(total)
