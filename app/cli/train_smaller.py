@@ -121,7 +121,7 @@ def distill(
     from nearsay.data.mapped import nearest_folder
     from nearsay.data.sentence_examples.conversion import require_translations
     from nearsay.data.sentence_examples.reading import read_sentence_examples
-    from nearsay.training.evaluation.judged.reading import read_judged_set
+    from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
     from nearsay.training.sentence.source import find_encoder
 
     if (keep_layers is None) == (student is None):
@@ -134,7 +134,7 @@ def distill(
     for encoder in (teacher, student or teacher):
         find_encoder(encoder)
     dev_set = None if dev is None else read_judged_set(dev)
-    tests = [read_judged_set(spec) for spec in evaluate]
+    tests = read_judged_sets(evaluate, note)
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining

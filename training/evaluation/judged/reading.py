@@ -1,5 +1,6 @@
 """Reading judged sets from files and folders."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from nearsay.training.evaluation.judged.pairs import StsSet, read_pair_set
 
 __all__ = [
     "read_judged_set",
+    "read_judged_sets",
     "read_layout",
 ]
 
@@ -105,6 +107,18 @@ def read_judged_set(
     if train is not None:
         layout = replace(layout, train=Path(train))
     return read_layout(layout, name or _name(layout.path))
+
+
+def read_judged_sets(specs: Sequence[str], report: Callable[[str], None]) -> list[JudgedSet]:
+    """Read several judged sets and report their notes; of sets of one name each is called as it is given."""
+    found = [read_judged_set(spec) for spec in specs]
+    counts = Counter(one.name for one in found)
+    for place, (spec, one) in enumerate(zip(specs, found, strict=True)):
+        if counts[one.name] > 1:
+            found[place] = read_judged_set(spec, name=spec)
+        for note in one.notes:
+            report(f"{found[place].name}: {note}")
+    return found
 
 
 def read_layout(layout: Layout, name: str) -> JudgedSet:

@@ -4,7 +4,9 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.evaluation.judged.reading import read_judged_sets
 from nearsay.training.evaluation.judged.reports import FigureOverSeeds
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch
@@ -27,7 +29,7 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceResult, Train
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["SeedResult", "read_judged", "read_set", "run_recipe", "spread_of", "train_seeds"]
+__all__ = ["Prepared", "SeedResult", "read_set", "run_recipe", "spread_of", "train_seeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,50 +50,37 @@ def run_recipe(
     Seeds that are trained already are not trained again, so a stopped call goes on. A run that was asked to
     stop is the last of the list, its result not finished. Raises as `train_sentence_encoder`.
     """
-    watch = watch or Watch()
-    dev = None if recipe.dev is None else read_judged(recipe.dev, watch.report)
-    tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
-    if not recipe.sets:
-        raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
-    folder = nearest_folder(out)  # its disk has room for the run; the texts of large sets go there, too
-    sets = [read_set(one, recipe.training.seed, watch.report, folder) for one in recipe.sets]
 
-    # Only now that every file was read: it takes seconds.
-    from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
-    from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
+    def prepared(sets: Sequence[TrainingSet]) -> Prepared:
+        # Only now that every file was read: it takes seconds.
+        from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
+        from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 
-    def train(seed: int, folder: Path) -> SentenceResult:
-        return train_sentence_encoder(
-            sets,
-            folder,
-            base=recipe.base,
-            structure=recipe.structure,
-            options=replace(recipe.training, seed=seed),
-            dev=dev,
-            tests=tests,
-            device=device,
-            watch=watch,
-        )
+        told: dict[str, JsonValue] = {"sets": told_sets(sets), "structure": recipe.structure.to_json()}
+        return told, partial(train_sentence_encoder, sets, structure=recipe.structure)
 
-    told: dict[str, JsonValue] = {"sets": told_sets(sets), "structure": recipe.structure.to_json()}
-    return train_seeds(recipe, Path(out), train, told=told, dev=dev, tests=tests, watch=watch)
+    return train_seeds(recipe, Path(out), prepared, device=device, watch=watch or Watch())
+
+
+# What several seeds have to have in common, and what trains into a folder.
+Prepared: TypeAlias = tuple[Mapping[str, JsonValue], Callable[..., SentenceResult]]
 
 
 def train_seeds(
     recipe: Recipe,
     out: Path,
-    train: Callable[[int, Path], SentenceResult],
+    prepared: Callable[[Sequence[TrainingSet]], Prepared],
     *,
-    told: Mapping[str, JsonValue],
-    dev: JudgedSet | None,
-    tests: Sequence[JudgedSet],
+    device: str | None,
     watch: Watch,
 ) -> list[SeedResult]:
-    """Train once, into `out`, or with each of the recipe's seeds, into `out/seed-N`; as `run_recipe`.
-
-    train: called with a seed and its folder
-    told:  sets and structure, which the seeds have to have in common
-    """
+    """Train what `prepared` makes of the recipe's sets; as `run_recipe`."""
+    dev = next(iter(read_judged_sets([recipe.dev] if recipe.dev else [], watch.report)), None)
+    tests = read_judged_sets(recipe.evaluate, watch.report)
+    if not recipe.sets:
+        raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
+    place = nearest_folder(out)  # its disk has room for the run; the texts of large sets go there, too
+    told, train = prepared([read_set(one, recipe.training.seed, watch.report, place) for one in recipe.sets])
     if recipe.seeds > 1:
         from nearsay.training.run.processes import require_one_process
 
@@ -107,7 +96,15 @@ def train_seeds(
                 results.append(SeedResult(seed, folder, figures))
                 continue
             watch.report(f"seed {seed}")
-        result = train(seed, folder)
+        result = train(
+            folder,
+            base=recipe.base,
+            options=replace(recipe.training, seed=seed),
+            dev=dev,
+            tests=tests,
+            device=device,
+            watch=watch,
+        )
         results.append(SeedResult(seed, folder, _figures(result), result))
         if not result.finished:
             break
@@ -209,11 +206,3 @@ def _examples(recipe: SetRecipe, folder: Path | None) -> SentenceExamples:
         where=recipe.where or None,
         folder=folder,
     )
-
-
-def read_judged(spec: str, report: Callable[[str], None]) -> JudgedSet:
-    """Read a judged set and report its notes."""
-    judged = read_judged_set(spec)
-    for note in judged.notes:
-        report(f"{judged.name}: {note}")
-    return judged

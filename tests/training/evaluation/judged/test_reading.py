@@ -10,7 +10,7 @@ from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layout import kind_of_rows, train_file
 from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet
 from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
 from nearsay.training.evaluation.judged.suite import find_suite
 
 FILES = {
@@ -308,3 +308,14 @@ def test_columns_that_are_not_there_are_named(spec: str, said: str, tmp_path: Pa
     file.write_text(SCORED, "utf-8")
     with pytest.raises(BadInputError, match=said):
         read_judged_set(spec.format(file))
+
+
+def test_sets_of_one_name_are_called_as_they_are_given(tmp_path: Path) -> None:
+    specs = []
+    for folder in ("first", "second"):
+        place = tmp_path / folder / "stsb" / "test.tsv"
+        place.parent.mkdir(parents=True)
+        place.write_text("score\tsentence1\tsentence2\n1\ta\tb\n2\tc\td\n")
+        specs.append(f"sts:{place}")
+    assert [one.name for one in read_judged_sets(specs, print)] == specs
+    assert [one.name for one in read_judged_sets(specs[:1], print)] == ["stsb/test"]
