@@ -134,7 +134,7 @@ def distill(
     for encoder in (teacher, student or teacher):
         find_encoder(encoder)
     dev_set = None if dev is None else read_judged_set(dev)
-    tests = read_judged_sets(evaluate, note)
+    tests = read_judged_sets(evaluate, lambda said: print_notes([said]))
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
