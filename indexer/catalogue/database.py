@@ -49,6 +49,7 @@ _WRITING = "nearsay_writing"
 _LOOKING_SECONDS = 10.0  # the most that is looked for damage before an error that may be its doing is raised
 # What code raises that is given a value which no column holds.
 _FROM_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_TOO_LARGE = "too large to convert to SQLite INTEGER"  # of a number of 2^63 or more
 _REMEDY = (
     "Restore it from a backup, or begin a new library and add the documents again; what is damaged, "
     "nearsay doctor --prove says"
@@ -186,6 +187,8 @@ class Database:
                 raise first from None
             raise
         except _FROM_WRONG_VALUES as error:
+            if _TOO_LARGE in str(error):
+                raise BadInputError("a number is out of range. Give one from -2^63 to 2^63 - 1") from error
             fault = self._fault()
             if fault is None:
                 raise

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
-from nearsay.indexer.catalogue import collections, database
+from nearsay.indexer.catalogue import collections, database, jobs
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
@@ -143,6 +143,12 @@ def test_opening_does_not_wait_for_ever(
     with pytest.raises(BusyError, match="is busy with another writer"), opened.reading():
         pass
     about_to_write.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**40])
+def test_a_number_that_no_column_holds_is_told(sqlite: Database, number: int) -> None:
+    with pytest.raises(BadInputError, match="number"), sqlite.reading() as connection:
+        jobs.find(connection, number)
 
 
 def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
