@@ -364,14 +364,6 @@ class UnitedIndex(CandidateIndex):
         """Every passage number in the indexes, rising."""
         return np.sort(np.concatenate([part.ids() for part in self.parts]))
 
-    def add(self, vectors: VectorStore, ids: NDArray[np.int64]) -> None:  # noqa: ARG002
-        """TypeError: new passages get an index of their own."""
-        raise TypeError("several indexes searched as one take in nothing")
-
-    def serialise(self) -> NDArray[np.uint8]:
-        """TypeError: each is kept by itself."""
-        raise TypeError("several indexes searched as one are each kept by themselves")
-
     def candidates(
         self,
         queries: NDArray[np.float32],

@@ -4,8 +4,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +29,8 @@ SEED = 20190827
 ADD_BLOCK = 16_384  # vectors read and added at a time: 25 MB at 384 dimensions
 
 
-@dataclass(slots=True)
-class Shared:
-    """What indexes over the same passages, built under one seed, have in common."""
-
-    centroids: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # by how many: (lists, d)
+# What indexes over the same passages, built under one seed, have in common: centroids (lists, d) by how many.
+Shared: TypeAlias = dict[int, NDArray[np.float32]]
 
 
 class Engine(ABC):
@@ -64,7 +60,7 @@ class Engine(ABC):
         ids: NDArray[np.int64],
         shape: Mapping[str, int],
         seed: int = SEED,
-        shared: "Shared | None" = None,
+        shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers.
 

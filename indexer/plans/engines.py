@@ -97,7 +97,7 @@ class InvertedLists(Engine):
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """The empty FAISS index, trained on a sample (n, d); shared: as for `build`."""
         index = self.empty(sample.shape[1], shape)
-        known = None if shared is None else shared.centroids.get(shape["lists"])
+        known = None if shared is None else shared.get(shape["lists"])
         if known is not None:
             index.quantizer.add(known)  # FAISS leaves a full quantiser as it is
         index.cp.seed = seed
@@ -105,7 +105,7 @@ class InvertedLists(Engine):
         index.cp.min_points_per_centroid = 1  # few are enough where there are few: no warning
         index.train(sample)
         if shared is not None and known is None:
-            shared.centroids[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
+            shared[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
         return index
 
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401

@@ -44,7 +44,7 @@ from nearsay.indexer.plans.plan import (
     RecallContract,
 )
 from nearsay.indexer.plans.trials import (
-    IndexSearcher,
+    Searcher,
     Stopwatch,
     drawn,
     given,
@@ -308,7 +308,7 @@ def tune_on_gpu(
         )
         for step in ladder(plan):
             looking = index.looking(step.parameters)
-            searcher = IndexSearcher(vectors, alive, trial.asked, looking, looking)
+            searcher = Searcher(vectors, alive, trial.asked, looking, looking)
             recalls, failing = judged(searcher, proposing, deciding, contract.recall)
             (speed,) = timed([searcher], deciding.vectors[:_TIMED])
             if index.notes:

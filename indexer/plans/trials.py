@@ -1,11 +1,11 @@
 """What candidates are measured with: queries and exact search's answers to them, searchers, and a clock."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final, Protocol, Self
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = [
     "LEAST_QUERIES",
-    "ExactSearcher",
-    "IndexSearcher",
     "Searcher",
     "Speed",
     "Stopwatch",
@@ -182,42 +180,24 @@ def queries_to_show(recall: float) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactSearcher:
-    """Search that looks at every living vector."""
+class Searcher:
+    """Search through an index, or that looks at every living vector."""
 
     vectors: VectorStore
     alive: NDArray[np.bool_]  # by passage number
     asked: int  # passages for a query
-    kind: PlanKind = PlanKind.EXACT
-
-    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
-        """The nearest of each query, (n, d) gives n."""
-        if len(queries) == 1:
-            return [self.vectors.nearest(queries[0], self.asked, self.alive)]
-        return self.vectors.nearest_many(queries, self.asked, self.alive)
-
-    def ready_for(self, queries: NDArray[np.float32]) -> Self:  # noqa: ARG002
-        """Itself: it reads everything whatever is asked, and gives it back where the store does."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSearcher:
-    """Search through an index."""
-
-    vectors: VectorStore
-    alive: NDArray[np.bool_]  # by passage number
-    asked: int  # passages for a query
-    index: CandidateIndex
-    built: CandidateIndex  # the same, in memory, as it was built
+    index: CandidateIndex | None = None  # None: exact search
+    built: CandidateIndex | None = None  # the same, in memory, as it was built
 
     @property
     def kind(self) -> PlanKind:
         """The index's."""
-        return self.index.kind
+        return PlanKind.EXACT if self.index is None else self.index.kind
 
     def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
         """The nearest of each query, (n, d) gives n."""
+        if self.index is None:
+            return self.vectors.nearest_many(queries, self.asked, self.alive)
         return self.index.nearest_many(self.vectors, queries, self.asked, self.alive)
 
     def ready_for(self, queries: NDArray[np.float32]) -> Self:
@@ -225,9 +205,10 @@ class IndexSearcher:
 
         Where the store gives pages back: some hundred queries have their candidates in most pages of a
         million vectors, the system takes in up to 2 MB for each that is touched, and all of the file would
-        lie in memory beside the indexes that are measured. Of other stores the searcher itself.
+        lie in memory beside the indexes that are measured. Of other stores the searcher itself, and without
+        an index, where everything is read whatever is asked.
         """
-        if not self.vectors.gives_back:
+        if self.index is None or not self.vectors.gives_back:
             return self
         ids = self.index.proposed(queries, self.asked, self.alive)
         return replace(self, vectors=self.vectors.part(np.unique(ids[ids >= 0])))
@@ -241,7 +222,7 @@ class IndexSearcher:
 
 
 def judged(
-    searcher: IndexSearcher, proposing: TrialQueries, deciding: TrialQueries, recall: float
+    searcher: Searcher, proposing: TrialQueries, deciding: TrialQueries, recall: float
 ) -> tuple[NDArray[np.float64], str]:
     """Each query's recall (n,), and why the setting does not keep a recall; empty where it does.
 
@@ -254,19 +235,6 @@ def judged(
     return recalls, "" if recall_at_least(recalls) >= recall else f"cannot be shown to find {recall:g}"
 
 
-class Searcher(Protocol):
-    """Anything that finds the nearest passages: exact search, or an index at some setting."""
-
-    @property
-    def kind(self) -> PlanKind:
-        """Its kind of plan."""
-        ...
-
-    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
-        """The nearest of each query, (n, d) gives n."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Speed:
     """What the clock said."""
@@ -275,12 +243,8 @@ class Speed:
     queries_a_second: float  # many at once on all threads, the best of three batches
 
 
-class Stopwatch(Protocol):
-    """Measures several searchers on the same queries, so that they can be compared."""
-
-    def __call__(self, searchers: Sequence[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
-        """One speed a searcher."""
-        ...
+# Measures several searchers on the same queries (n, d), so that they can be compared; one speed a searcher.
+Stopwatch: TypeAlias = Callable[[Sequence[Searcher], NDArray[np.float32]], list[Speed]]
 
 
 def stopwatch(searchers: Sequence[Searcher], queries: NDArray[np.float32]) -> list[Speed]:

@@ -35,8 +35,7 @@ from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index, part_shape
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.plans.trials import (
-    ExactSearcher,
-    IndexSearcher,
+    Searcher,
     Speed,
     Stopwatch,
     TrialQueries,
@@ -85,7 +84,7 @@ class _Trial:
     """A setting that keeps the contract, or exact search."""
 
     row: Measured
-    searcher: ExactSearcher | IndexSearcher
+    searcher: Searcher
 
 
 def tune(
@@ -175,7 +174,7 @@ class _Tuning:
         self._proposing, self._deciding = trial.part(0, cut), trial.part(cut, len(trial))
         self._asked = trial.asked
         self._report: list[Measured] = []
-        self._shared = Shared()
+        self._shared: Shared = {}
 
     def run(self, listener: ProgressListener) -> Tuned:
         """The best of all kinds."""
@@ -191,7 +190,7 @@ class _Tuning:
 
     def _best(self, candidates: Sequence[Measured], listener: ProgressListener) -> _Trial:
         """The best of some candidates and exact search."""
-        exact = ExactSearcher(self._vectors, self._alive, self._asked)
+        exact = Searcher(self._vectors, self._alive, self._asked)
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
         (speed,) = self._speeds([exact])
@@ -221,9 +220,7 @@ class _Tuning:
         least = queries_to_show(self._contract.recall)
         return least is not None and least <= len(self._deciding)
 
-    def _speeds(
-        self, searchers: Sequence[ExactSearcher | IndexSearcher], queries: int = _TIMED
-    ) -> list[Speed]:
+    def _speeds(self, searchers: Sequence[Searcher], queries: int = _TIMED) -> list[Speed]:
         asked = self._deciding.vectors[:queries]
         return self._timed([searcher.ready_for(asked) for searcher in searchers], asked)
 
@@ -282,9 +279,7 @@ class _Tuning:
         """The first setting that keeps the recall; None if none does. Those below it go into the report."""
         target = self._contract.recall
         for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
-            searcher = IndexSearcher(
-                self._vectors, self._alive, self._asked, index.looking(parameters), built
-            )
+            searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters), built)
             recalls, failing = judged(searcher, self._proposing, self._deciding, target)
             step = _with_recall(replace(row, parameters=dict(parameters)), recalls)
             if not failing:
@@ -338,17 +333,16 @@ class _Tuning:
             check=None,
             note=self._note(row, report),
         )
-        return Tuned(
-            plan, self._whole(best.searcher, plan) if isinstance(best.searcher, IndexSearcher) else None
-        )
+        return Tuned(plan, None if best.searcher.built is None else self._whole(best.searcher.built, plan))
 
-    def _whole(self, searcher: IndexSearcher, plan: Plan) -> CandidateIndex:
+    def _whole(self, built: CandidateIndex, plan: Plan) -> CandidateIndex:
         """The index with what was held out of it."""
-        searcher.built.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
+        built.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
         if not plan.mapped:
-            return searcher.built.looking(plan.parameters)
-        serialised = searcher.built.serialise()
-        return open_index(plan.kind, serialised, self._through, parameters=plan.parameters, mapped=True)
+            return built.looking(plan.parameters)
+        return open_index(
+            plan.kind, built.serialise(), self._through, parameters=plan.parameters, mapped=True
+        )
 
     def _note(self, row: Measured, report: Sequence[Measured]) -> str:
         if row.kind is not PlanKind.EXACT:

@@ -22,7 +22,6 @@ import numpy as np
 from machine import commit, machine
 from made_vectors import HOW_MADE, grown, held_out, real_vectors
 
-from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import InvertedLists, engine_of
 from nearsay.indexer.plans.plan import PlanKind
 
@@ -58,7 +57,7 @@ def rates(vectors: np.ndarray, queries: np.ndarray) -> dict[str, object]:
     for lists in LISTS:
         centres = vectors[np.random.default_rng(SEED).choice(len(vectors), lists, replace=False)]
         shape = dict(engine.shapes(len(vectors), vectors.shape[1])[0], lists=lists)
-        index = engine.trained(vectors[: 2 * FILLED], shape, shared=Shared({lists: centres}))
+        index = engine.trained(vectors[: 2 * FILLED], shape, shared={lists: centres})
         index.add_with_ids(vectors[:FILLED], np.arange(FILLED))
         some = vectors[FILLED : 2 * FILLED]
         filling[lists] = (

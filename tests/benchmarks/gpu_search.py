@@ -262,7 +262,7 @@ def _on_cpu(
 ) -> list[dict[str, object]]:
     """The CPU's inverted lists by kind, all around the same centres; `copied`: the first, from the GPU."""
     lists = int(gpu_plans(len(store), store.dimension)[1].lists)
-    shared = Shared()
+    shared: Shared = {}
     some = min(len(queries), CPU_QUERIES)
     rows: list[dict[str, object]] = []
     for kind in (PlanKind.IVF, PlanKind.IVF_PQ, PlanKind.IVF_SQ8):

@@ -10,7 +10,7 @@ from table_collection import COUNT, DIMENSION, TABLE, clustered
 from nearsay.indexer.plans import trials
 from nearsay.indexer.plans.engines import build
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.plans.trials import ExactSearcher, IndexSearcher
+from nearsay.indexer.plans.trials import Searcher
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
@@ -36,11 +36,11 @@ def alive() -> NDArray[np.bool_]:
 
 
 @pytest.fixture(scope="module")
-def searcher(alive: NDArray[np.bool_]) -> IndexSearcher:
+def searcher(alive: NDArray[np.bool_]) -> Searcher:
     """Inverted lists over a store that gives its pages back."""
     vectors = store(gives_back=True)
     index = build(PlanKind.IVF_PQ, vectors, vectors.ids[alive[vectors.ids]], 3 * COUNT)
-    return IndexSearcher(vectors, alive, ASKED, index.looking({"probes": 8, "factor": 4}), index)
+    return Searcher(vectors, alive, ASKED, index.looking({"probes": 8, "factor": 4}), index)
 
 
 def same(mine: Sequence[Candidates], others: Sequence[Candidates]) -> bool:
@@ -50,8 +50,9 @@ def same(mine: Sequence[Candidates], others: Sequence[Candidates]) -> bool:
     )
 
 
-def test_a_searcher_made_ready_holds_its_candidates_alone_and_finds_the_same(searcher: IndexSearcher) -> None:
+def test_a_searcher_made_ready_holds_its_candidates_alone_and_finds_the_same(searcher: Searcher) -> None:
     ready = searcher.ready_for(QUERIES)
+    assert searcher.index is not None
     proposed = searcher.index.proposed(QUERIES, ASKED, searcher.alive)
     assert ready.vectors.ids.tolist() == np.unique(proposed[proposed >= 0]).tolist()
     assert len(ready.vectors) < COUNT
@@ -62,22 +63,22 @@ def test_a_searcher_made_ready_holds_its_candidates_alone_and_finds_the_same(sea
 
 
 def test_queries_asked_some_at_a_time_find_the_same(
-    searcher: IndexSearcher, monkeypatch: pytest.MonkeyPatch
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials, "_AT_ONCE", 7)
     assert same(searcher.found(QUERIES), searcher.search(QUERIES))
 
 
 def test_over_a_store_that_keeps_its_pages_nothing_is_copied(
-    searcher: IndexSearcher, alive: NDArray[np.bool_]
+    searcher: Searcher, alive: NDArray[np.bool_]
 ) -> None:
-    keeping = IndexSearcher(store(gives_back=False), alive, ASKED, searcher.index, searcher.built)
+    keeping = Searcher(store(gives_back=False), alive, ASKED, searcher.index, searcher.built)
     assert keeping.ready_for(QUERIES) is keeping
     assert same(keeping.found(QUERIES), searcher.search(QUERIES))
 
 
 def test_exact_search_is_ready_for_any_query(alive: NDArray[np.bool_]) -> None:
-    exact = ExactSearcher(store(gives_back=True), alive, ASKED)
+    exact = Searcher(store(gives_back=True), alive, ASKED)
     assert exact.ready_for(QUERIES) is exact
     assert exact.kind is PlanKind.EXACT
     found = exact.search(QUERIES)
