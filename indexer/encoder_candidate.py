@@ -18,7 +18,7 @@ from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.improving import Improvement, TrainedEncoder
-from nearsay.indexer.judgements.export import ExportForm, TrainingKind, training_rows
+from nearsay.indexer.judgements.export import ExportForm, training_rows
 from nearsay.indexer.query.export import Sample
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
@@ -184,12 +184,12 @@ def _judged_rows(
     """Triplets of query, passage that answers it, and one that does not: judged so, or mined."""
     chosen = sorted(learn, key=lambda one: (one.query, one.document, one.passage))
     pairs = [
-        (str(row["query"]), str(row["positive"])) for row in training_rows(chosen, TrainingKind.PAIRS).rows
+        (str(row["query"]), str(row["positive"])) for row in training_rows(chosen, ExportForm.PAIRS).rows
     ]
     rows: list[tuple[str, ...]] = []
     if any(not one.relevant for one in chosen):
         with contextlib.suppress(BadInputError):  # no query has both
-            rows += [_texts(row) for row in training_rows(chosen, TrainingKind.TRIPLETS).rows]
+            rows += [_texts(row) for row in training_rows(chosen, ExportForm.TRIPLETS).rows]
     known = {(one.query, one.encoded) for one in chosen if one.relevant}
     mined = mine_negatives(
         pairs,

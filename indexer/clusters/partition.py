@@ -82,7 +82,7 @@ def distinct(points: Points, seed: int) -> DistinctPoints:
         bits = (np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)).view(np.uint32)  # -0 becomes 0
         keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact_factors)
     found = Distinct.by(keys)
-    vectors = _read(points, found.first)
+    vectors = points.rows(found.first)
     places = np.arange(len(vectors), dtype=np.int64)
     return DistinctPoints(Points.from_array(places, vectors), found.copies, found.number)
 
@@ -98,17 +98,6 @@ def _mixed(numbers: NDArray[np.uint64], factors: NDArray[np.uint64]) -> NDArray[
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return mixed ^ (mixed >> np.uint64(31))
-
-
-def _read(points: Points, places: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors at the places, in their order, read in the order in which they lie."""
-    vectors = np.empty((places.size, points.dimension), dtype=np.float32)
-    to = np.full(len(points), -1, dtype=np.int64)
-    to[places] = np.arange(places.size)
-    for begin, rows in points.blocks(_CONTENT_ORDER_BLOCK):
-        there = to[begin : begin + len(rows)]
-        vectors[there[there >= 0]] = rows[there >= 0]
-    return vectors
 
 
 RESOLUTIONS = (0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)

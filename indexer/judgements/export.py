@@ -21,7 +21,7 @@ from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = ["ExportForm", "JudgementExport", "TrainingKind", "export_judgements", "training_rows"]
+__all__ = ["ExportForm", "JudgementExport", "export_judgements", "training_rows"]
 
 
 _PAGE = 1000
@@ -29,13 +29,27 @@ _QUERY_ID = 16  # hexadecimal digits
 _UNSAFE = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]+")
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenEvaluation:
-    """What an evaluation folder holds."""
+class ExportForm(StrEnum):
+    """What is written, and what reads it."""
 
-    judgements: int
-    queries: int
-    passages: int
+    EVALUATION = "evaluation"  # a folder for `nearsay evaluate retrieval`: corpus, queries, judgements
+    TRAINING = "training"  # for `nearsay train sentence`: the first of the next three that there is any of
+    TRIPLETS = "triplets"  # query, relevant passage, not relevant one: of queries that have both
+    LABELLED = "labelled"  # query, passage, 1 or 0: every judgement
+    PAIRS = "pairs"  # query, relevant passage
+    CSV = "csv"  # a table with a row a judgement, which `load` reads back
+    LINES = "lines"  # JSON lines with everything that is known of each judgement
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementExport:
+    """What was written."""
+
+    out: str
+    form: ExportForm  # for TRAINING the one that was taken
+    rows: int  # of the file; of an evaluation the judgements
+    queries: int  # that these rows are of
+    passages: int | None  # that an evaluation searches; None in other forms
     notes: tuple[str, ...]  # plain sentences: what was left out and why
 
 
@@ -54,7 +68,7 @@ def write_evaluation(
     *,
     judged_only: bool,
     listener: ProgressListener,
-) -> WrittenEvaluation:
+) -> JudgementExport:
     """Write corpus.jsonl, queries.jsonl and qrels/test.tsv, in BEIR's layout; all of it or nothing.
 
     The corpus is each passage of the collection as it is now, or each judged one with `judged_only`. A
@@ -94,7 +108,7 @@ def write_evaluation(
     if len(queries) < len(asked):
         lost = len(asked) - len(queries)
         notes.append(f"{lost:,} of {len(asked):,} queries have no relevant passage there and are left out")
-    return WrittenEvaluation(len(kept), len(queries), written, tuple(notes))
+    return JudgementExport(str(out), ExportForm.EVALUATION, len(kept), len(queries), written, tuple(notes))
 
 
 def _corpus(
@@ -150,19 +164,11 @@ def _write(path: Path, rows: Iterable[dict[str, str]]) -> int:
         return write_lines(iter(rows), stream)
 
 
-class TrainingKind(StrEnum):
-    """What a row holds; the names of its columns are those that `read_sentence_examples` knows."""
-
-    TRIPLETS = "triplets"  # query, positive, negative: a ranking loss with a hard negative
-    LABELLED = "labelled"  # query, passage, label 1 or 0: a contrastive loss
-    PAIRS = "pairs"  # query, positive: a ranking loss whose negatives are the other rows of a batch
-
-
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
     """The rows of a training file."""
 
-    kind: TrainingKind
+    kind: ExportForm  # triplets, labelled or pairs
     rows: list[dict[str, Any]]
     queries: int  # that they are of
     notes: tuple[str, ...]  # plain sentences: what was left out and why
@@ -177,11 +183,11 @@ class _Verdicts:
     not_relevant: list[str]
 
 
-def training_rows(judgements: Sequence[Judgement], kind: TrainingKind | None = None) -> TrainingRows:
+def training_rows(judgements: Sequence[Judgement], kind: ExportForm | None = None) -> TrainingRows:
     """The rows that judgements, sorted by query, make.
 
-    kind: None = triplets if a query has both relevant and other passages, else labelled if there are both at
-        all, else pairs
+    kind: triplets, labelled or pairs; None = triplets if a query has both relevant and other passages, else
+        labelled if there are both at all, else pairs
 
     Triplets put the relevant and the other passages of a query side by side, the fewer ones again and again
     until each was in a row, as they come of NLI's sentences. Passages are the texts that were judged, title
@@ -224,18 +230,18 @@ def _verdicts(query: str, judgements: Iterator[Judgement]) -> tuple[_Verdicts, i
     return _Verdicts(query, relevant, others), len(both)
 
 
-def _best(verdicts: Sequence[_Verdicts]) -> TrainingKind:
+def _best(verdicts: Sequence[_Verdicts]) -> ExportForm:
     if any(each.relevant and each.not_relevant for each in verdicts):
-        return TrainingKind.TRIPLETS
+        return ExportForm.TRIPLETS
     if any(each.relevant for each in verdicts) and any(each.not_relevant for each in verdicts):
-        return TrainingKind.LABELLED
-    return TrainingKind.PAIRS
+        return ExportForm.LABELLED
+    return ExportForm.PAIRS
 
 
-def _rows(each: _Verdicts, kind: TrainingKind) -> Iterator[dict[str, Any]]:
-    if kind is TrainingKind.PAIRS:
+def _rows(each: _Verdicts, kind: ExportForm) -> Iterator[dict[str, Any]]:
+    if kind is ExportForm.PAIRS:
         yield from ({"query": each.query, "positive": text} for text in each.relevant)
-    elif kind is TrainingKind.LABELLED:
+    elif kind is ExportForm.LABELLED:
         for label, texts in ((1, each.relevant), (0, each.not_relevant)):
             yield from ({"query": each.query, "passage": text, "label": label} for text in texts)
     elif each.relevant and each.not_relevant:
@@ -247,17 +253,17 @@ def _rows(each: _Verdicts, kind: TrainingKind) -> Iterator[dict[str, Any]]:
             }
 
 
-def _lacking(kind: TrainingKind) -> str:
+def _lacking(kind: ExportForm) -> str:
     lacking = {
-        TrainingKind.TRIPLETS: "no relevant passage or no other one beside it; labelled takes them, too",
-        TrainingKind.LABELLED: "no text left",
-        TrainingKind.PAIRS: "no relevant passage; labelled takes them, too",
+        ExportForm.TRIPLETS: "no relevant passage or no other one beside it; labelled takes them, too",
+        ExportForm.LABELLED: "no text left",
+        ExportForm.PAIRS: "no relevant passage; labelled takes them, too",
     }
     return lacking[kind]
 
 
-def _why_none(kind: TrainingKind) -> str:
-    if kind is TrainingKind.TRIPLETS:
+def _why_none(kind: ExportForm) -> str:
+    if kind is ExportForm.TRIPLETS:
         return "no query has both a relevant and a not relevant passage. Judge both for some, or take pairs"
     return "no passage was judged relevant, so there is nothing to learn from. Judge some that answer"
 
@@ -266,33 +272,9 @@ _COLUMNS: Final = ("query", "document", "passage", "relevant", "title", "text", 
 _ALL: Final = "all"  # of both parts
 
 
-class ExportForm(StrEnum):
-    """What is written, and what reads it."""
-
-    EVALUATION = "evaluation"  # a folder for `nearsay evaluate retrieval`: corpus, queries, judgements
-    TRAINING = "training"  # for `nearsay train sentence`: the first of the next three that there is any of
-    TRIPLETS = "triplets"  # query, relevant passage, not relevant one: of queries that have both
-    LABELLED = "labelled"  # query, passage, 1 or 0: every judgement
-    PAIRS = "pairs"  # query, relevant passage
-    CSV = "csv"  # a table with a row a judgement, which `load` reads back
-    LINES = "lines"  # JSON lines with everything that is known of each judgement
-
-
 _TO_LEARN_FROM: Final = frozenset(
     {ExportForm.TRAINING, ExportForm.TRIPLETS, ExportForm.LABELLED, ExportForm.PAIRS}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class JudgementExport:
-    """What was written."""
-
-    out: str
-    form: ExportForm  # for TRAINING the one that was taken
-    rows: int  # of the file; of an evaluation the judgements
-    queries: int  # that these rows are of
-    passages: int | None  # that an evaluation searches; None in other forms
-    notes: tuple[str, ...]  # plain sentences: what was left out and why
 
 
 def export_judgements(
@@ -319,10 +301,7 @@ def export_judgements(
     if not wanted:
         raise _nothing(record.name, judgements, chosen_part)
     if chosen_form is ExportForm.EVALUATION:
-        made = write_evaluation(record, wanted, out, judged_only=judged_only, listener=listener)
-        return JudgementExport(
-            str(out), chosen_form, made.judgements, made.queries, made.passages, made.notes
-        )
+        return write_evaluation(record, wanted, out, judged_only=judged_only, listener=listener)
     queries = len({one.query for one in wanted})
     if chosen_form is ExportForm.CSV:
         rows = ({**one.to_json(), "relevant": int(one.relevant)} for one in wanted)
@@ -330,7 +309,7 @@ def export_judgements(
     if chosen_form is ExportForm.LINES:
         count = write_lines((one.to_json() for one in wanted), out)
         return JudgementExport(str(out), chosen_form, count, queries, None, ())
-    kind = None if chosen_form is ExportForm.TRAINING else TrainingKind(chosen_form)
+    kind = None if chosen_form is ExportForm.TRAINING else chosen_form
     found = training_rows(wanted, kind)
     write_lines(iter(found.rows), out)
     notes = list(found.notes)
@@ -344,9 +323,7 @@ def export_judgements(
             f"{counted(others, 'query', 'queries')} of the test part left out, to measure on: take the part "
             "test for the evaluation"
         )
-    return JudgementExport(
-        str(out), ExportForm(found.kind), len(found.rows), found.queries, None, tuple(notes)
-    )
+    return JudgementExport(str(out), found.kind, len(found.rows), found.queries, None, tuple(notes))
 
 
 def _check_place(out: Path, form: ExportForm) -> None:

@@ -13,12 +13,12 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
-from nearsay.indexer.judgements.export import TrainingKind, TrainingRows, training_rows
+from nearsay.indexer.judgements.export import ExportForm, TrainingRows, training_rows
 
 KINDS = {
-    TrainingKind.TRIPLETS: ExampleKind.TUPLES,
-    TrainingKind.LABELLED: ExampleKind.LABELLED,
-    TrainingKind.PAIRS: ExampleKind.PAIRS,
+    ExportForm.TRIPLETS: ExampleKind.TUPLES,
+    ExportForm.LABELLED: ExampleKind.LABELLED,
+    ExportForm.PAIRS: ExampleKind.PAIRS,
 }
 
 
@@ -41,7 +41,7 @@ def judged(query: str, text: str, relevant: bool, *, title: str = "") -> Judgeme
     )
 
 
-def rows(*said: tuple[str, str, bool], kind: TrainingKind | None = None) -> TrainingRows:
+def rows(*said: tuple[str, str, bool], kind: ExportForm | None = None) -> TrainingRows:
     return training_rows([judged(*one) for one in sorted(said)], kind)
 
 
@@ -53,7 +53,7 @@ def test_a_query_with_both_makes_triplets_in_which_each_passage_has_a_row() -> N
     made = rows(
         ("q", "r1", True), ("q", "r2", True), ("q", "n1", False), ("q", "n2", False), ("q", "n3", False)
     )
-    assert made.kind is TrainingKind.TRIPLETS
+    assert made.kind is ExportForm.TRIPLETS
     assert values(made) == [("q", "r1", "n1"), ("q", "r2", "n2"), ("q", "r1", "n3")]
     assert (made.queries, made.notes) == (1, ())
     assert list(made.rows[0]) == ["query", "positive", "negative"]
@@ -68,7 +68,7 @@ def test_triplets_leave_queries_out_that_have_one_kind_alone_and_say_so() -> Non
 
 def test_without_a_query_that_has_both_every_judgement_is_a_labelled_pair() -> None:
     made = rows(("a", "r", True), ("b", "n", False))
-    assert made.kind is TrainingKind.LABELLED
+    assert made.kind is ExportForm.LABELLED
     assert made.rows == [
         {"query": "a", "passage": "r", "label": 1},
         {"query": "b", "passage": "n", "label": 0},
@@ -77,15 +77,15 @@ def test_without_a_query_that_has_both_every_judgement_is_a_labelled_pair() -> N
 
 def test_relevant_passages_alone_are_pairs() -> None:
     made = rows(("a", "r", True), ("a", "s", True))
-    assert made.kind is TrainingKind.PAIRS
+    assert made.kind is ExportForm.PAIRS
     assert made.rows == [{"query": "a", "positive": "r"}, {"query": "a", "positive": "s"}]
 
 
 def test_each_kind_can_be_asked_for() -> None:
     said = (("a", "r", True), ("a", "n", False), ("b", "s", True))
-    assert values(rows(*said, kind=TrainingKind.PAIRS)) == [("a", "r"), ("b", "s")]
-    assert values(rows(*said, kind=TrainingKind.LABELLED)) == [("a", "r", 1), ("a", "n", 0), ("b", "s", 1)]
-    assert values(rows(*said, kind=TrainingKind.TRIPLETS)) == [("a", "r", "n")]
+    assert values(rows(*said, kind=ExportForm.PAIRS)) == [("a", "r"), ("b", "s")]
+    assert values(rows(*said, kind=ExportForm.LABELLED)) == [("a", "r", 1), ("a", "n", 0), ("b", "s", 1)]
+    assert values(rows(*said, kind=ExportForm.TRIPLETS)) == [("a", "r", "n")]
 
 
 def test_a_passage_is_its_title_and_its_text_as_the_index_encodes_them() -> None:
@@ -106,9 +106,9 @@ def test_one_text_in_two_documents_is_one_passage() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [(None, "no passage was judged relevant"), (TrainingKind.TRIPLETS, "no query has both")],
+    [(None, "no passage was judged relevant"), (ExportForm.TRIPLETS, "no query has both")],
 )
-def test_nothing_to_learn_from_is_said(kind: TrainingKind | None, message: str) -> None:
+def test_nothing_to_learn_from_is_said(kind: ExportForm | None, message: str) -> None:
     with pytest.raises(BadInputError, match=message):
         rows(("q", "n", False), ("p", "m", False), kind=kind)
 
@@ -133,7 +133,7 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0
 def test_whatever_is_written_is_read_back_as_it_was(
     said: dict[tuple[str, str], bool], tmp_path: Path
 ) -> None:
-    for kind in TrainingKind:
+    for kind in KINDS:
         try:
             made = rows(*((query, text, relevant) for (query, text), relevant in said.items()), kind=kind)
         except BadInputError:
@@ -141,8 +141,8 @@ def test_whatever_is_written_is_read_back_as_it_was(
         assert read_back(made, tmp_path / "rows.jsonl") == values(made)
 
 
-@pytest.mark.parametrize("kind", list(TrainingKind))
-def test_the_columns_are_known_to_the_trainer(kind: TrainingKind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_columns_are_known_to_the_trainer(kind: ExportForm, tmp_path: Path) -> None:
     said: Iterable[tuple[str, str, bool]] = [
         (f"query {number}", f"tab\t{word}\nline {number}", word == "yes")
         for number in range(9)
