@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.through_time import Counted, ThroughTime
     from nearsay.indexer.exploring.unlike import News, RemotePassage
     from nearsay.indexer.filters.facets import Facets
-    from nearsay.indexer.filters.fields import DeclareReport, FieldLook
+    from nearsay.indexer.filters.fields import FieldLook
     from nearsay.indexer.filters.parse import Where
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.inside.tokens import SearchBy, TokenMatches, TokenSample
@@ -107,7 +107,6 @@ __all__ = [
     "CompactReport",
     "Counted",
     "DamagedSegmentError",
-    "DeclareReport",
     "DiskFullError",
     "DiversePassage",
     "Document",
@@ -208,7 +207,7 @@ _LATER = {
     "nearsay.indexer.exploring.through_time": "Counted ThroughTime",
     "nearsay.indexer.exploring.unlike": "News RemotePassage",
     "nearsay.indexer.filters.facets": "Facets",
-    "nearsay.indexer.filters.fields": "DeclareReport FieldLook",
+    "nearsay.indexer.filters.fields": "FieldLook",
     "nearsay.indexer.filters.parse": "Where",
     "nearsay.indexer.improving": "Improvement",
     "nearsay.indexer.inside.tokens": "SearchBy TokenMatches TokenSample",

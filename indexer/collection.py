@@ -19,7 +19,6 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import Part, SearchMode, judged_queries
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
-from nearsay.indexer.filters.fields import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.filters.parse import Where, expression_of, parse_field
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.query.export import (
@@ -196,20 +195,6 @@ class Collection:
             removed = remove_documents(store, row, ids, where, missing)
             check_contract(store, row, self.snapshot)
         return removed
-
-    def declare_fields(self, names: Iterable[str], *, wait: float | None = None) -> DeclareReport:
-        """Enter metadata fields into an index of their own: the first filter finds their rare values at once.
-
-        names: as a filter writes them: year, author.name. About ten seconds a field and million documents;
-        later changes of the documents keep it up.
-        """
-        with self._writing.held("declare fields", wait) as (store, row):
-            return declare_fields(store, row, names)
-
-    def forget_fields(self, names: Iterable[str], *, wait: float | None = None) -> tuple[str, ...]:
-        """Take declared fields back; their names. Filters over them work on, more slowly."""
-        with self._writing.held("forget fields", wait) as (store, row):
-            return forget_fields(store, row, names)
 
     def delete(self, *, wait: float | None = None) -> None:
         """Remove the collection itself with everything in it."""
@@ -575,10 +560,6 @@ class Collection:
         from nearsay.indexer.judgements.judgements import Judgements
 
         return Judgements(self._record, self._searcher.many, self._searcher.log)
-
-    def declared_fields(self) -> tuple[str, ...]:
-        """The metadata fields that were declared."""
-        return declared_names(self._store, self._record.row())
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
         """How many documents have each value of a field, the commonest first, under a filter."""

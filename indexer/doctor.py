@@ -16,7 +16,6 @@ from nearsay.indexer.catalogue import (
     clusterings,
     collections,
     explored,
-    field_values,
     generations,
     passages,
     ranges,
@@ -35,7 +34,6 @@ from nearsay.indexer.catalogue.lexical_rows import check_words
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.filters.fields import check_fields
 from nearsay.indexer.inside.tokens import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -66,8 +64,8 @@ def examine(library: Library, *, prove: bool = False, precision: str = "auto") -
     """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
 
     prove: also compare every index of the catalogue with its table and every text with its hash, split every
-           text into words and take every declared field's values out again, encode a sample of passages
-           again, and search for each of it by its own vector
+           text into words again, encode a sample of passages again, and search for each of it by its own
+           vector
     precision: that the library's encoders are loaded in
 
     What cannot be read is a finding, too, and what stands beside it is looked at all the same.
@@ -144,7 +142,7 @@ def _collection(library: Library, collection: Collection, *, prove: bool) -> lis
     looks = [_examine_generation(library, row, generation) for generation in every]
     looks += [_words(library, row, prove=prove), _numbers(library, row)]
     if prove:
-        looks += [_texts(library, row), _fields(library, row)]
+        looks.append(_texts(library, row))
     looks += [_clusters(library, row), _token_samples(library, row), _orphans(library, row)]
     found = [finding for look in looks for finding in _looked(row.name, look)]
     if prove and all(finding.sound for finding in found):
@@ -296,17 +294,6 @@ def _words(library: Library, row: CollectionRow, *, prove: bool) -> Iterator[Fin
     said = f"those of {count:,} passages are there{compared}" if fault is None else str(fault)
     anew = f"Enter them anew: nearsay index rebuild {row.name}"
     yield _finding(f"{row.name}, words", said, anew, sound=fault is None)
-
-
-def _fields(library: Library, row: CollectionRow) -> Iterator[Finding]:
-    with library.store.database.reading() as connection:
-        count = len(field_values.declared(connection, row.id))
-        fault = check_fields(connection, row.id)
-    if fault is not None:
-        yield Finding(f"{row.name}, fields", fault, sound=False)
-    elif count:
-        detail = f"{count} declared, each value compared with the metadata"
-        yield Finding(f"{row.name}, fields", detail, sound=True)
 
 
 def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:

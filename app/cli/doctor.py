@@ -15,7 +15,7 @@ __all__ = ["doctor"]
 @command()
 def doctor(
     prove: bool = option(
-        "Also verify the hash of every text, the full-text index, the declared fields and the database "
+        "Also verify the hash of every text, the full-text index and the database "
         "indexes, and encode a sample again."
     ),
     as_json: bool = JSON,
@@ -24,7 +24,7 @@ def doctor(
     """Check the installation, the machine and the integrity of every collection.
 
     Shows versions, devices and the precision in use, then checks the catalogue and, for each collection,
-    rows, full-text index, fields, vectors and index: hashes, counts and ids, and which runtime each encoder
+    rows, full-text index, vectors and index: hashes, counts and ids, and which runtime each encoder
     uses for queries. Exits with status 1 if anything is wrong.
 
     \b

@@ -40,16 +40,17 @@ if TYPE_CHECKING:
     from nearsay.indexer import Collection
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
+    from nearsay.indexer.filters.fields import FieldLook
 
 __all__ = ["documents"]
 
 _NAMED = 5  # documents that are removed, in a question
-_DOCUMENTS_A_SECOND = 100_000  # whose values of one field are entered; for the word on how long it takes
+_SEEN = 6  # values of a field that a table shows
 
 
 @click.group(cls=CommandGroup)
 def documents() -> None:
-    """Add, list, show, remove and export documents; count field values and declare fields.
+    """Add, list, show, remove and export documents; list fields and count their values.
 
     \b
     Example:
@@ -378,41 +379,33 @@ def _require(target: "Collection", field: str) -> None:
 @documents.command()
 def fields(
     collection: str = COLLECTION,
-    declare: tuple[str, ...] = option("Field to declare. Can be repeated.", metavar="FIELD"),
-    forget: tuple[str, ...] = option(
-        "Field whose declaration is withdrawn. Can be repeated.", metavar="FIELD"
-    ),
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
-    """List the declared fields of COLLECTION, or declare fields for fast filters.
+    """List the metadata fields of COLLECTION that filters can ask for.
 
-    The values of a declared field are indexed in the catalogue, so that the first filter of a command finds
-    rare values fast in collections of millions of documents. The index takes about 60 bytes per document.
-    Fields are declared one after the other, each completely or not at all; other writers wait meanwhile,
-    about ten seconds per million documents.
+    Shows what kind of values the first thousand documents have: categories, numbers, dates or text. Once a
+    filter has asked for a field of a large collection, its bounds are those of all documents.
 
     \b
     Example:
-        nearsay documents fields papers --declare year --declare author.name
+        nearsay documents fields papers
     """
     with place.open() as library:
-        target = library.collection(collection)
-        if forget:
-            gone = target.forget_fields(forget)
-            print_notes([f"taken back: {', '.join(gone)}"])
-        if declare:
-            seconds = len(declare) * target.overview().documents / _DOCUMENTS_A_SECOND
-            if seconds > 2:
-                print_notes([f"entering values, about {seconds:.0f} seconds"])
-            report = target.declare_fields(declare)
-            done = f"{counted(report.values, 'value')} of {counted(report.documents, 'document')} entered"
-            print_notes([f"{done} in {report.seconds:.1f} s", *report.notes])
-        names = target.declared_fields()
+        looks = library.collection(collection).explore.fields()
+    rows = [look.to_json() for look in looks]
     if rows_alone():
-        for name in names:
-            print_json({"field": name})
+        for row in rows:
+            print_json(row)
     elif as_json:
-        print_json({"collection": collection, "declared": names})
+        print_json({"collection": collection, "fields": rows})
     else:
-        print_table(["declared field"], [[name] for name in names])
+        print_table(["field", "kind", "values", "documents"], [_seen(look) for look in looks])
+
+
+def _seen(look: "FieldLook") -> list[object]:
+    if look.low is not None:
+        return [look.name, look.kind, f"{look.low} to {look.high}", look.documents]
+    values = ", ".join(str(value) for value in look.values[:_SEEN])
+    more = f" and {len(look.values) - _SEEN:,} more" if len(look.values) > _SEEN else ""
+    return [look.name, look.kind, f"{values}{more}", look.documents]

@@ -20,14 +20,14 @@ from nearsay.indexer.filters.parse import parse
 __all__ = ["cluster_names", "show_chosen", "show_filters"]
 
 
-COUNTED = 50_000  # documents: in more, only declared fields are counted, which takes no time
+COUNTED = 50_000  # documents: in more, only fields are counted whose column was read
 _OPTIONS = 200  # of a field
 _LONGEST = 60  # characters of a value
 
 
-def is_counted(visit: Visit, name: str, documents: int) -> bool:
+def is_counted(look: FieldLook, documents: int) -> bool:
     """Whether counting a field's values is quick."""
-    return documents <= COUNTED or name in visit.collection.declared_fields()
+    return documents <= COUNTED or look.counted
 
 
 def counted_values(visit: Visit, name: str, where: str) -> dict[Value, int]:
@@ -40,7 +40,7 @@ def bounds_of(
     visit: Visit, look: FieldLook, documents: int
 ) -> tuple[str | int | float | None, str | int | float | None]:
     """The least and the greatest value of a field: of all documents where that is quick, else as was seen."""
-    if look.values and is_counted(visit, look.name, documents):
+    if look.values and is_counted(look, documents):
         found = visit.collection.facets(look.name, limit=_OPTIONS)
         numbers = [each.value for each in found.values if isinstance(each.value, int | float)]
         if numbers and found.different <= _OPTIONS:
@@ -115,7 +115,7 @@ def show_filters(
         _values(CLUSTER, "Cluster", order, choices, names)
     for look in looks[:_MOST]:
         label = as_markdown(look.name.strip("`"))
-        if look.kind is FieldKind.CATEGORY and is_counted(visit, look.name, documents):
+        if look.kind is FieldKind.CATEGORY and is_counted(look, documents):
             counted = counts(look.name)
             names = {value: label_of(value, count) for value, count in counted.items()}
             _values(look.name, label, list(counted), choices, names)
@@ -136,8 +136,7 @@ def show_filters(
     if documents > COUNTED:
         st.caption(
             as_markdown(
-                f"Counts over {documents:,} documents are shown for declared fields: "
-                f"nearsay documents fields {visit.name} --declare FIELD"
+                f"Of {documents:,} documents, the values of a field are counted once it has been filtered by."
             )
         )
 

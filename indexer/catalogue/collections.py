@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import field_values, judgements, lexical_rows
+from nearsay.indexer.catalogue import columns, judgements, lexical_rows
 from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
@@ -112,7 +112,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     """Remove a collection and every row of it."""
     judgements.forget(connection, collection_id)
     lexical_rows.drop_table(connection, collection_id)
-    field_values.forget(connection, field_values.declared(connection, collection_id))
+    columns.forget_columns(connection, collection_id)
     leave_collection(connection, collection_id)
     of_generations = plan_queries, refinements, segments, embedded_ranges
     for table in (*of_generations, generations, changed_documents, removed_passages, passages, documents):

@@ -41,11 +41,11 @@ from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import SCHEMA, metadata
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
-__all__ = ["Database", "Vacuumed"]
+__all__ = ["Database", "Vacuumed", "is_writing"]
 
 BUSY_SECONDS = 60.0
 WRITE_AHEAD_RETRY_SECONDS = 0.01
-_WRITING = "nearsay_writing"
+_WRITING = "nearsay_writing"  # seconds that another writer is waited for
 _LOOKING_SECONDS = 10.0  # the most that is looked for damage before an error that may be its doing is raised
 # What code raises that is given a value which no column holds.
 _FROM_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -96,8 +96,10 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def writing(self, patience: float = BUSY_SECONDS) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole when the block ends, and not at all when it raises.
+
+        patience: seconds that another writer of an SQLite database is waited for; BusyError after them
 
         SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
         whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
@@ -105,7 +107,7 @@ class Database:
         with self._translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
             level = {"isolation_level": "READ COMMITTED"} if self.dialect == "postgresql" else {}
-            writer = connection.execution_options(**{_WRITING: True}, **level)
+            writer = connection.execution_options(**{_WRITING: patience}, **level)
             with writer.begin():
                 if self._check is not None:
                     self._check(writer)
@@ -210,6 +212,11 @@ class Database:
                 return file_fault(connection, full=True, seconds=_LOOKING_SECONDS)
         except (DBAPIError, UnicodeDecodeError) as error:  # SQLite names what it cannot read by its bytes
             return _said(error)
+
+
+def is_writing(connection: sa.Connection) -> bool:
+    """Whether the transaction may write."""
+    return _WRITING in connection.get_execution_options()
 
 
 def _size(path: Path) -> int:
@@ -355,11 +362,21 @@ def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:
 
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:
-    writing = connection.get_execution_options().get(_WRITING, False)
-    if writing and _UNCHANGING in connection.info:
+    patience = connection.get_execution_options().get(_WRITING)
+    if patience is None:
+        connection.exec_driver_sql("BEGIN")
+        return
+    if _UNCHANGING in connection.info:
         cause: sqlite3.OperationalError = connection.info[_UNCHANGING][2]
         raise DBAPIError.instance("BEGIN IMMEDIATE", None, cause, sqlite3.Error, dialect=connection.dialect)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+    if patience == BUSY_SECONDS:  # what the connection has
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        return
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
 
 def _said(error: BaseException | None) -> str:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import collections, field_values, lexical_rows
+from nearsay.indexer.catalogue import collections, lexical_rows
 from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_list, one_of
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
@@ -161,9 +161,7 @@ def insert(connection: sa.Connection, collection_id: int, new: NewDocuments, mom
     }
     insert_columns(connection, documents, of_documents)
     owners = [first + place for place in new.owners]
-    window = _insert_passages(connection, collection_id, first_passage, owners, new.ordinals, new.pieces)
-    field_values.enter(connection, collection_id, first, first + count - 1)
-    return window
+    return _insert_passages(connection, collection_id, first_passage, owners, new.ordinals, new.pieces)
 
 
 def _insert_passages(
@@ -247,7 +245,6 @@ def relabel(
         # Columns are read again for them.
         rows = [{"collection_id": collection_id, "document": number} for number, _ in changed]
         connection.execute(changed_documents.insert(), rows)
-    field_values.enter_anew(connection, collection_id, [number for number, _ in changed])
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
@@ -263,7 +260,6 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
         _remove_passages(connection, collection_id, gone.tolist())
         where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, some)
         connection.execute(documents.delete().where(where))
-        field_values.leave(connection, collection_id, some)
     return len(numbers)
 
 

@@ -91,25 +91,21 @@ def metadata_json(path: Sequence[str], dialect: str) -> ColumnElement[str]:
     return sa.cast(sa.func.jsonb_build_array(_postgres_found(path)), sa.Text)
 
 
-def elements(path: Sequence[str], dialect: str) -> tuple[FromClause, SqlValue, ColumnElement[int]]:
-    """The elements of the list at a path: what to select from, each one, and its place from 0.
+def elements(path: Sequence[str], dialect: str) -> tuple[FromClause, SqlValue]:
+    """The elements of the list at a path: what to select from, and each one.
 
     SQLite: only where the value is a list; elsewhere members of an object, or the value itself, come out.
     """
     if dialect == "sqlite":
         each = sa.func.json_each(documents.c.metadata, _path("$", path)).table_valued(
-            sa.column("key", sa.Integer), "value", sa.column("type", sa.Text), joins_implicitly=True
+            "value", sa.column("type", sa.Text), joins_implicitly=True
         )
-        return each, _sqlite_value(each.c.type, each.c.value), each.c.key
+        return each, _sqlite_value(each.c.type, each.c.value)
     found = _postgres_found(path)
     kind = sa.func.jsonb_typeof(found, type_=sa.Text)
     array = sa.case((kind == "array", found), else_=sa.text("'[]'::jsonb"))
-    each_element = sa.func.jsonb_array_elements(array).table_valued(
-        "value", with_ordinality="place", joins_implicitly=True
-    )
-    listed = each_element.render_derived()  # else the place has PostgreSQL's own name
-    element = sa.type_coerce(listed.c.value, documents.c.metadata.type)
-    return listed, _postgres_value(element), listed.c.place - 1
+    listed = sa.func.jsonb_array_elements(array).table_valued("value", joins_implicitly=True).render_derived()
+    return listed, _postgres_value(sa.type_coerce(listed.c.value, documents.c.metadata.type))
 
 
 def digits(text: ColumnElement[str], dialect: str) -> Condition:

@@ -19,7 +19,6 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    Numeric,
     String,
     Table,
     Text,
@@ -35,11 +34,10 @@ __all__ = [
     "clusterings",
     "clusters",
     "collections",
-    "declared_fields",
+    "columns",
     "documents",
     "embedded_ranges",
     "encoders",
-    "field_values",
     "gates",
     "generations",
     "jobs",
@@ -56,7 +54,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0016"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0017"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -155,39 +153,16 @@ changed_documents = Table(
     sqlite_autoincrement=True,
 )
 
-declared_fields = Table(
-    "declared_fields",
+# What a metadata field holds in the documents, as it was read once; see nearsay.indexer.filters.column.
+columns = Table(
+    "columns",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
-    Column("path", Text, nullable=False),  # a JSON list of names, from the metadata inwards
-    Column("declared_at", String(32), nullable=False),
-    UniqueConstraint("collection_id", "path"),
-    sqlite_autoincrement=True,
-)
-
-# A row for the value that a declared field has in a document, and one for each different element of a list.
-field_values = Table(
-    "field_values",
-    metadata,
-    Column("field", Integer, ForeignKey("declared_fields.id"), primary_key=True, autoincrement=False),
-    Column("document", BigInteger, primary_key=True, autoincrement=False),
-    Column("place", Integer, primary_key=True, autoincrement=False),  # 0: the value; 1…: elements of the list
-    Column("element", Boolean, nullable=False),  # whether place is above 0
-    Column("kind", String(6), nullable=False),  # text, number, true, false, other: a list or an object
-    Column("text", Text().with_variant(Text(collation="C"), "postgresql"), nullable=True),  # its beginning
-    Column("number", Numeric(asdecimal=False), nullable=True),  # also of text that counts as a number
-    _partial("ix_field_values_text", "field", "element", "text", "document", where="text IS NOT NULL"),
-    # The kind tells a number from text that counts as one.
-    _partial(
-        *("ix_field_values_number", "field", "element", "number", "kind", "document"),
-        where="number IS NOT NULL",
-    ),
-    _partial(
-        *("ix_field_values_kind", "field", "element", "kind", "document"),
-        where="kind IN ('true', 'false', 'other')",
-    ),
-    sqlite_with_rowid=False,
+    Column("collection_id", Integer, ForeignKey("collections.id"), primary_key=True, autoincrement=False),
+    Column("path", Text, primary_key=True),  # a JSON list of names, from the metadata inwards; []: the owners
+    Column("compactions", BigInteger, nullable=False),  # of the collection, when it was read
+    Column("sequence", BigInteger, nullable=False),  # the last change, or removal, that it has
+    Column("content", LargeBinary, nullable=False),
+    Column("created_at", String(32), nullable=False),
 )
 
 encoders = Table(

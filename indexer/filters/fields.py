@@ -1,45 +1,22 @@
-"""The fields of a collection's metadata: how they can be asked for, and those that are declared."""
+"""The fields of a collection's metadata, and how they can be asked for."""
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import sqlalchemy as sa
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import collections
-from nearsay.indexer.catalogue.bulk import count_of
-from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.data.report import as_json
 from nearsay.indexer.catalogue.documents import first_metadata
-from nearsay.indexer.catalogue.field_values import (
-    DeclaredField,
-    declare,
-    declared,
-    forget,
-    value_rows,
-)
-from nearsay.indexer.catalogue.store import Store, now
-from nearsay.indexer.catalogue.tables import documents, field_values
-from nearsay.indexer.filters.expression import Path
-from nearsay.indexer.filters.parse import parse_field
-from nearsay.indexer.filters.sql import metadata_path
+from nearsay.indexer.filters.column import Column
+from nearsay.indexer.filters.expression import Kind
+from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
-__all__ = [
-    "DeclareReport",
-    "FieldKind",
-    "FieldLook",
-    "check_fields",
-    "declare_fields",
-    "declared_names",
-    "field_looks",
-    "forget_fields",
-    "looks_of",
-]
+__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of"]
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
@@ -75,17 +52,26 @@ class FieldLook:
     low: str | int | float | None  # of numbers and dates: the least that was seen, and the greatest
     high: str | int | float | None
     documents: int  # that have it, of those that were looked at
+    counted: bool = False  # its column was read: counts of its values take no time
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As a JSON object."""
+        return cast("dict[str, JsonValue]", as_json(self))
 
 
 def field_looks(connection: sa.Connection, collection_id: int) -> list[FieldLook]:
-    """The fields of a collection's first documents; bounds of declared ones are those of all documents.
+    """The fields of a collection's first documents; where a column was read, with all documents' bounds.
 
     Fields that most documents have come first, then by name. Lists and objects that cannot be asked for, and
     names that the filter language has no way to write, are left out.
     """
-    looks = looks_of(first_metadata(connection, collection_id))
-    kept = {_written(field.path): field.id for field in declared(connection, collection_id)}
-    return [_widened(connection, look, kept[look.name]) if look.name in kept else look for look in looks]
+    state = state_of(connection, collection_id)
+    ready = {_written(path): path for path in ready_fields(connection, state)}
+    looks = []
+    for look in looks_of(first_metadata(connection, collection_id)):
+        path = ready.get(look.name)
+        looks.append(look if path is None else _bounded(look, column_of(connection, state, path)[0]))
+    return looks
 
 
 def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
@@ -159,143 +145,13 @@ def _number(value: Value) -> float | int | None:
     return value
 
 
-def _widened(connection: sa.Connection, look: FieldLook, field: int) -> FieldLook:
-    """With the least and the greatest number or date of a declared field, from its index."""
-    if look.kind not in (FieldKind.NUMBER, FieldKind.DATE):
-        return look
-    column: sa.Column[Any] = field_values.c.number if look.kind is FieldKind.NUMBER else field_values.c.text
-    of_field = (field_values.c.field == field, field_values.c.element == sa.false(), column.is_not(None))
-    statement = sa.select(column).where(*of_field).limit(1)
-    orders = (column.asc(), column.desc())  # two looks into an index, where min and max scan
-    low, high = (connection.execute(statement.order_by(order)).scalar_one_or_none() for order in orders)
-    if low is None or high is None:
-        return look
-    if look.kind is FieldKind.NUMBER:
-        return replace(look, low=float(low), high=float(high))
-    low, high = low[:10], high[:10]
-    if not (_DAY.fullmatch(low) and _DAY.fullmatch(high)):  # another kind of text among them
-        return look
-    return replace(look, low=low, high=high)
-
-
-@dataclass(frozen=True, slots=True)
-class DeclareReport:
-    """What declaring fields did."""
-
-    declared: tuple[str, ...]  # anew
-    already: tuple[str, ...]  # were declared before; nothing was done
-    documents: int  # whose values were entered
-    values: int  # that were entered; elements of lists count
-    seconds: float
-    notes: tuple[str, ...]  # fields that no document has
-
-
-def declare_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> DeclareReport:
-    """Declare metadata fields, a transaction each; the caller holds the writer lock.
-
-    So other collections' writers wait for no more than one field. What stops it leaves the fields declared
-    that were done. BadInputError for the document's own columns, which need no declaring.
-    """
-    wanted = _wanted(names)
-    begin = time.perf_counter()
-    with store.database.reading() as connection:
-        known = {field.path for field in declared(connection, row.id)}
-    fresh = [path for path in wanted if path not in known]
-    entered: dict[Path, int] = {}
-    count = 0
-    for path in fresh:
-        with store.database.writing() as connection:
-            field = declare(connection, row.id, path, now())
-            entered[path] = count_of(connection, field_values, field_values.c.field == field.id)
-            count, _ = collections.size(connection, row.id)
-            collections.changed(connection, row.id)
-    return DeclareReport(
-        declared=tuple(shown(path) for path in fresh),
-        already=tuple(shown(path) for path in wanted if path in known),
-        documents=count,
-        values=sum(entered.values()),
-        seconds=round(time.perf_counter() - begin, 3),
-        notes=tuple(f"no document has a field '{shown(path)}' yet" for path in fresh if not entered[path]),
-    )
-
-
-def forget_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> tuple[str, ...]:
-    """Take declared fields back, a transaction each; their names. Filters over them work on, more slowly.
-
-    BadInputError if one was not declared; then none is taken back. The caller holds the writer lock.
-    """
-    wanted = _wanted(names)
-    with store.database.reading() as connection:
-        known = {field.path: field for field in declared(connection, row.id)}
-        strange = [shown(path) for path in wanted if path not in known]
-        if strange:
-            there = ", ".join(shown(path) for path in known) or "none"
-            raise BadInputError(
-                f"'{strange[0]}' is not a declared field of '{row.name}'; declared are: {there}. "
-                f"See them: nearsay documents fields {row.name}"
-            )
-    for path in wanted:
-        with store.database.writing() as connection:
-            forget(connection, [known[path]])
-            collections.changed(connection, row.id)
-    return tuple(shown(path) for path in wanted)
-
-
-def declared_names(store: Store, row: CollectionRow) -> tuple[str, ...]:
-    """The collection's declared fields, as a filter writes them."""
-    with store.database.reading() as connection:
-        return tuple(shown(field.path) for field in declared(connection, row.id))
-
-
-def shown(path: Path) -> str:
-    """A field as a filter writes it."""
-    return f"`{path[0]}`" if len(path) == 1 and "." in path[0] else ".".join(path)
-
-
-def _wanted(names: Iterable[str]) -> list[Path]:
-    if isinstance(names, str):
-        raise BadInputError(f"'{names}' is one name, not a list of names. Put it in a list: ['{names}']")
-    wanted: dict[Path, None] = {}
-    for name in names:
-        path = metadata_path(parse_field(name))
-        if path is None:
-            raise BadInputError(
-                f"'{name}' is a document's own, not a field of its metadata. Only those can be declared"
-            )
-        wanted[path] = None
-    return list(wanted)
-
-
-_COMPARED = ("document", "place", "element", "kind", "text", "number")
-
-
-def check_fields(connection: sa.Connection, collection_id: int) -> str | None:
-    """Make the values of every declared field anew and compare them with those that are kept.
-
-    None if they agree; else which field's are wrong, and the remedy. Nothing is written. It takes as long as
-    declaring the fields does.
-    """
-    faults = {}
-    for field in declared(connection, collection_id):
-        lacking, stray = _differences(connection, collection_id, field)
-        if lacking or stray:
-            faults[shown(field.path)] = f"{lacking} lacking, {stray} that no document has"
-    if not faults:
-        return None
-    name = collections.name_of(connection, collection_id)
-    said = "; ".join(f"values of '{field}': {fault}" for field, fault in faults.items())
-    anew = " ".join(f"--forget '{field}' --declare '{field}'" for field in faults)
-    return f"{said}. Enter them anew: nearsay documents fields {name} {anew}"
-
-
-def _differences(connection: sa.Connection, collection_id: int, field: DeclaredField) -> tuple[int, int]:
-    """How many values the documents have that are not kept, and how many are kept that they have not."""
-    of_collection = documents.c.collection_id == collection_id
-    made = (rows.subquery().c for rows in value_rows(field.path, connection.dialect.name, of_collection))
-    wanted = sa.union_all(*(sa.select(*(columns[name] for name in _COMPARED)) for columns in made))
-    kept = sa.select(*(field_values.c[name] for name in _COMPARED)).where(field_values.c.field == field.id)
-    ways = ((wanted.subquery(), kept.subquery()), (kept.subquery(), wanted.subquery()))
-    lacking, stray = (
-        count_of(connection, sa.except_(sa.select(one), sa.select(other)).subquery()) for one, other in ways
-    )
-    return lacking, stray
+def _bounded(look: FieldLook, column: Column) -> FieldLook:
+    """With the least and the greatest number or date that any document has, not in lists."""
+    if look.kind is FieldKind.NUMBER and (numbers := column.bounds(Kind.NUMBER)) is not None:
+        low, high = (int(number) if float(number).is_integer() else float(number) for number in numbers)
+        return replace(look, low=low, high=high, counted=True)
+    if look.kind is FieldKind.DATE and (texts := column.bounds(Kind.TEXT)) is not None:
+        first, last = (str(text)[:10] for text in texts)
+        if _DAY.fullmatch(first) and _DAY.fullmatch(last):  # else another kind of text is among them
+            return replace(look, low=first, high=last, counted=True)
+    return replace(look, counted=True)

@@ -1,23 +1,21 @@
 """The columns that filters were asked about, read from the catalogue once and brought up with it.
 
 SQL is the truth: a column is read in a transaction that sees the collection in the same state, first for all
-documents, then for those that were added or changed since. A compaction makes all be read again. Of a large
-collection another thread reads it, and searches ask SQL until it has.
+documents, then for those that were added or changed since. What took a while to read is kept in the catalogue
+for other processes. A compaction makes all be read again. Of a large collection another thread reads it, and
+searches ask SQL until it has; a process ends when that thread has.
 """
 
 import contextlib
-import json
-import re
+import io
 import sys
 import threading
 import weakref
-from bisect import bisect_left, bisect_right
+import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import islice
-from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +24,10 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.bulk import highest, number_list, number_lists, one_of
+from nearsay.indexer.catalogue.columns import KeptColumn, keep_columns, kept_column, kept_paths
+from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.json_values import metadata_json
+from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
     collections,
@@ -34,42 +35,30 @@ from nearsay.indexer.catalogue.tables import (
     passages,
     removed_passages,
 )
+from nearsay.indexer.filters.column import Column, empty, widened
 from nearsay.indexer.filters.expression import (
-    Among,
     And,
-    Compare,
-    Contains,
     Expression,
     InClusters,
-    Kind,
     Leaf,
-    Moment,
     Not,
-    Operator,
     Or,
     Path,
-    Present,
-    Scalar,
-    Within,
     gathered,
-    kind_of,
     leaves,
 )
 from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
 
 __all__ = [
-    "DIGITS",
-    "MISSING",
-    "Codes",
     "CollectionState",
     "Known",
-    "Numbers",
-    "Texts",
     "column_of",
     "columnar",
     "counts",
+    "documents_passing",
     "known_of",
     "passages_passing",
+    "ready_fields",
     "state_of",
 ]
 
@@ -135,226 +124,6 @@ def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:
     return CollectionState(collection_id, *((0, 0) if found is None else found))
 
 
-# What a metadata field holds, as a column: a code for each document, and the different values in order.
-#
-# A comparison is asked of the different values alone, so it costs a search in a sorted list and one look at
-# each document's code. A value is what SQL would compare: see expression.py.
-
-
-MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
-DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
-_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_EXACT = 2**53  # whole numbers up to it are exact as floats
-
-_KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
-_AT_ONCE = 250_000  # different values read before they are put in order
-
-Codes = NDArray[np.int32]
-Texts = list[str]
-Numbers = list[int | float] | NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """Values of single kinds in order, each with the code of what holds it; some values several times."""
-
-    texts: Texts  # by code point
-    text_codes: Codes
-    dated: NDArray[np.bool_]  # which texts begin with a day
-    numbers: Numbers  # texts of digits among them
-    number_codes: Codes
-    true_codes: Codes
-    false_codes: Codes
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it holds, about: a text takes some 100."""
-        return 100 * len(self.texts) + 12 * len(self.numbers)
-
-    def standing(self, operator: Operator, value: Scalar) -> Codes:
-        """The codes of the values that stand so to a literal."""
-        if isinstance(value, Moment):
-            return self._moment(operator, value)
-        kind = kind_of(value)
-        if kind is Kind.TEXT:
-            return self.text_codes[_range(self.texts, operator, value)]
-        if kind is Kind.NUMBER:
-            return self.number_codes[_range(self.numbers, operator, value)]
-        return self.true_codes if kind is Kind.TRUE else self.false_codes
-
-    def having(self, piece: str) -> Codes:
-        """The codes of the texts that hold a piece."""
-        found = np.fromiter((piece in text for text in self.texts), dtype=np.bool_, count=len(self.texts))
-        return self.text_codes[found]
-
-    def _moment(self, operator: Operator, moment: Moment) -> Codes:
-        places = range(len(self.texts))
-        each = [places[_range(self.texts, *bound)] for bound in moment.bounds(operator)]
-        here = slice(max(some.start for some in each), min(some.stop for some in each))
-        return self.text_codes[here][self.dated[here]]
-
-    def with_more(self, more: Iterable[tuple[Any, int]]) -> "_Sorted":
-        """With more values and their codes; null, lists and objects among them count for nothing."""
-        texts: list[tuple[str, int]] = []
-        numbers: list[tuple[int | float, int]] = []
-        truths: list[int] = []
-        falsehoods: list[int] = []
-        for value, code in more:
-            if isinstance(value, bool):
-                (truths if value else falsehoods).append(code)
-            elif isinstance(value, str):
-                texts.append((value, code))
-                if DIGITS.fullmatch(value):
-                    numbers.append((int(value), code))
-            elif isinstance(value, int | float):
-                numbers.append((value, code))
-        text_places, all_texts, text_codes = _merged(self.texts, self.text_codes, texts)
-        _, all_numbers, number_codes = _merged(self.numbers, self.number_codes, numbers)
-        days = [_DAY.fullmatch(text[:10]) is not None for text, _ in texts]
-        return _Sorted(
-            all_texts,
-            text_codes,
-            np.insert(self.dated, text_places, days),
-            all_numbers,
-            number_codes,
-            np.append(self.true_codes, np.array(truths, dtype=np.int32)),
-            np.append(self.false_codes, np.array(falsehoods, dtype=np.int32)),
-        )
-
-
-def _range(values: Texts | Numbers, operator: Operator, value: Any) -> slice:  # noqa: ANN401
-    # Python's own numbers are compared exactly, whole ones with fractions, too; NumPy's would be rounded.
-    key: Any = float if isinstance(values, np.ndarray) else None
-    begin = bisect_left(values, value, key=key)
-    end = bisect_right(values, value, key=key)
-    return {
-        Operator.EQUAL: slice(begin, end),
-        Operator.LESS: slice(0, begin),
-        Operator.LESS_OR_EQUAL: slice(0, end),
-        Operator.GREATER: slice(end, None),
-        Operator.GREATER_OR_EQUAL: slice(begin, None),
-    }[operator]
-
-
-def _merged(values: Any, codes: Codes, more: list[Any]) -> tuple[NDArray[np.int64], Any, Codes]:  # noqa: ANN401
-    """Puts pairs of value and code in order; where they go among the values, and all values and codes."""
-    more.sort(key=itemgetter(0))
-    added = [value for value, _ in more]
-    if isinstance(values, np.ndarray):  # a quarter of a list's memory, as long as nothing is lost by it
-        if all(isinstance(number, float) or abs(number) <= _EXACT for number in added):
-            packed = np.array(added, dtype=np.float64)
-            places = np.searchsorted(values, packed, side="right")
-            return places, np.insert(values, places, packed), _inserted(codes, places, more)
-        values = values.tolist()
-    places = np.array([bisect_right(values, value) for value in added], dtype=np.int64)
-    merged, last = [], 0
-    for value, place in zip(added, places.tolist(), strict=True):
-        merged += values[last:place]
-        merged.append(value)
-        last = place
-    return places, merged + values[last:], _inserted(codes, places, more)
-
-
-def _inserted(codes: Codes, places: NDArray[np.int64], more: list[Any]) -> Codes:
-    return np.insert(codes, places, np.array([code for _, code in more], dtype=np.int32))
-
-
-@dataclass(frozen=True)
-class Column:
-    """A metadata field of a collection's documents; 4 bytes a document, and the different values."""
-
-    codes: Codes  # by document number; of numbers that no document has: missing
-    size: int  # codes there are; a value may have several
-    own: _Sorted  # the values themselves
-    elements: _Sorted  # of the lists, with the lists' codes
-    known: dict[str, int]  # the codes of the first different values by their JSON
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it holds, about."""
-        return self.codes.nbytes + self.own.nbytes + self.elements.nbytes + 200 * len(self.known)
-
-    def documents(self, leaf: Leaf) -> NDArray[np.bool_]:
-        """Which documents a comparison lets through, by their number."""
-        held = self._held(leaf)
-        return np.take(held, self.codes)
-
-    def _held(self, leaf: Leaf) -> NDArray[np.bool_]:
-        """By code."""
-        held = np.zeros(self.size, dtype=np.bool_)
-        if isinstance(leaf, Present):
-            held[1:] = True
-        elif isinstance(leaf, Contains):
-            if isinstance(leaf.value, str):
-                held[self.own.having(leaf.value)] = True
-            held[self.elements.standing(Operator.EQUAL, leaf.value)] = True
-        elif isinstance(leaf, Among):
-            for value in leaf.values:
-                self._equal(held, value)
-        elif isinstance(leaf, Within):
-            held[:] = True
-            for bound in leaf.bounds:
-                within = np.zeros(self.size, dtype=np.bool_)
-                within[self.own.standing(bound.operator, bound.value)] = True
-                held &= within
-        elif isinstance(leaf, Compare):
-            if leaf.operator is Operator.EQUAL:
-                self._equal(held, leaf.value)
-            else:
-                held[self.own.standing(leaf.operator, leaf.value)] = True
-        return held
-
-    def _equal(self, held: NDArray[np.bool_], value: Scalar) -> None:
-        for values in (self.own, self.elements):
-            held[values.standing(Operator.EQUAL, value)] = True
-
-
-def empty() -> Column:
-    """Of no documents."""
-    none = np.zeros(0, dtype=np.int32)
-    true, false = (np.array([code], dtype=np.int32) for code in (_TRUE, _FALSE))
-    of_none = _Sorted([], none, none.astype(np.bool_), none.astype(np.float64), none, none, none)
-    own = replace(of_none, true_codes=true, false_codes=false)
-    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": MISSING})
-
-
-def widened(
-    column: Column, windows: Iterable[tuple[NDArray[np.int64], Sequence[str]]], through: int
-) -> Column:
-    """With the values of documents that are new, or have others now.
-
-    windows: document numbers (n,) and their values, each the first of a JSON list; "": no value
-    through: the last document number that the column has to answer for
-    """
-    codes = np.zeros(max(through + 1, column.codes.size), dtype=np.int32)
-    codes[: column.codes.size] = column.codes
-    size = column.size
-    known = column.known.copy()
-    own, elements = column.own, column.elements
-    fresh: list[tuple[Any, int]] = []
-    for numbers, values in windows:
-        here: dict[str, int] = {}
-        unknown = list({*values} - known.keys())
-        for raw, (value, *_) in zip(unknown, json.loads(f"[{','.join(unknown)}]"), strict=True):
-            if isinstance(value, dict):
-                here[raw] = _OBJECT
-            elif value is None or isinstance(value, bool):
-                here[raw] = {None: MISSING, True: _TRUE, False: _FALSE}[value]
-            else:
-                here[raw], size = size, size + 1
-                fresh.append((value, here[raw]))
-        known.update(islice(here.items(), max(0, _KNOWN_ELEMENTS - len(known))))
-        held = (here[raw] if raw in here else known[raw] for raw in values)
-        codes[numbers] = np.fromiter(held, dtype=np.int32, count=numbers.size)
-        if len(fresh) >= max(_AT_ONCE, size // 2):
-            own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
-    return Column(codes, size, own.with_more(fresh), elements.with_more(_listed(fresh)), known)
-
-
-def _listed(values: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
-    return ((each, code) for value, code in values if isinstance(value, list) for each in value)
-
-
 _BYTES = 2 * 2**30  # of columns that are kept for a catalogue
 _ROWS = 2_000  # documents whose values are read at a time
 _LISTED = 5_000_000  # passages that are read at a time
@@ -381,15 +150,38 @@ def passages_passing(
 
 
 def column_of(
-    connection: sa.Connection, state: CollectionState, path: Path, expression: Expression | None
-) -> tuple["Column", NDArray[np.bool_]] | None:
+    connection: sa.Connection, state: CollectionState, path: Path, expression: Expression | None = None
+) -> tuple[Column, NDArray[np.bool_]]:
     """A metadata field's column, and which documents a columnar filter lets through, by document number.
 
-    The column is read here if need be. None where a later state is known already than the transaction sees.
+    What is not there yet is read.
     """
     wanted = _asked(expression) | {path}
     columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=True)
-    return None if columns is None else (columns.by_path[path], columns.documents(connection, expression))
+    if columns is None:  # what is known is later than the transaction sees
+        columns = _brought_up(connection, state, _begun(connection, state))
+        for each in wanted:
+            columns = columns.with_column(connection, each)
+    return columns.by_path[path], columns.documents(connection, expression)
+
+
+def documents_passing(
+    connection: sa.Connection, state: CollectionState, leaf: Leaf
+) -> NDArray[np.int64] | None:
+    """The numbers of the documents that a comparison lets through, some of them removed; rising.
+
+    None where its column is not read yet, or a later state is known already than the transaction sees.
+    """
+    path = None if isinstance(leaf, InClusters) else metadata_path(leaf.field)
+    if path is None or path not in ready_fields(connection, state):
+        return None
+    columns = known_of(connection, _KnownColumns).at(connection, state, {path}, wait=True)
+    return None if columns is None else np.flatnonzero(columns.by_path[path].documents(leaf))
+
+
+def ready_fields(connection: sa.Connection, state: CollectionState) -> set[Path]:
+    """The metadata fields whose columns were read, by this process or another."""
+    return known_of(connection, _KnownColumns).ready(connection, state)
 
 
 def _asked(expression: Expression | None) -> set[Path]:
@@ -397,6 +189,12 @@ def _asked(expression: Expression | None) -> set[Path]:
     parts = () if expression is None else leaves(expression)
     asked = (leaf.field for leaf in parts if not isinstance(leaf, InClusters))
     return {path for each in asked if (path := metadata_path(each)) is not None}
+
+
+_OWNERS: Path = ()  # the path under which it is kept whose each passage is
+_WORTH_KEEPING = 50_000  # documents, or passages: to read so many takes a tenth of a second
+_MOST_KEPT = 2**28  # bytes: what a database takes as one value has an end
+_PATIENCE = 1.0  # seconds that a writer is waited for: the next process that reads the column keeps it
 
 
 @dataclass(frozen=True)
@@ -409,6 +207,7 @@ class _Columns:
     last_document: int  # the last document number that was read; it may be removed since
     last_removal: int  # the last removal of a passage that was read
     last_change: int  # the last change of a document that was read
+    unkept: dict[Path, int]  # documents that were read since a column was kept; of the owners, passages
 
     @property
     def nbytes(self) -> int:
@@ -433,6 +232,37 @@ class _Columns:
         passed[chosen] = True
         passed[0] = False  # whose the passages are that are not there
         return passed
+
+    def with_column(self, connection: sa.Connection, path: Path) -> "_Columns":
+        """With one more column: what was kept of it, and what came since."""
+        key, compactions = self.state.collection_id, self.state.compactions
+        kept = kept_column(connection, key, compactions, path)
+        column, changed = None if kept is None else Column.from_bytes(kept.content), _NONE
+        if column is not None and kept is not None:
+            # The last documents may be removed since; those that come get other numbers.
+            column = replace(column, codes=column.codes[: self.last_document + 1])
+            changed, _ = _changes(connection, key, kept.sequence)
+        found, read = _widened(connection, key, path, column or empty(), self.last_document, changed)
+        return replace(self, by_path=self.by_path | {path: found}, unkept=self.unkept | {path: read})
+
+    def kept(self) -> "tuple[list[KeptColumn], _Columns]":
+        """The columns of which enough was read since they were kept to keep them now; and then."""
+        due = {
+            path
+            for path, read in self.unkept.items()
+            if read >= max(_WORTH_KEEPING, (self.last_document if path else self.owners.size) // 16)
+        }
+        kept = [
+            KeptColumn(path, self.state.compactions, self.last_change, self.by_path[path].to_bytes())
+            for path in due
+            if path and self.by_path[path].has_values
+        ]
+        if _OWNERS in due:
+            with io.BytesIO() as stream:
+                np.savez(stream, owners=self.owners)
+                content = stream.getvalue()
+            kept.append(KeptColumn(_OWNERS, self.state.compactions, self.last_removal, content))
+        return kept, replace(self, unkept=self.unkept | dict.fromkeys(due, 0))
 
     def _of(self, part: Expression | Leaf, leaf: Callable[[Leaf], NDArray[np.bool_]]) -> NDArray[np.bool_]:
         if isinstance(part, Not):
@@ -466,6 +296,12 @@ class _KnownColumns:
     _readers: dict[int, threading.Thread] = field(default_factory=dict)  # that nobody waits for
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def ready(self, connection: sa.Connection, state: CollectionState) -> set[Path]:
+        """The fields whose columns are here or kept in the catalogue."""
+        last: _Columns | None = self._kept.get(state.collection_id)
+        here = last.by_path.keys() if last and last.state.compactions == state.compactions else set()
+        return {*here, *kept_paths(connection, state.collection_id, state.compactions)} - {_OWNERS}
+
     def at(
         self, connection: sa.Connection, state: CollectionState, paths: set[Path], *, wait: bool
     ) -> _Columns | None:
@@ -477,8 +313,7 @@ class _KnownColumns:
         last: _Columns | None = self._kept.get(key)
         if last is not None and last.state == state and paths <= last.by_path.keys():
             return last
-        held = last.by_path.keys() if last and last.state.compactions == state.compactions else set()
-        if not wait and not paths <= held:
+        if not wait and not paths <= self.ready(connection, state):
             self._read_meanwhile(connection.engine, key, paths)
             return None
         with self._lock:
@@ -490,26 +325,27 @@ class _KnownColumns:
             if last is not None and last.state.version > state.version:
                 return None
             if last is None or last.state.compactions != state.compactions:
-                last = _Columns(state, np.zeros(1, dtype=np.int32), {}, 0, 0, 0)
+                last = _begun(connection, state)
             found = _brought_up(connection, state, last)
             for path in sorted(paths - found.by_path.keys()):
-                column = empty()
-                windows = _since(connection, key, path, column, found.last_document, _NONE)
-                column = widened(column, windows, found.last_document)
-                found = replace(found, by_path=found.by_path | {path: column})
+                found = found.with_column(connection, path)
+            kept, found = found.kept()
             if found.nbytes > _BYTES:  # what was just asked stays
                 found = replace(found, by_path={path: found.by_path[path] for path in paths})
             self._kept.put(key, found, found.nbytes)
-            return found
         finally:
             reading.release()
+        if kept:
+            _keep(connection.engine, key, kept)
+        return found
 
     def _read_meanwhile(self, engine: sa.Engine, key: int, paths: set[Path]) -> None:
         with self._lock:
             if key in self._readers and self._readers[key].is_alive():
                 return
+            # No daemon: a single command ends when the column is kept, so that the next need not read it.
             self._readers[key] = threading.Thread(
-                target=self._read, args=(engine, key, paths), name="nearsay-columns", daemon=True
+                target=self._read, args=(engine, key, paths), name="nearsay-columns", daemon=False
             )
             self._readers[key].start()
 
@@ -520,26 +356,61 @@ class _KnownColumns:
             self.at(connection, state_of(connection, key), paths, wait=True)
 
 
+def _keep(engine: sa.Engine, key: int, kept: Sequence[KeptColumn]) -> None:
+    """Keep columns in the catalogue, unless it may only be read, or another writer is long at work."""
+    some = [column for column in kept if len(column.content) <= _MOST_KEPT]
+    suppressed = contextlib.suppress(sa.exc.SQLAlchemyError, NearsayError)
+    with suppressed, Database(engine).writing(patience=_PATIENCE) as connection:
+        keep_columns(connection, key, some, now())
+
+
+def _begun(connection: sa.Connection, state: CollectionState) -> _Columns:
+    """No columns, and what was kept of whose each passage is."""
+    owners, sequence = np.zeros(1, dtype=np.int32), 0
+    kept = kept_column(connection, state.collection_id, state.compactions, _OWNERS)
+    if kept is not None:
+        with (
+            contextlib.suppress(EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile),
+            np.load(io.BytesIO(kept.content)) as found,
+        ):
+            owners, sequence = found["owners"], kept.sequence
+    begun = replace(state, version=-1)  # brought up by no matter what was committed
+    return _Columns(begun, owners, {}, 0, sequence, 0, {_OWNERS: 0})
+
+
 def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns) -> _Columns:
     """What was added and changed since."""
-    if before.state == state and before.owners.size > 1:
+    if before.state == state:
         return before
     key = state.collection_id
     owners, last_removal = _owners(connection, key, before)
-    news = sa.select(changed_documents.c.document, changed_documents.c.sequence).where(
-        changed_documents.c.collection_id == key, changed_documents.c.sequence > before.last_change
-    )
-    changes, sequences = number_lists(connection, news)
-    changed = np.unique(changes)
+    changed, last_change = _changes(connection, key, before.last_change)
     last_document = max(
         before.last_document, highest(connection, documents.c.number, documents.c.collection_id == key)
     )
-    columns = {
-        path: widened(column, _since(connection, key, path, column, last_document, changed), last_document)
-        for path, column in before.by_path.items()
-    }
-    last_change = int(sequences.max(initial=before.last_change))
-    return _Columns(state, owners, columns, last_document, last_removal, last_change)
+    columns: dict[Path, Column] = {}
+    unkept = {_OWNERS: before.unkept[_OWNERS] + owners.size - before.owners.size}
+    for path, column in before.by_path.items():
+        columns[path], read = _widened(connection, key, path, column, last_document, changed)
+        unkept[path] = before.unkept[path] + read
+    return _Columns(state, owners, columns, last_document, last_removal, last_change, unkept)
+
+
+def _widened(
+    connection: sa.Connection, key: int, path: Path, column: Column, through: int, changed: NDArray[np.int64]
+) -> tuple[Column, int]:
+    """A column with the documents up to `through`, and with others that were changed; how many were read."""
+    windows = _since(connection, key, path, column, through, changed)
+    return widened(column, windows, through), max(0, through + 1 - column.codes.size) + changed.size
+
+
+def _changes(connection: sa.Connection, key: int, since: int) -> tuple[NDArray[np.int64], int]:
+    """The documents that were changed after a change, and the last of the changes."""
+    news = sa.select(changed_documents.c.document, changed_documents.c.sequence).where(
+        changed_documents.c.collection_id == key, changed_documents.c.sequence > since
+    )
+    changes, sequences = number_lists(connection, news)
+    return np.unique(changes), int(sequences.max(initial=since))
 
 
 def _owners(connection: sa.Connection, key: int, before: _Columns) -> tuple[NDArray[np.int32], int]:

@@ -1,4 +1,4 @@
-"""Which passages a filter and exclusions let through, and which documents declared values leave of them.
+"""Which passages a filter and exclusions let through, and which documents are looked at for it.
 
 Columns tell where a filter asks of metadata and clusters. Where it asks of ids, titles, texts or sources, and
 until a large collection's columns are read, SQL does: few that an index finds are listed, candidates are
@@ -6,15 +6,15 @@ checked where many pass.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.bulk import count_of, number_list, one_of
+from nearsay.indexer.catalogue.database import is_writing
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.expression import (
@@ -36,27 +36,19 @@ from nearsay.indexer.filters.known import (
     Known,
     columnar,
     counts,
+    documents_passing,
     known_of,
     passages_passing,
     state_of,
 )
 from nearsay.indexer.filters.parse import Where, expression_of
-from nearsay.indexer.filters.sql import (
-    Condition,
-    Declared,
-    among,
-    condition,
-    covered,
-    declared_rows,
-    documents_in_clusters,
-)
+from nearsay.indexer.filters.sql import Condition, among, condition, documents_in_clusters, metadata_path
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 from nearsay.indexer.vectors.vector_store import places_in
 
 __all__ = [
     "Selection",
     "count_documents",
-    "declared_of",
     "documents_where",
     "list_all",
     "narrowest",
@@ -83,21 +75,21 @@ class Narrowed:
 
 
 def narrowest(
-    connection: sa.Connection, collection_id: int, expression: Expression, declared: Declared, limit: int
+    connection: sa.Connection, collection_id: int, expression: Expression, limit: int
 ) -> Narrowed | None:
-    """The fewest documents to look at for a filter; None if indexes cannot bring them below the limit.
+    """The fewest documents to look at for a filter; None if they cannot be brought below the limit.
 
-    Only `limit` entries of an index are ever counted, so a comparison that lets half of everything through
-    costs no more than one that lets few through.
+    By indexes over ids, sources and clusters, and by columns of the metadata that were read already. Only
+    `limit` entries of an index are ever counted, so a comparison that lets half of everything through costs
+    no more than one that lets few through.
     """
-    return _Search(connection, collection_id, declared, limit).of(expression)
+    return _Search(connection, collection_id, limit).of(expression)
 
 
 @dataclass(slots=True)
 class _Search:
     connection: sa.Connection
     collection_id: int
-    declared: Declared
     limit: int
     left: int = _MOST_LOOKED_AT
 
@@ -136,13 +128,11 @@ class _Search:
     def _leaf(self, leaf: Leaf) -> Narrowed | None:
         if not self.left:
             return None
-        dialect = self.connection.dialect.name
-        rows = declared_rows(leaf, dialect, self.declared)
         if isinstance(leaf, InClusters):
             some_only = leaf.numbers is not None
             statement = documents_in_clusters(leaf, self.collection_id) if some_only else None
         else:
-            statement = self._by_name(leaf) if rows is None else rows.documents()
+            statement = self._by_name(leaf) if metadata_path(leaf.field) is None else self._by_column(leaf)
         if statement is None:
             return None
         self.left -= 1
@@ -151,8 +141,18 @@ class _Search:
         if count > self.limit:
             return None
         # A document may have passages in several clusters, so which of them is still to be asked.
-        exact = not isinstance(leaf, InClusters) and (rows is None or rows.exact)
-        return Narrowed((statement,), count, None if exact else _as_written(leaf))
+        return Narrowed((statement,), count, _as_written(leaf) if isinstance(leaf, InClusters) else None)
+
+    def _by_column(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
+        """By a column of the metadata; not while writing: what is read then may never be committed."""
+        if is_writing(self.connection):
+            return None
+        found = documents_passing(self.connection, state_of(self.connection, self.collection_id), leaf)
+        if found is None or found.size > min(self.limit, _NARROW):
+            return None
+        of_collection = documents.c.collection_id == self.collection_id
+        among = one_of(documents.c.number, found.tolist())
+        return sa.select(documents.c.number).where(of_collection, among)
 
     def _by_name(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
         """By the document's id or source: the catalogue has indexes over them."""
@@ -183,16 +183,16 @@ def passing_documents(
     of_collection = documents.c.collection_id == collection_id
     if expression is None:
         return of_collection
-    declared, dialect = declared_of(connection, collection_id), connection.dialect.name
-    narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
+    dialect = connection.dialect.name
+    narrowed = narrowest(connection, collection_id, expression, _NARROW)
     if narrowed is None:
-        return sa.and_(of_collection, condition(expression, dialect, declared))
+        return sa.and_(of_collection, condition(expression, dialect))
     inside = narrowed.numbers().subquery()
     (number,) = inside.c
     among = sa.and_(of_collection, documents.c.number.in_(sa.select(number)))
     if narrowed.rest is None:
         return among
-    return sa.and_(among, condition(narrowed.rest, dialect, declared))
+    return sa.and_(among, condition(narrowed.rest, dialect))
 
 
 def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
@@ -235,7 +235,6 @@ class Selection:
 
     without: frozenset[int]  # passage numbers that are not to be found
     expression: Expression | None = None
-    declared: Declared = field(default_factory=dict)  # the collection's declared fields
     key: Key | None = None  # of the filter alone, among those that are known
     # Over passages joined to their documents; None where there is no filter, or where it was worked out.
     condition: Condition | None = None
@@ -262,7 +261,6 @@ def select(
     if expression is None:
         return Selection(without)
     key = state_of(connection, collection_id), repr(expression)
-    declared = declared_of(connection, collection_id)
     is_known, found = _remembered(connection, key)
     if found is None and columnar(expression):
         wait = snapshot.searchable <= _READ_AT_ONCE
@@ -271,11 +269,11 @@ def select(
             found = np.flatnonzero(found) if np.count_nonzero(found) <= LISTED else found
             _remember(connection, key, found)
     if found is None and not is_known:
-        found = _few(connection, snapshot, expression, declared)
+        found = _few(connection, snapshot, expression)
         _remember(connection, key, found)
-    selection = Selection(without, expression, declared, key)
+    selection = Selection(without, expression, key)
     if found is None:
-        checked = condition(expression, connection.dialect.name, declared, passage=passages.c.number)
+        checked = condition(expression, connection.dialect.name, passages.c.number)
         return replace(selection, condition=checked)
     if by_number(found):
         return replace(selection, chosen=_left(found, without))
@@ -297,7 +295,7 @@ def passing(
         there = ids < selection.chosen.size
         there[there] = selection.chosen[ids[there]]
         return passed & there
-    statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
+    statement = _passages_of(connection, snapshot.collection.id, selection.expression)
     found = number_list(connection, statement.where(one_of(passages.c.number, ids[passed].tolist())))
     return passed & (places_in(np.sort(found), ids) >= 0)
 
@@ -313,9 +311,9 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
         return np.flatnonzero(selection.chosen)
     _, numbers = _remembered(connection, selection.key)
     if numbers is None:
-        collection_id, declared = snapshot.collection.id, selection.declared
-        narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
-        statement = _passages_of(connection, collection_id, selection.expression, declared, narrowed)
+        collection_id = snapshot.collection.id
+        narrowed = narrowest(connection, collection_id, selection.expression, snapshot.searchable)
+        statement = _passages_of(connection, collection_id, selection.expression, narrowed)
         numbers = np.sort(number_list(connection, statement))
         _remember(connection, selection.key, numbers)
     return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
@@ -349,18 +347,11 @@ def _remember(connection: sa.Connection, key: Key, found: Passages | None) -> No
         known_of(connection, known_selections).put(key, (kept, 0 if found is None else found.size), nbytes)
 
 
-def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str, ...], int]:
-    """The collection's declared fields by their path inside the metadata."""
-    return {row.path: row.id for row in field_values.declared(connection, collection_id)}
-
-
-def _few(
-    connection: sa.Connection, snapshot: Snapshot, expression: Expression, declared: Declared
-) -> NDArray[np.int64] | None:
-    narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
+def _few(connection: sa.Connection, snapshot: Snapshot, expression: Expression) -> NDArray[np.int64] | None:
+    narrowed = narrowest(connection, snapshot.collection.id, expression, LISTED)
     if narrowed is None and snapshot.searchable > LISTED:
         return None
-    statement = _passages_of(connection, snapshot.collection.id, expression, declared, narrowed)
+    statement = _passages_of(connection, snapshot.collection.id, expression, narrowed)
     numbers = np.sort(number_list(connection, statement.limit(LISTED + 1)))
     return numbers if numbers.size <= LISTED else None
 
@@ -369,7 +360,6 @@ def _passages_of(
     connection: sa.Connection,
     collection_id: int,
     expression: Expression,
-    declared: Declared,
     narrowed: Narrowed | None = None,
 ) -> sa.Select[tuple[int]]:
     """The numbers of the passages that a filter lets through; the documents are left alone where possible."""
@@ -380,10 +370,8 @@ def _passages_of(
         statement, rest = statement.where(passages.c.document.in_(narrowed.numbers())), narrowed.rest
     if rest is None:
         return statement
-    if covered(rest, dialect, declared):
-        return statement.where(condition(rest, dialect, declared, passages.c.document))
     joined = statement.join(documents, same_document())
-    return joined.where(condition(rest, dialect, declared, passage=passages.c.number))
+    return joined.where(condition(rest, dialect, passages.c.number))
 
 
 def _left(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool_]:

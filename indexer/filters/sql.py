@@ -1,11 +1,10 @@
 """From an `Expression` to a SQL condition over the documents table; every value goes as a bound parameter.
 
 `id`, `title`, `text` and `source` mean the document's own columns; every other name, and `metadata.NAME`,
-reaches into its metadata. A field that was declared is looked up in its values' own table. Nothing here is
-ever NULL, so that NOT keeps its meaning.
+reaches into its metadata. Nothing here is ever NULL, so that NOT keeps its meaning.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,9 +14,8 @@ from sqlalchemy.sql.elements import ColumnElement, UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
 from nearsay.indexer.catalogue.bulk import one_of
-from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind
 from nearsay.indexer.catalogue.json_values import SqlValue, digits, elements, metadata_value
-from nearsay.indexer.catalogue.tables import cluster_members, documents, field_values, passages
+from nearsay.indexer.catalogue.tables import cluster_members, documents, passages
 from nearsay.indexer.filters.expression import (
     Among,
     And,
@@ -37,21 +35,16 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
     kind_of,
-    leaves,
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
 __all__ = [
     "Condition",
-    "Declared",
     "among",
     "condition",
-    "covered",
-    "declared_rows",
     "documents_in_clusters",
     "metadata_path",
     "passages_in_clusters",
-    "unindexed",
 ]
 
 
@@ -133,8 +126,6 @@ def _dated(left: ColumnElement[Any], operator: Operator, moment: Moment, dialect
     return sa.and_(is_date, *(_ordered(left, sign, bound, dialect) for sign, bound in bounds))
 
 
-Declared: TypeAlias = Mapping[Path, int]  # the path inside the metadata, and the declared field's number
-
 _OWN = {("id",), ("title",), ("text",), ("source",)}
 
 
@@ -145,68 +136,9 @@ def metadata_path(path: Path) -> Path | None:
     return path[1:] if path[0] == "metadata" and len(path) > 1 else path
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredRows:
-    """The rows of `field_values` whose documents a comparison lets through."""
-
-    leaf: "_OfField"
-    field: int  # the declared field's number
-    dialect: str
-
-    @property
-    def exact(self) -> bool:
-        """False: they may be too many, and the documents have to be looked at."""
-        return not (isinstance(self.leaf, Contains) and isinstance(self.leaf.value, str))
-
-    def exists(self, document: ColumnElement[int]) -> Condition:
-        """Whether a document is among them."""
-        columns = (field_values.c[name] for name in _Kept.__slots__)
-        # SQLite would rather walk a range of values than look up the one document: `+` keeps it from that.
-        kept = _Kept(*map(unindexed, columns)) if self.dialect == "sqlite" else _Kept(*columns)
-        here = self._where(kept).where(field_values.c.document == document)
-        return sa.exists(here.correlate_except(field_values))
-
-    def documents(self) -> sa.Select[tuple[int]]:
-        """The numbers of the documents, in any order; those of a list may come twice."""
-        return self._where(_Kept(*(field_values.c[name] for name in _Kept.__slots__)))
-
-    def _where(self, kept: "_Kept") -> sa.Select[tuple[int]]:
-        passing = _passes(kept, self.leaf, self.dialect)
-        return sa.select(field_values.c.document).where(field_values.c.field == self.field, passing)
-
-
-def declared_rows(leaf: Leaf, dialect: str, declared: Declared) -> DeclaredRows | None:
-    """The rows of a comparison; None if its field was not declared, or its literal is too long for them."""
-    if isinstance(leaf, InClusters):
-        return None
-    path = metadata_path(leaf.field)
-    field = None if path is None else declared.get(path)
-    if field is None or not all(_short(literal) for literal in _literals(leaf)):
-        return None
-    return DeclaredRows(leaf, field, dialect)
-
-
-def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def _unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
     """The column as SQLite does not look it up in an index: `+column`."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
-
-
-def covered(expression: Expression, dialect: str, declared: Declared) -> bool:
-    """Whether the values' own table answers the whole expression."""
-    rows = (declared_rows(leaf, dialect, declared) for leaf in leaves(expression))
-    return all(each is not None and each.exact for each in rows)
-
-
-def _literals(leaf: Leaf) -> tuple[Scalar, ...]:
-    if isinstance(leaf, Present | InClusters):
-        return ()
-    if isinstance(leaf, Within):
-        return tuple(bound.value for bound in leaf.bounds)
-    return leaf.values if isinstance(leaf, Among) else (leaf.value,)
-
-
-def _short(literal: Scalar) -> bool:
-    return not isinstance(literal, str) or len(literal) < LONGEST
 
 
 def in_clusters(leaf: InClusters, dialect: str, passage: ColumnElement[int] | None) -> Condition:
@@ -231,7 +163,7 @@ def _of_passage(leaf: InClusters, dialect: str, passage: ColumnElement[int]) -> 
     )
     if leaf.numbers is not None:
         # SQLite would rather walk whole clusters than look up the one passage: `+` keeps it from that.
-        cluster = unindexed(members.c.cluster) if dialect == "sqlite" else members.c.cluster
+        cluster = _unindexed(members.c.cluster) if dialect == "sqlite" else members.c.cluster
         here = here.where(one_of(cluster, leaf.numbers))
     return sa.exists(here.correlate_except(members))
 
@@ -250,31 +182,19 @@ def documents_in_clusters(leaf: InClusters, collection_id: int) -> sa.Select[tup
     return sa.select(passages.c.document).where(passages.c.collection_id == collection_id, inside)
 
 
-def condition(
-    expression: Expression,
-    dialect: str,
-    declared: Declared | None = None,
-    document: ColumnElement[int] | None = None,
-    passage: ColumnElement[int] | None = None,
-) -> Condition:
+def condition(expression: Expression, dialect: str, passage: ColumnElement[int] | None = None) -> Condition:
     """The expression as a condition for `SELECT … FROM documents`.
 
-    dialect:  sqlite or postgresql
-    declared: the collection's declared fields; None looks into the documents' metadata alone
-    document: the column with the document's number, where not the documents' own. Then every field that the
-              expression speaks of must be `covered` by what was declared
-    passage:  the column with the passage's number, where the statement is about passages: what is asked of
-              clusters is asked of that passage, not of any of the document's
+    dialect: sqlite or postgresql
+    passage: the column with the passage's number, where the statement is about passages: what is asked of
+             clusters is asked of that passage, not of any of the document's
     """
-    number = documents.c.number if document is None else document
-    return _Builder(dialect, declared or {}, number, passage).of(expression)
+    return _Builder(dialect, passage).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     dialect: str
-    declared: Declared
-    document: ColumnElement[int]
     passage: ColumnElement[int] | None
 
     def of(self, part: Expression | Leaf) -> Condition:
@@ -287,11 +207,7 @@ class _Builder:
     def _leaf(self, leaf: Leaf) -> Condition:
         if isinstance(leaf, InClusters):
             return in_clusters(leaf, self.dialect, self.passage)
-        rows = declared_rows(leaf, self.dialect, self.declared)
-        if rows is not None and rows.exact:
-            return rows.exists(self.document)
-        looked_at = _passes(self._field(leaf.field), leaf, self.dialect)
-        return looked_at if rows is None else sa.and_(rows.exists(self.document), looked_at)
+        return _passes(self._field(leaf.field), leaf, self.dialect)
 
     def _field(self, path: Path) -> "_Own | _Metadata":
         inside = metadata_path(path)
@@ -305,7 +221,7 @@ class _Builder:
 _OfField: TypeAlias = Compare | Contains | Present | Among | Within
 
 
-def _passes(value: "_Own | _Metadata | _Kept", leaf: _OfField, dialect: str) -> Condition:
+def _passes(value: "_Own | _Metadata", leaf: _OfField, dialect: str) -> Condition:
     """Whether the value passes the comparison."""
     if isinstance(leaf, Present):
         return value.present()
@@ -318,40 +234,6 @@ def _passes(value: "_Own | _Metadata | _Kept", leaf: _OfField, dialect: str) -> 
         return value.equal(among(leaf.values, leaf.kind, dialect))
     held = test(leaf.operator, leaf.value, dialect)
     return value.equal(held) if leaf.operator is Operator.EQUAL else value.compared(held)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A declared field's: the columns of `field_values` that comparisons look at."""
-
-    text: ColumnElement[str]
-    number: ColumnElement[float]
-    kind: ColumnElement[str]
-    element: ColumnElement[bool]
-
-    def present(self) -> Condition:
-        return self.element == sa.false()
-
-    def compared(self, held: Test) -> Condition:
-        return sa.and_(self.element == sa.false(), self._holds(held))
-
-    def equal(self, held: Test) -> Condition:
-        return sa.and_(self.element.in_([False, True]), self._holds(held))  # said, so that the index serves
-
-    def contains(self, value: Scalar, held: Test, dialect: str) -> Condition:
-        is_element = sa.and_(self.element == sa.true(), self._holds(held))
-        if not isinstance(value, str):
-            return is_element
-        piece = sa.or_(has_piece(self.text, value, dialect), sa.func.length(self.text) == LONGEST)
-        return sa.or_(is_element, sa.and_(self.element == sa.false(), self.text.is_not(None), piece))
-
-    def _holds(self, held: Test) -> Condition:
-        if held.kind is Kind.TEXT:
-            return held.holds(self.text)
-        if held.kind is Kind.NUMBER:
-            return held.holds(self.number)
-        kind = ValueKind.TRUE if held.kind is Kind.TRUE else ValueKind.FALSE
-        return sa.and_(self.kind == kind, NEITHER_TEXT_NOR_NUMBER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +280,7 @@ class _Metadata:
         return sa.or_(self.compared(held), self._has(held))
 
     def _has(self, held: Test) -> Condition:
-        each, element, _ = elements(self.path, self.dialect)
+        each, element = elements(self.path, self.dialect)
         found = sa.exists(sa.select(sa.literal(1)).select_from(each).where(compared(element, held)))
         return sa.case((self.value.is_list, found), else_=sa.false())
 

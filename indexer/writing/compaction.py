@@ -29,6 +29,7 @@ from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import clusterings, collections, explored, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.columns import forget_columns
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import changed_documents, removed_passages
@@ -138,6 +139,7 @@ def compact(
         clusterings.leave_removed(connection, collection.id)
         for table in (removed_passages, changed_documents):
             connection.execute(table.delete().where(table.c.collection_id == collection.id))
+        forget_columns(connection, collection.id)  # they are brought up by what was just forgotten
         collections.changed(connection, collection.id, compacted=True)
     with store.database.reading() as connection:
         after = len(generations.segments_of(connection, collection.id))

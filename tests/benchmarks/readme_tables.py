@@ -273,7 +273,7 @@ def growth() -> list[str]:
 
 
 def filters() -> list[str]:
-    """Searches under filters over declared fields."""
+    """Searches under filters."""
     found = results("filter")
     rows = [
         (
@@ -282,10 +282,12 @@ def filters() -> list[str]:
             share(row["recall_at_10"]),
             f"{row['fresh_ms']['p50']:.0f}",
             f"{row['fresh_ms']['p99']:.0f}",
+            f"{row['kept_ms']:.0f}",
         )
         for row in found["filters"]
     ]
     head = (f"{found['passages']:,} passages, filter", "passing", "recall@10", "median ms", "p99 ms")
+    head = (*head, "first of a process")
     return table(head, *rows)
 
 

@@ -55,10 +55,10 @@ def test_the_page_before_is_the_one_that_was_seen(collection: Collection) -> Non
     assert (last.more_before, last.more_after) == (True, False)
 
 
-@pytest.mark.parametrize("declared", [False, True])
-def test_a_filter_thins_pages_and_is_counted(collection: Collection, declared: bool) -> None:
-    if declared:
-        collection.declare_fields(["year"])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_filter_thins_pages_and_is_counted(collection: Collection, read: bool) -> None:
+    if read:
+        collection.facets("year")
     page = collection.browser.page("year >= 2006", limit=3)
     assert _ids(page) == ["Doc-6", "Doc-7", "Doc-8"]
     assert page.more_after

@@ -45,12 +45,12 @@ def recall(collection: Collection, where: Where, among: NDArray[np.bool_]) -> fl
 
 @pytest.mark.long
 @pytest.mark.parametrize("columns", [True, False])
-@pytest.mark.parametrize("declared", [(), ("third", "rare")])
+@pytest.mark.parametrize("read", [(), ("third", "rare")])
 @pytest.mark.parametrize("listed", [20_000, 500, 0])
 def test_the_nearest_that_pass_come_back_whichever_way_they_are_found(
     indexed: Collection,
     monkeypatch: pytest.MonkeyPatch,
-    declared: tuple[str, ...],
+    read: tuple[str, ...],
     listed: int,
     *,
     columns: bool,
@@ -58,7 +58,8 @@ def test_the_nearest_that_pass_come_back_whichever_way_they_are_found(
     monkeypatch.setattr(selection, "LISTED", listed)
     if not columns:
         monkeypatch.setattr(selection, "columnar", lambda _: False)
-    indexed.declare_fields(declared)
+    for name in read:
+        indexed.facets(name)
     assert recall(indexed, "third = 1", LIVING & (THIRD == 1)) >= 0.95
     assert recall(indexed, "third != 1 and not rare = true", LIVING & (THIRD != 1) & ~RARE) >= 0.95
     few = LIVING & RARE

@@ -16,7 +16,7 @@ from nearsay.indexer import Collection, Library, collection_writing, doctor
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.lexical_rows import delete_rows, drop_table, insert_rows
-from nearsay.indexer.catalogue.tables import field_values, passages
+from nearsay.indexer.catalogue.tables import passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import latest_snapshot
@@ -457,22 +457,6 @@ def test_a_damaged_table_of_words_is_not_a_damaged_catalogue(collection: Collect
     collection.rebuild()
     assert unsound(examine(collection.library, prove=True)) == []
     assert len(collection.search("a", 3, mode="lexical")) == 3
-
-
-def test_declared_fields_are_proved_on_demand(library: Library) -> None:
-    collection = library.collection("texts")
-    collection.add_rows([{"id": f"d{i}", "text": "a bb", "year": 2000 + i} for i in range(3)])
-    collection.declare_fields(["year"])
-    sound = Finding("texts, fields", "1 declared, each value compared with the metadata", sound=True)
-    assert sound in examine(library, prove=True)
-    with library.store.database.writing() as connection:
-        connection.execute(field_values.delete().where(field_values.c.number == 2001))
-    assert unsound(examine(library)) == []
-    ((subject, detail),) = unsound(examine(library, prove=True))
-    assert (subject, detail.split(".")[0]) == (
-        "texts, fields",
-        Naming("'year'", "1 lacking", 0),
-    )
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Libraries that earlier versions wrote, one of each schema of the catalogue, opened by today's code.
 
 Each holds what `add_rows` of six documents, the removal of one, and `add_rows` of a changed and a new one
-left behind, with the bundled encoder. 0002 came with 0003; 0014 holds a job, too.
+left behind, with the bundled encoder. 0002 came with 0003; 0014 holds a job, 0016 a declared field.
 """
 
 import tarfile

@@ -268,8 +268,8 @@ def test_an_update_of_what_is_not_there_changes_nothing(yard: Collection) -> Non
             yard.update(["fox"], metadata=metadata)
 
 
-def test_an_update_reaches_declared_fields(yard: Collection) -> None:
-    yard.declare_fields(["legs"])
+def test_an_update_reaches_what_was_read_of_a_field(yard: Collection) -> None:
+    yard.facets("legs")
     yard.update(["fox"], metadata={"legs": 100})
     assert [hit.id for hit in yard.search("fox", 4, where="legs > 50")] == ["fox"]
 

@@ -207,8 +207,6 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda zoo: zoo.add_rows([{"id": "d0", "text": "word0 is here", "year": 2019}]),
         lambda zoo: zoo.remove(["d0"]),
         lambda zoo: zoo.delete(),
-        lambda zoo: zoo.declare_fields(["year"]),
-        lambda zoo: zoo.forget_fields(["kind"]),
         lambda zoo: zoo.rebuild(),
         lambda zoo: zoo.rebuild(WordsEncoder("other")),
         lambda zoo: zoo.promote(),
@@ -220,7 +218,7 @@ def overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda zoo: zoo.explore.rename_cluster(1, "one"),
     ],
     ids=[
-        *("add", "change", "relabel", "remove", "delete", "declare", "forget", "mend", "rebuild", "promote"),
+        *("add", "change", "relabel", "remove", "delete", "mend", "rebuild", "promote"),
         *("rollback", "compact", "tune", "cluster", "assign", "rename"),
     ],
 )
@@ -241,10 +239,9 @@ def test_a_map_that_was_overtaken_is_drawn_and_not_kept(zoo: Collection, overtak
 
 @pytest.fixture
 def zoo(library: Library) -> Collection:
-    """Three generations, the second live; clusters; passages that came after them; a declared field."""
+    """Three generations, the second live; clusters; passages that came after them."""
     zoo = library.collection("zoo")
     zoo.add_rows({"id": f"d{i}", "text": f"word{'x' * (i % 7)} is here", "kind": i % 2} for i in range(40))
-    zoo.declare_fields(["kind"])
     zoo.rebuild(WordsEncoder("second"))
     zoo.promote()
     zoo.explore.cluster()

@@ -173,7 +173,7 @@ def show_generations(visit: Visit) -> None:
     if found.live is not None:
         show_rollout(visit, collection, found)
         show_contract_form(visit, found)
-    show_upkeep(visit, collection, found)
+    show_upkeep(visit, found)
 
 
 def _show_plan(found: CollectionOverview) -> None:

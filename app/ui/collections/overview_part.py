@@ -100,7 +100,7 @@ def _ask(visit: Visit) -> None:
     with st.form("doctor", border=False):
         prove = st.checkbox(
             "Prove it",
-            help="Also compare all words and declared fields with the text, and encode fifty passages of "
+            help="Also compare all words with the text, and encode fifty passages of "
             "each collection again and search for them. Minutes for a million passages.",
         )
         if st.form_submit_button("Ask the doctor", type="primary", icon=":material/stethoscope:"):

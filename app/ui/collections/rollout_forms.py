@@ -22,14 +22,11 @@ from nearsay.indexer.writing.overview import CollectionOverview
 __all__ = ["show_rollout", "show_upkeep"]
 
 
-def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
-    """Index, declare fields, compact, delete."""
+def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
+    """Index, compact, delete."""
     if found.live is not None:
         with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
             _index(visit, found)
-    if found.documents:
-        with st.expander("Declare fields: quick filters and counts", icon=":material/filter_alt:"):
-            _fields(visit, collection, found)
     with st.expander("Compact: free the room of what was removed", icon=":material/compress:"):
         _compact(visit, found)
     with st.expander("Delete the collection", icon=":material/delete_forever:"):
@@ -51,31 +48,6 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
     arguments = ["index", "optimize", *options_of({"newer": newer}, {}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"
     offer_job(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
-
-
-def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
-    st.caption(
-        "The values of a declared field have an index of their own: rare ones are found at once in "
-        "collections of millions. Some ten seconds a field and million documents."
-    )
-    declared = collection.declared_fields()
-    names = list(dict.fromkeys([*declared, *found.fields]))
-    with st.form(f"declare-{found.name}", border=False):
-        chosen = st.multiselect(
-            "Declared fields",
-            names,
-            default=list(declared),
-            accept_new_options=True,
-            help="A field inside another is written with a dot: author.name.",
-        )
-        sent = st.form_submit_button("Keep these", icon=":material/save:")
-    more = [name for name in chosen if name not in declared]
-    less = [name for name in declared if name not in chosen]
-    arguments = ["documents", "fields", *options_of({"declare": more, "forget": less}, {}), "--", found.name]
-    if sent and (more or less):
-        start(visit, arguments, f"Declare fields of {found.name}")
-    elif sent:
-        st.caption("They are as they were.")
 
 
 def _compact(visit: Visit, found: CollectionOverview) -> None:

@@ -45,7 +45,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             }
             for i in range(40)
         )
-        pets.declare_fields(["year"])
         pets.remove(["d7"])
         pets.explore.cluster()
         pets.explore.map()

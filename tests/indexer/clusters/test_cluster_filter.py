@@ -148,7 +148,6 @@ def test_a_field_of_that_name_is_reached_until_there_are_clusters_and_by_its_pat
     zoo: Collection,
 ) -> None:
     zoo.add_rows([{"id": "own", "text": "cat cow", "cluster": 2}])
-    zoo.declare_fields(["cluster"])
     assert [each.id for each in zoo.documents("cluster = 2")] == ["own"]
     assert [hit.id for hit in zoo.search("cat", where="cluster = 2")] == ["own"]
     made = zoo.explore.cluster("kmeans", clusters=3)

@@ -93,14 +93,17 @@ def test_what_most_documents_have_comes_first() -> None:
     assert [(look.name, look.documents) for look in looks] == [("usual", 2), ("rare", 1)]
 
 
-def test_bounds_of_declared_fields_are_those_of_all_documents(tmp_path: Path, words: WordsEncoder) -> None:
+def test_bounds_of_fields_that_were_read_are_those_of_all_documents(
+    tmp_path: Path, words: WordsEncoder
+) -> None:
     with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
         pets = library.collection("pets")
         rows = [{"id": str(n), "text": "cat", "n": n, "day": f"2020-01-{n:02}"} for n in range(1, 29)]
         pets.add_rows([*rows, *({"id": f"more {n}", "text": "dog", "n": 50} for n in range(1000))])
         pets.add_rows([{"id": "last", "text": "bird", "n": 99, "day": "2030-12-31T10:00:00"}])
         before = {look.name: look.high for look in pets.explore.fields()}
-        pets.declare_fields(["n", "day"])
+        for name in ("n", "day"):
+            pets.facets(name)
         after = {look.name: look.high for look in pets.explore.fields()}
     assert before == {"n": 50, "day": "2020-01-28"}
     assert after == {"n": 99, "day": "2030-12-31"}

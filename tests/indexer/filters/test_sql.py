@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import collections, field_values
+from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import documents
 from nearsay.indexer.filters.expression import (
@@ -21,13 +21,11 @@ from nearsay.indexer.filters.expression import (
     Expression,
     Not,
     Operator,
-    Path,
     Present,
-    fields,
 )
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.selection import narrowest
-from nearsay.indexer.filters.sql import condition, metadata_path
+from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.vectors.errors import BadFilterError
 
 # The databases
@@ -80,14 +78,8 @@ def enter(connection: sa.Connection, rows: Sequence[Row]) -> int:
     return collection.id
 
 
-def declare_all(connection: sa.Connection, collection_id: int, expression: Expression) -> dict[Path, int]:
-    """Declares every metadata field that the expression speaks of."""
-    paths = {path for each in fields(expression) if (path := metadata_path(each)) is not None}
-    return {path: field_values.declare(connection, collection_id, path, "").id for path in sorted(paths)}
-
-
 def answers(database: Database, rows: Sequence[Row], expression: Expression) -> list[bool]:
-    """What SQL says of each row; fails on NULL, and where WHERE, NOT or declared fields say otherwise."""
+    """What SQL says of each row; fails on NULL, and where WHERE, NOT or what narrows it say otherwise."""
     condition_ = condition(expression, database.dialect)
     opposite = condition(Not(expression), database.dialect)
     statement = sa.select(documents.c.number, condition_.label("yes"), opposite.label("no"))
@@ -97,15 +89,12 @@ def answers(database: Database, rows: Sequence[Row], expression: Expression) -> 
         answered = connection.execute(statement.order_by(documents.c.number)).all()
         numbers = sa.select(documents.c.number)
         chosen = set(connection.execute(numbers.where(condition_)).scalars())
-        declared = declare_all(connection, collection_id, expression)
         for part, those in ((expression, chosen), (Not(expression), set(range(len(rows))) - chosen)):
-            looked_up = condition(part, database.dialect, declared)
-            assert set(connection.execute(numbers.where(looked_up)).scalars()) == those
-            narrowed = narrowest(connection, collection_id, part, declared, 1000)
+            narrowed = narrowest(connection, collection_id, part, 1000)
             if narrowed is not None:
                 statement = numbers.where(documents.c.number.in_(narrowed.numbers()))
                 if narrowed.rest is not None:
-                    statement = statement.where(condition(narrowed.rest, database.dialect, declared))
+                    statement = statement.where(condition(narrowed.rest, database.dialect))
                 assert set(connection.execute(statement).scalars()) == those
         for number, yes, no in answered:
             assert yes is not None

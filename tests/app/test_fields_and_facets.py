@@ -33,22 +33,22 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
     return run_it
 
 
-def test_fields_are_declared_listed_and_taken_back(pets: Run) -> None:
-    result = pets("documents", "fields", "pets", "--declare", "legs", "--declare", "kind")
-    assert (result.exit_code, result.stdout) == (0, "declared field\nlegs\nkind\n")
-    assert result.stderr == Naming("5 values", "3 documents")
-    result = pets("documents", "fields", "pets", "--forget", "legs", "--json")
-    assert json.loads(result.stdout) == {"collection": "pets", "declared": ["kind"]}
-    assert result.stderr == "taken back: legs\n"
-    result = pets("documents", "fields", "pets", "--forget", "legs")
-    assert result.exit_code == 1
-    assert result.stderr == Naming("kind", "nearsay documents fields pets")
+def test_fields_are_listed_with_what_they_hold(pets: Run) -> None:
+    result = pets("documents", "fields", "pets")
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["field", "kind", "values", "documents"],
+        ["legs", "number", "2", "to", "4", "3"],
+        ["kind", "category", "mammal", "2"],
+    ]
+    found = json.loads(pets("documents", "fields", "pets", "--json").stdout)
+    assert (found["collection"], [each["name"] for each in found["fields"]]) == ("pets", ["legs", "kind"])
+    rows = pets("documents", "fields", "pets", "--format", "jsonl").stdout.splitlines()
+    assert json.loads(rows[1]) == found["fields"][1]
+    assert found["fields"][1]["values"] == ["mammal"]
 
 
-@pytest.mark.parametrize("declared", [True, False])
-def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> None:
-    if declared:
-        pets("documents", "fields", "pets", "--declare", "legs", "--declare", "kind")
+def test_values_are_counted_with_what_is_left_out(pets: Run) -> None:
     result = pets("documents", "facets", "pets", "legs", "-n", "1")
     assert result.exit_code == 0
     assert result.stdout == "legs  documents\n   4          2\n"

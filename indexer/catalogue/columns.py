@@ -1,0 +1,70 @@
+"""Columns of metadata fields that were read once, kept so that other processes need not read them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import columns
+
+__all__ = ["KeptColumn", "forget_columns", "keep_columns", "kept_column", "kept_paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumn:
+    """A column as it was when it was kept: what was committed since is to be read after it."""
+
+    path: tuple[str, ...]  # names, from the metadata inwards; (): the passages' owners
+    compactions: int  # of the collection
+    sequence: int  # the last change of a document, or removal of a passage, that it has
+    content: bytes
+
+
+def kept_paths(connection: sa.Connection, collection_id: int, compactions: int) -> set[tuple[str, ...]]:
+    """Of which fields there is a column that can be brought up: one from before a compaction cannot."""
+    found = connection.execute(sa.select(columns.c.path).where(_of(collection_id, compactions)))
+    return {tuple(json.loads(path)) for path in found.scalars()}
+
+
+def kept_column(
+    connection: sa.Connection, collection_id: int, compactions: int, path: Sequence[str]
+) -> KeptColumn | None:
+    """The column of a field; None without one, or where it cannot be brought up."""
+    wanted = sa.select(columns.c.sequence, columns.c.content).where(
+        _of(collection_id, compactions), columns.c.path == _written(path)
+    )
+    row = connection.execute(wanted).one_or_none()
+    return None if row is None else KeptColumn(tuple(path), compactions, row.sequence, bytes(row.content))
+
+
+def keep_columns(
+    connection: sa.Connection, collection_id: int, kept: Iterable[KeptColumn], moment: str
+) -> None:
+    """Put columns in the place of their fields'."""
+    for column in kept:
+        path = _written(column.path)
+        of_it = (columns.c.collection_id == collection_id) & (columns.c.path == path)
+        connection.execute(columns.delete().where(of_it))
+        values = {
+            "collection_id": collection_id,
+            "path": path,
+            "compactions": column.compactions,
+            "sequence": column.sequence,
+            "content": column.content,
+            "created_at": moment,
+        }
+        connection.execute(columns.insert().values(values))
+
+
+def forget_columns(connection: sa.Connection, collection_id: int) -> None:
+    """Forget all columns of a collection."""
+    connection.execute(columns.delete().where(columns.c.collection_id == collection_id))
+
+
+def _of(collection_id: int, compactions: int) -> sa.ColumnElement[bool]:
+    return (columns.c.collection_id == collection_id) & (columns.c.compactions == compactions)
+
+
+def _written(path: Sequence[str]) -> str:
+    return json.dumps(list(path), ensure_ascii=False)

@@ -1,0 +1,307 @@
+"""What a metadata field holds, as a column: a code for each document, and the different values in order.
+
+A comparison is asked of the different values alone, so it costs a search in a sorted list and one look at
+each document's code. A value is what SQL would compare: see expression.py.
+"""
+
+import io
+import json
+import re
+import zipfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.filters.expression import (
+    Among,
+    Compare,
+    Contains,
+    Kind,
+    Leaf,
+    Moment,
+    Operator,
+    Present,
+    Scalar,
+    Within,
+    kind_of,
+)
+
+__all__ = ["DIGITS", "MISSING", "Codes", "Column", "Numbers", "Texts", "empty", "widened"]
+
+
+MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
+DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_EXACT = 2**53  # whole numbers up to it are exact as floats
+
+_KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
+_AT_ONCE = 250_000  # different values read before they are put in order
+
+Codes = NDArray[np.int32]
+Texts = list[str]
+Numbers = list[int | float] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """Values of single kinds in order, each with the code of what holds it; some values several times."""
+
+    texts: Texts  # by code point
+    text_codes: Codes
+    dated: NDArray[np.bool_]  # which texts begin with a day
+    numbers: Numbers  # texts of digits among them
+    number_codes: Codes
+    number_texts: NDArray[np.bool_]  # which numbers are texts of digits
+    true_codes: Codes
+    false_codes: Codes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds, about: a text takes some 100."""
+        return 100 * len(self.texts) + 12 * len(self.numbers)
+
+    def standing(self, operator: Operator, value: Scalar) -> Codes:
+        """The codes of the values that stand so to a literal."""
+        if isinstance(value, Moment):
+            return self._moment(operator, value)
+        kind = kind_of(value)
+        if kind is Kind.TEXT:
+            return self.text_codes[_range(self.texts, operator, value)]
+        if kind is Kind.NUMBER:
+            return self.number_codes[_range(self.numbers, operator, value)]
+        return self.true_codes if kind is Kind.TRUE else self.false_codes
+
+    def having(self, piece: str) -> Codes:
+        """The codes of the texts that hold a piece."""
+        found = np.fromiter((piece in text for text in self.texts), dtype=np.bool_, count=len(self.texts))
+        return self.text_codes[found]
+
+    def _moment(self, operator: Operator, moment: Moment) -> Codes:
+        places = range(len(self.texts))
+        each = [places[_range(self.texts, *bound)] for bound in moment.bounds(operator)]
+        here = slice(max(some.start for some in each), min(some.stop for some in each))
+        return self.text_codes[here][self.dated[here]]
+
+    def with_more(self, more: Iterable[tuple[Any, int]]) -> "_Sorted":
+        """With more values and their codes; null, lists and objects among them count for nothing."""
+        texts: list[tuple[str, int]] = []
+        numbers: list[tuple[int | float, int, bool]] = []
+        truths: list[int] = []
+        falsehoods: list[int] = []
+        for value, code in more:
+            if isinstance(value, bool):
+                (truths if value else falsehoods).append(code)
+            elif isinstance(value, str):
+                texts.append((value, code))
+                if DIGITS.fullmatch(value):
+                    numbers.append((int(value), code, True))
+            elif isinstance(value, int | float):
+                numbers.append((value, code, False))
+        text_places, all_texts, text_codes = _merged(self.texts, self.text_codes, texts)
+        number_places, all_numbers, number_codes = _merged(self.numbers, self.number_codes, numbers)
+        days = [_DAY.fullmatch(text[:10]) is not None for text, _ in texts]
+        return _Sorted(
+            all_texts,
+            text_codes,
+            np.insert(self.dated, text_places, days),
+            all_numbers,
+            number_codes,
+            np.insert(self.number_texts, number_places, [is_text for *_, is_text in numbers]),
+            np.append(self.true_codes, np.array(truths, dtype=np.int32)),
+            np.append(self.false_codes, np.array(falsehoods, dtype=np.int32)),
+        )
+
+
+def _range(values: Texts | Numbers, operator: Operator, value: Any) -> slice:  # noqa: ANN401
+    # Python's own numbers are compared exactly, whole ones with fractions, too; NumPy's would be rounded.
+    key: Any = float if isinstance(values, np.ndarray) else None
+    begin = bisect_left(values, value, key=key)
+    end = bisect_right(values, value, key=key)
+    return {
+        Operator.EQUAL: slice(begin, end),
+        Operator.LESS: slice(0, begin),
+        Operator.LESS_OR_EQUAL: slice(0, end),
+        Operator.GREATER: slice(end, None),
+        Operator.GREATER_OR_EQUAL: slice(begin, None),
+    }[operator]
+
+
+def _merged(values: Any, codes: Codes, more: list[Any]) -> tuple[NDArray[np.int64], Any, Codes]:  # noqa: ANN401
+    """Puts values, each with its code behind it, in order; where they go, and all values and codes."""
+    more.sort(key=itemgetter(0))
+    added = [value for value, *_ in more]
+    if isinstance(values, np.ndarray):  # a quarter of a list's memory, as long as nothing is lost by it
+        if all(isinstance(number, float) or abs(number) <= _EXACT for number in added):
+            packed = np.array(added, dtype=np.float64)
+            places = np.searchsorted(values, packed, side="right")
+            return places, np.insert(values, places, packed), _inserted(codes, places, more)
+        values = values.tolist()
+    places = np.array([bisect_right(values, value) for value in added], dtype=np.int64)
+    merged, last = [], 0
+    for value, place in zip(added, places.tolist(), strict=True):
+        merged += values[last:place]
+        merged.append(value)
+        last = place
+    return places, merged + values[last:], _inserted(codes, places, more)
+
+
+def _inserted(codes: Codes, places: NDArray[np.int64], more: list[Any]) -> Codes:
+    return np.insert(codes, places, np.array([code for _, code, *_ in more], dtype=np.int32))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metadata field of a collection's documents; 4 bytes a document, and the different values."""
+
+    codes: Codes  # by document number; of numbers that no document has: missing
+    size: int  # codes there are; a value may have several
+    own: _Sorted  # the values themselves
+    elements: _Sorted  # of the lists, with the lists' codes
+    known: dict[str, int]  # the codes of the first different values by their JSON
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds, about."""
+        return self.codes.nbytes + self.own.nbytes + self.elements.nbytes + 200 * len(self.known)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a document has, or had, the field."""
+        return bool(self.codes.any())
+
+    def to_bytes(self) -> bytes:
+        """As `from_bytes` takes it: the arrays of an .npz file."""
+        arrays: dict[str, Any] = {
+            "codes": self.codes.astype(np.min_scalar_type(self.size)),
+            "size": self.size,
+        }
+        for part, values in (("own", self.own), ("elements", self.elements)):
+            for each in fields(_Sorted):
+                arrays[f"{part}.{each.name}"] = _as_array(getattr(values, each.name))
+        with io.BytesIO() as stream:
+            np.savez(stream, **arrays)
+            return stream.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Column | None":
+        """The column that was written; None for anything else."""
+        try:
+            with np.load(io.BytesIO(content)) as found:
+                own, elements = (
+                    _Sorted(
+                        **{each.name: _from_array(found[f"{part}.{each.name}"]) for each in fields(_Sorted)}
+                    )
+                    for part in ("own", "elements")
+                )
+                codes, size = found["codes"].astype(np.int32), int(found["size"])
+        except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
+            return None
+        return cls(codes, size, own, elements, {"": MISSING})  # a value that comes again gets another code
+
+    def bounds(self, kind: Kind) -> tuple[str, str] | tuple[float, float] | None:
+        """The least and the greatest text or number that documents have, not in lists; None: there is none.
+
+        Removed documents count until a compaction.
+        """
+        values: Any = self.own.texts if kind is Kind.TEXT else self.own.numbers
+        return (values[0], values[-1]) if len(values) else None
+
+    def documents(self, leaf: Leaf) -> NDArray[np.bool_]:
+        """Which documents a comparison lets through, by their number."""
+        held = self._held(leaf)
+        return np.take(held, self.codes)
+
+    def _held(self, leaf: Leaf) -> NDArray[np.bool_]:
+        """By code."""
+        held = np.zeros(self.size, dtype=np.bool_)
+        if isinstance(leaf, Present):
+            held[1:] = True
+        elif isinstance(leaf, Contains):
+            if isinstance(leaf.value, str):
+                held[self.own.having(leaf.value)] = True
+            held[self.elements.standing(Operator.EQUAL, leaf.value)] = True
+        elif isinstance(leaf, Among):
+            for value in leaf.values:
+                self._equal(held, value)
+        elif isinstance(leaf, Within):
+            held[:] = True
+            for bound in leaf.bounds:
+                within = np.zeros(self.size, dtype=np.bool_)
+                within[self.own.standing(bound.operator, bound.value)] = True
+                held &= within
+        elif isinstance(leaf, Compare):
+            if leaf.operator is Operator.EQUAL:
+                self._equal(held, leaf.value)
+            else:
+                held[self.own.standing(leaf.operator, leaf.value)] = True
+        return held
+
+    def _equal(self, held: NDArray[np.bool_], value: Scalar) -> None:
+        for values in (self.own, self.elements):
+            held[values.standing(Operator.EQUAL, value)] = True
+
+
+def empty() -> Column:
+    """Of no documents."""
+    none = np.zeros(0, dtype=np.int32)
+    true, false = (np.array([code], dtype=np.int32) for code in (_TRUE, _FALSE))
+    no = none.astype(np.bool_)
+    of_none = _Sorted([], none, no, none.astype(np.float64), none, no, none, none)
+    own = replace(of_none, true_codes=true, false_codes=false)
+    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": MISSING})
+
+
+def widened(
+    column: Column, windows: Iterable[tuple[NDArray[np.int64], Sequence[str]]], through: int
+) -> Column:
+    """With the values of documents that are new, or have others now.
+
+    windows: document numbers (n,) and their values, each the first of a JSON list; "": no value
+    through: the last document number that the column has to answer for
+    """
+    codes = np.zeros(max(through + 1, column.codes.size), dtype=np.int32)
+    codes[: column.codes.size] = column.codes
+    size = column.size
+    known = column.known.copy()
+    own, elements = column.own, column.elements
+    fresh: list[tuple[Any, int]] = []
+    for numbers, values in windows:
+        here: dict[str, int] = {}
+        unknown = list({*values} - known.keys())
+        for raw, (value, *_) in zip(unknown, json.loads(f"[{','.join(unknown)}]"), strict=True):
+            if isinstance(value, dict):
+                here[raw] = _OBJECT
+            elif value is None or isinstance(value, bool):
+                here[raw] = {None: MISSING, True: _TRUE, False: _FALSE}[value]
+            else:
+                here[raw], size = size, size + 1
+                fresh.append((value, here[raw]))
+        known.update(islice(here.items(), max(0, _KNOWN_ELEMENTS - len(known))))
+        held = (here[raw] if raw in here else known[raw] for raw in values)
+        codes[numbers] = np.fromiter(held, dtype=np.int32, count=numbers.size)
+        if len(fresh) >= max(_AT_ONCE, size // 2):
+            own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
+    return Column(codes, size, own.with_more(fresh), elements.with_more(_listed(fresh)), known)
+
+
+_JSON = np.dtype(np.uint8)  # of texts, and of whole numbers that no float holds
+
+
+def _as_array(values: Any) -> NDArray[Any]:  # noqa: ANN401
+    if isinstance(values, np.ndarray):
+        return values
+    return np.frombuffer(json.dumps(values).encode(), dtype=_JSON)
+
+
+def _from_array(array: NDArray[Any]) -> Any:  # noqa: ANN401
+    return json.loads(array.tobytes()) if array.dtype == _JSON else array
+
+
+def _listed(values: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    return ((each, code) for value, code in values if isinstance(value, list) for each in value)

@@ -1,0 +1,155 @@
+"""What was read of a field is kept in the catalogue, and other processes bring it up from there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue.tables import columns
+from nearsay.indexer.filters import known as known_module
+
+ROWS = [
+    {
+        "id": f"d{i}",
+        "text": f"word {i}",
+        "year": 2000 + i,
+        "open": i % 2 == 0,
+        "tags": ["ä", i, {}],
+        "big": 2**60 + i,
+    }
+    for i in range(40)
+]
+
+
+@pytest.fixture(autouse=True)
+def everything_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_module, "_WORTH_KEEPING", 1)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many documents were read for each window of a column."""
+    counts: list[int] = []
+    values = known_module._values
+
+    def counting(*arguments: object) -> object:
+        found = values(*arguments)  # type: ignore[arg-type]
+        counts.append(found[0].size)
+        return found
+
+    monkeypatch.setattr(known_module, "_values", counting)
+    return counts
+
+
+@pytest.fixture
+def place(catalogue_url: str, tmp_path: Path) -> tuple[Path, str | None]:
+    """A library's folder and its catalogue, of each kind in turn."""
+    return tmp_path / "library", None if catalogue_url.startswith("sqlite") else catalogue_url
+
+
+def opened(place: tuple[Path, str | None]) -> Library:
+    """As another process opens it: nothing is known yet."""
+    return Library.open(place[0], database=place[1], load_encoder=lambda _: WordsEncoder())
+
+
+@pytest.fixture
+def papers(place: tuple[Path, str | None]) -> Iterator[Collection]:
+    with opened(place) as library:
+        collection = library.collection("papers")
+        collection.add_rows(ROWS)
+        yield collection
+
+
+def found(collection: Collection, where: str) -> list[str]:
+    return sorted(hit.id for hit in collection.search("word", 100, where=where, mode="dense"))
+
+
+def kept(collection: Collection) -> list[str]:
+    with collection.library.store.database.reading() as connection:
+        return sorted(connection.execute(sa.select(columns.c.path)).scalars())
+
+
+def test_another_process_reads_only_what_came_since(
+    papers: Collection, place: tuple[Path, str | None], read: list[int]
+) -> None:
+    asked = {
+        "year > 2037": ["d38", "d39"],
+        "tags contains 'ä' and year < 2002": ["d0", "d1"],
+        f"big >= {2**60 + 39}": ["d39"],
+        "open = true and tags contains 38": ["d38"],
+    }
+    for where, ids in asked.items():
+        assert found(papers, where) == ids
+    assert kept(papers) == ['["big"]', '["open"]', '["tags"]', '["year"]', "[]"]
+    read.clear()
+    with opened(place) as library:
+        other = library.collection("papers")
+        for where, ids in asked.items():
+            assert found(other, where) == ids
+        assert sum(read) == 0
+        papers.add_rows([{"id": "new", "text": "word new", "year": 2050}])
+        papers.update(["d3"], metadata={"year": 2040})
+        papers.remove(["d38"])
+    with opened(place) as library:
+        assert found(library.collection("papers"), "year > 2037") == ["d3", "d39", "new"]
+        assert sum(read) == 2  # the new and the changed one
+        assert {look.name: look.counted for look in library.collection("papers").explore.fields()}["year"]
+
+
+def test_columns_go_with_a_compaction_and_with_their_collection(papers: Collection) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    papers.compact()
+    assert kept(papers) == []
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    assert kept(papers) == ['["year"]', "[]"]
+    papers.delete()
+    assert kept(papers) == []
+
+
+def test_a_field_that_no_document_has_is_not_kept(papers: Collection) -> None:
+    assert found(papers, "nowhere = 1") == []
+    assert kept(papers) == ["[]"]
+
+
+def test_few_that_came_since_are_read_each_time(papers: Collection, place: tuple[Path, str | None]) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    with papers.library.store.database.reading() as connection:
+        before = connection.execute(sa.select(columns.c.path, columns.c.content)).all()
+    papers.add_rows([{"id": "new", "text": "word new", "year": 2050}])
+    with opened(place) as library:
+        assert found(library.collection("papers"), "year > 2037") == ["d38", "d39", "new"]
+    with papers.library.store.database.reading() as connection:
+        assert sorted(connection.execute(sa.select(columns.c.path, columns.c.content)).all()) == sorted(
+            before
+        )
+
+
+@pytest.mark.parametrize("content", [b"", b"PK no file of arrays", b"PK\x03\x04"])
+def test_what_is_no_column_is_read_anew(
+    papers: Collection, place: tuple[Path, str | None], content: bytes
+) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    with papers.library.store.database.writing() as connection:
+        connection.execute(columns.update().values(content=content))
+    with opened(place) as library:
+        assert found(library.collection("papers"), "year > 2037") == ["d38", "d39"]
+
+
+def test_who_may_not_write_and_who_would_wait_searches_all_the_same(
+    papers: Collection, place: tuple[Path, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_module, "_PATIENCE", 0.05)
+    with opened(place) as library, papers.library.store.database.writing() as connection:
+        connection.execute(columns.insert().values(_row(papers, '["other"]')))
+        assert found(library.collection("papers"), "year > 2037") == ["d38", "d39"]
+    if place[1] is None:
+        assert kept(papers) == ['["other"]']  # SQLite has one writer
+
+
+def _row(collection: Collection, path: str) -> dict[str, object]:
+    row = collection.snapshot().collection
+    same = {"compactions": 0, "sequence": 0, "content": b"", "created_at": ""}
+    return {"collection_id": row.id, "path": path, **same}
