@@ -79,7 +79,7 @@ class ParquetRows:
                     if isinstance(row, str):
                         yield Fault(self._name, self.rows_read, row)
                     else:
-                        yield self.rows_read, row, False
+                        yield self.rows_read, row
         except DamagedStreamError as error:
             yield Fault(self._name, self.rows_read + 1, f"{error}; the rest of the file is not read")
         except ReadingStoppedError as error:

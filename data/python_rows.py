@@ -35,14 +35,14 @@ def python_documents(
     for number, item in enumerate(chain(first, rest), 1):
         try:
             if isinstance(item, str):
-                yield Document(checked_text(item, "text", options.max_text_bytes, clean=False), line=number)
+                yield Document(checked_text(item, "text", options.max_text_bytes), line=number)
             elif isinstance(item, Document):
                 yield _checked(item, options.max_text_bytes)
             else:
                 _check_mapping(item)
                 if from_rows is None:
                     from_rows = _row_documents(mappings or [item], options, note)
-                yield from_rows.document(number, item, False)
+                yield from_rows.document(number, item)
         except UnusableRowError as error:
             yield Fault(ROWS_NAME, number, str(error))
 
@@ -70,9 +70,9 @@ def _has_string_keys(item: Mapping[str, object]) -> bool:
 
 
 def _checked(document: Document, limit: int) -> Document:
-    checked_text(document.text, "text", limit, clean=False)
+    checked_text(document.text, "text", limit)
     check_string(document.title, "the title")
-    row_id(document.id, "id", clean=False)
+    row_id(document.id, "id")
     if document.source is not None:
         check_string(document.source, "the source")
     metadata = json_value(document.metadata or {}, "the metadata", nan_is_none=True)

@@ -28,8 +28,7 @@ MAX_ID_CHARACTERS: Final = 512
 _VECTOR_NAMES: Final = ("vector", "vectors", "embedding", "embeddings")
 _VECTOR_NUMBERS: Final = 16  # fewer may be anything
 
-# The line it starts at, its fields, and whether its strings are known to hold no NUL and no lone surrogate.
-Row: TypeAlias = tuple[int, Mapping[str, object], bool]
+Row: TypeAlias = tuple[int, Mapping[str, object]]  # the line it starts at, its fields
 
 
 class RowDocuments:
@@ -68,25 +67,24 @@ class RowDocuments:
             except UnusableRowError as error:
                 yield Fault(name, row[0], str(error))
 
-    def document(self, line: int, row: Mapping[str, object], clean: bool) -> Document:
+    def document(self, line: int, row: Mapping[str, object]) -> Document:
         """Make one document; UnusableRowError says why it cannot be."""
         fields = self._fields
         if len(row) > MAX_FIELDS:
             raise UnusableRowError(f"the row has {len(row):,} fields, and {MAX_FIELDS:,} are taken")
-        text = checked_text(reach(row, fields.text), fields.text, self._limit, clean=clean)
+        text = checked_text(reach(row, fields.text), fields.text, self._limit)
         return Document(
             text,
-            None if fields.id is None else row_id(reach(row, fields.id), fields.id, clean=clean),
-            "" if fields.title is None else self._title(reach(row, fields.title), clean=clean),
-            self._metadata(row, clean=clean),
+            None if fields.id is None else row_id(reach(row, fields.id), fields.id),
+            "" if fields.title is None else self._title(reach(row, fields.title)),
+            self._metadata(row),
             self._source,
             line,
         )
 
-    def _title(self, value: object, *, clean: bool) -> str:
+    def _title(self, value: object) -> str:
         if type(value) is str:
-            if not clean:
-                check_string(value, "the title")
+            check_string(value, "the title")
             return value.strip()
         if value is None or value is MISSING or is_nan(value):
             return ""
@@ -94,7 +92,7 @@ class RowDocuments:
             return str(value)
         raise UnusableRowError(f"the title field {self._fields.title!r} is {_kind(value)}, not text")
 
-    def _metadata(self, row: Mapping[str, object], *, clean: bool) -> dict[str, JsonValue]:
+    def _metadata(self, row: Mapping[str, object]) -> dict[str, JsonValue]:
         kept: dict[str, JsonValue] = {}
         if self._fields.metadata is not None:
             inner = row.get("metadata")
@@ -103,7 +101,7 @@ class RowDocuments:
                 if value is MISSING and isinstance(inner, Mapping):
                     value = inner.get(name, MISSING)
                 if value is not MISSING:
-                    self._keep(kept, name, value, clean=clean)
+                    self._keep(kept, name, value)
             return kept
         used = self._used
         for name, value in row.items():
@@ -112,16 +110,17 @@ class RowDocuments:
             if name == "metadata" and isinstance(value, Mapping):
                 for key, inner_value in value.items():
                     if key not in row:  # the row's own field wins
-                        self._keep(kept, str(key), inner_value, clean=clean)
-            elif clean and (type(value) is str or type(value) is int or type(value) is bool):
-                kept[name] = value
+                        self._keep(kept, str(key), inner_value)
             else:
-                self._keep(kept, name, value, clean=clean)
+                self._keep(kept, name, value)
         return kept
 
-    def _keep(self, kept: dict[str, JsonValue], name: str, value: object, *, clean: bool) -> None:
-        if not clean:
-            check_string(name, "a field's name")
+    def _keep(self, kept: dict[str, JsonValue], name: str, value: object) -> None:
+        check_string(name, "a field's name")
+        if type(value) is str:  # most are, and need no converter
+            check_string(value, f"the field {name!r}")
+            kept[name] = value
+            return
         usable = json_value(value, f"the field {name!r}", nan_is_none=self._nan_is_missing)
         if self._fields.metadata is None:  # else it was asked for by its name
             refuse_vector(name, usable)
@@ -142,7 +141,7 @@ def refuse_vector(name: str, value: JsonValue) -> None:
         )
 
 
-def checked_text(value: object, field: str, limit: int, *, clean: bool) -> str:
+def checked_text(value: object, field: str, limit: int) -> str:
     """Give a row's text; UnusableRowError if there is none or it cannot be stored."""
     if type(value) is not str and not isinstance(value, str):
         if value is MISSING:
@@ -154,16 +153,14 @@ def checked_text(value: object, field: str, limit: int, *, clean: bool) -> str:
         raise UnusableRowError(f"the text field {field!r} is empty")
     if len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit:
         raise UnusableRowError(too_long("the text", limit))
-    if not clean:
-        check_string(value, "the text")
+    check_string(value, "the text")
     return str(value)
 
 
-def row_id(value: object, field: str, *, clean: bool) -> str | None:
+def row_id(value: object, field: str) -> str | None:
     """Give a row's id as text, None if it has none; UnusableRowError if it is no id."""
     if isinstance(value, str):
-        if not clean:
-            check_string(value, "the id")
+        check_string(value, "the id")
         text = value
     elif value is None or value is MISSING or is_nan(value):
         return None
@@ -226,8 +223,7 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
         elif type(value) is not dict:
             yield Fault(name, number, f"not a JSON object: it starts with {line[:20]!r}")
         else:
-            # a line holds no raw NUL inside a string and no raw surrogate: both come only from \u escapes
-            yield number, value, "\\u" not in line
+            yield number, value
 
 
 SURVEYED_ROWS: Final = 100

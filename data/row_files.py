@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
 from nearsay.data.delimited import DelimitedRows
@@ -13,7 +13,7 @@ from nearsay.data.fields import Fields
 from nearsay.data.lines import Lines
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
-from nearsay.data.row_documents import json_rows
+from nearsay.data.row_documents import Row, json_rows
 
 __all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
 
@@ -21,8 +21,6 @@ logger = logging.getLogger("nearsay")
 
 _MAX_ROW_BYTES: Final = 64 * 2**20
 _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
-
-_Item: TypeAlias = tuple[int, Mapping[str, object]] | Fault
 
 
 def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -37,7 +35,7 @@ def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         yield item
 
 
-def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+def file_rows(path: str | Path) -> Iterator[Row]:
     """Read the rows of a tsv, csv, jsonl (or its .gz) or parquet file as `(line, fields by name)`.
 
     tsv and csv need a header line; their values are strings. A parquet file's line is the row's number.
@@ -49,7 +47,7 @@ def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         yield item
 
 
-def rows_and_faults(path: str | Path) -> Iterator[_Item]:
+def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
     """Read rows as `file_rows` does, with a Fault in the place of each row that cannot be read.
 
     BadInputError for what spoils more than a row: no file, no header, a kind of file that has no rows, and
@@ -79,11 +77,10 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
         raise BadInputError(f"{path} cannot be read: {error.strerror or error}. Check the file") from error
 
 
-def _rows(path: str | Path) -> Iterator[_Item]:
+def _rows(path: str | Path) -> Iterator[Row | Fault]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        for row in json_rows(_lines(path), str(path)):
-            yield row if isinstance(row, Fault) else (row[0], row[1])
+        yield from json_rows(_lines(path), str(path))
     elif kind in {Format.TSV, Format.CSV}:
         yield from _delimited(path, quoted=kind is Format.CSV)
     elif kind is Format.PARQUET:
@@ -94,7 +91,7 @@ def _rows(path: str | Path) -> Iterator[_Item]:
         )
 
 
-def _delimited(path: str | Path, *, quoted: bool) -> Iterator[_Item]:
+def _delimited(path: str | Path, *, quoted: bool) -> Iterator[Row | Fault]:
     table = DelimitedRows(
         _after_a_readable_line(_lines(path)),
         name=str(path),
@@ -116,14 +113,13 @@ def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator
         yield from lines
 
 
-def _parquet(path: str | Path) -> Iterator[_Item]:
+def _parquet(path: str | Path) -> Iterator[Row | Fault]:
     place = _file(path)
     try:
         file = ParquetRows(place, str(path))
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
-    for row in file.rows(Fields("", None, None, None)):
-        yield row if isinstance(row, Fault) else (row[0], row[1])
+    yield from file.rows(Fields("", None, None, None))
 
 
 def _file(path: str | Path) -> Path:

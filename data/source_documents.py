@@ -284,7 +284,7 @@ class SourceDocuments:
             self._note_once((kind, table.header), f"{source.name}: columns without a name are left out")
         header = table.header
         rows: Iterator[Row | Fault] = (
-            row if isinstance(row, Fault) else (row[0], dict(zip(header, row[1], strict=True)), True)
+            row if isinstance(row, Fault) else (row[0], dict(zip(header, row[1], strict=True)))
             for row in table
         )
         first = first_rows(rows)
@@ -387,7 +387,7 @@ def _typed_rows(rows: Iterator[Row | Fault], fields: Fields) -> Iterator[Row | F
         if isinstance(row, Fault):
             yield row
             continue
-        number, cells, clean = row
+        number, cells = row
         typed: dict[str, object] = {}
         for name, cell in cells.items():
             if name in as_text:
@@ -396,4 +396,4 @@ def _typed_rows(rows: Iterator[Row | Fault], fields: Fields) -> Iterator[Row | F
                 value = cell_value(str(cell))
                 if value is not None:
                     typed[name] = value
-        yield number, typed, clean
+        yield number, typed

@@ -216,8 +216,8 @@ def _document(
         metadata = {name: metadata[name] for name in options.metadata if name in metadata}
     check_string(title, "the title")
     return Document(
-        checked_text(text, "text", options.max_text_bytes, clean=False),
-        None if path is None else row_id(path, "path", clean=False),
+        checked_text(text, "text", options.max_text_bytes),
+        None if path is None else row_id(path, "path"),
         title,
         metadata,
         path,
