@@ -65,7 +65,7 @@ def check_width(fields: int, what: str) -> None:
 
 
 class DelimitedRows:
-    """The rows of a file with a header line: `(line, cells) | Fault`, each row as many cells as the header.
+    """The rows of a file with a header line: `(line, cells by name) | Fault`.
 
     BadInputError for a header that is missing, unreadable, or names a field twice. Blank lines are passed
     over. A row whose quote is never closed costs its first line only: the lines after it are read again, and
@@ -95,7 +95,7 @@ class DelimitedRows:
         self.header = self._header()
         """The fields' names; one without a name is ""."""
 
-    def __iter__(self) -> Iterator[tuple[int, list[str]] | Fault]:
+    def __iter__(self) -> Iterator[tuple[int, dict[str, str]] | Fault]:
         width = len(self.header)
         unclosed: Fault | None = None  # waits until it is known how many lines it spoils
         after = 0
@@ -117,7 +117,7 @@ class DelimitedRows:
                     self._name, row[0], f"{counted(len(row[1]), 'field')}, and the header has {width}"
                 )
             else:
-                yield row
+                yield row[0], dict(zip(self.header, row[1], strict=True))
         if unclosed is not None:
             yield _with_lines_after(unclosed, after)
 

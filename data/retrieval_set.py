@@ -8,7 +8,7 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import file_lines, file_rows
 
-__all__ = ["RetrievalSet", "read_retrieval_set"]
+__all__ = ["RetrievalSet", "read_retrieval_set", "rows_file"]
 
 _NAMES_SHOWN: Final = 8
 
@@ -36,8 +36,8 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     if not base.is_dir():
         raise BadInputError(f"{folder} is no folder; give one with corpus.jsonl, queries.jsonl and qrels")
     notes: list[str] = []
-    corpus = _texts(_either(base, "corpus"), notes)
-    all_queries = _texts(_either(base, "queries"), notes)
+    corpus = _texts(rows_file(base, "corpus"), notes)
+    all_queries = _texts(rows_file(base, "queries"), notes)
     judged_file = _judgement_file(base, split)
     judgements: dict[str, dict[str, int]] = {}
     unknown_queries = unknown_documents = 0
@@ -64,7 +64,8 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     return RetrievalSet(base.resolve().name, corpus, queries, judgements, notes)
 
 
-def _either(base: Path, name: str) -> Path:
+def rows_file(base: Path, name: str) -> Path:
+    """Find `name`.jsonl, or its .gz, in a folder of BEIR's layout; BadInputError when neither is there."""
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz"):
         if (base / file).is_file():
             return base / file

@@ -92,16 +92,13 @@ def _rows(path: str | Path) -> Iterator[Row | Fault]:
 
 
 def _delimited(path: str | Path, *, quoted: bool) -> Iterator[Row | Fault]:
-    table = DelimitedRows(
+    yield from DelimitedRows(
         _after_a_readable_line(_lines(path)),
         name=str(path),
         quoted=quoted,
         delimiter=None,
         max_row_bytes=_MAX_ROW_BYTES,
     )
-    header = table.header
-    for cells in table:
-        yield cells if isinstance(cells, Fault) else (cells[0], dict(zip(header, cells[1], strict=True)))
 
 
 def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator[tuple[int, str] | Fault]:

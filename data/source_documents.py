@@ -282,14 +282,10 @@ class SourceDocuments:
             )
         if "" in table.header:
             self._note_once((kind, table.header), f"{source.name}: columns without a name are left out")
-        header = table.header
-        rows: Iterator[Row | Fault] = (
-            row if isinstance(row, Fault) else (row[0], dict(zip(header, row[1], strict=True)))
-            for row in table
-        )
+        rows = iter(table)
         first = first_rows(rows)
         good = [row[1] for row in first if not isinstance(row, Fault)]
-        fields = self._fields(survey_header(header, good), source, kind)
+        fields = self._fields(survey_header(table.header, good), source, kind)
         typed = _typed_rows(chain(first, rows), fields)
         yield from self._row_documents(fields, source).documents(typed)
 

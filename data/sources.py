@@ -134,16 +134,11 @@ def _in_folder(folder: Path, wanted: Format | None, notes: list[str]) -> Iterato
                 skipped[path.suffix.lower() or "no suffix"] += 1
             else:
                 sources.append(_file(path, str(path), kind, named=False))
-    passed_over = _passed_over(skipped)
-    if not sources:
-        raise BadInputError(
-            f"the folder {folder} holds no {wanted or 'readable'} file"
-            f"{f' (passed over: {passed_over})' if passed_over else ''}; "
-            f"the known suffixes are {readable_suffixes()}"
-        )
-    if passed_over:
-        notes.append(f"{folder}: passed over {passed_over}")
-    yield from sources
+    refusal = (
+        f"the folder {folder} holds no {wanted or 'readable'} file",
+        f"; the known suffixes are {readable_suffixes()}",
+    )
+    yield from _found(f"{folder}", sources, skipped, refusal, notes)
 
 
 def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
@@ -172,18 +167,24 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
             skipped[path.suffix.lower() or "no suffix"] += 1
         else:
             sources.append(_file(path, str(path), kind, named=False))
-    passed_over = _passed_over(skipped)
-    if not sources:
-        raise BadInputError(
-            f"{pattern} matches no readable file{f' (passed over: {passed_over})' if passed_over else ''}. "
-            f"Check the pattern, or say what the files hold, such as --input-format txt"
-        )
-    if passed_over:
-        notes.append(f"{pattern}: passed over {passed_over}")
-    yield from sources
+    refusal = (
+        f"{pattern} matches no readable file",
+        ". Check the pattern, or say what the files hold, such as --input-format txt",
+    )
+    yield from _found(pattern, sources, skipped, refusal, notes)
 
 
-def _passed_over(skipped: Counter[str]) -> str:
+def _found(
+    place: str, sources: list[Source], skipped: Counter[str], refusal: tuple[str, str], notes: list[str]
+) -> list[Source]:
+    """Give the sources and note what was passed over; where there are none, refuse and say it there."""
     kinds = [f"{count} {kind}" for kind, count in skipped.most_common() if count]
     more = len(kinds) - _SUFFIXES_SHOWN
-    return ", ".join(kinds[:_SUFFIXES_SHOWN]) + (f" and {more} more kinds" if more > 0 else "")
+    passed_over = ", ".join(kinds[:_SUFFIXES_SHOWN]) + (f" and {more} more kinds" if more > 0 else "")
+    if not sources:
+        raise BadInputError(
+            f" (passed over: {passed_over})".join(refusal) if passed_over else "".join(refusal)
+        )
+    if passed_over:
+        notes.append(f"{place}: passed over {passed_over}")
+    return sources

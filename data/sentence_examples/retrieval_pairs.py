@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.data.retrieval_set import RetrievalSet, rows_file
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.text_rows import TextRows
@@ -60,13 +60,7 @@ def title_pairs(
     """
     place = Path(corpus)
     if place.is_dir():
-        files = [place / "corpus.jsonl", place / "corpus.jsonl.gz"]
-        found = next((file for file in files if file.is_file()), None)
-        if found is None:
-            raise BadInputError(
-                f"{corpus} holds no corpus.jsonl and no corpus.jsonl.gz; give a folder in BEIR's layout"
-            )
-        place = found
+        place = rows_file(place, "corpus")
     return read_sentence_examples(
         place,
         kind=ExampleKind.PAIRS,
