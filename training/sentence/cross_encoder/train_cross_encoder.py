@@ -16,10 +16,9 @@ from nearsay.data.sentence_examples.conversion import as_tuples
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.encoder.weights import combined_sha256, require_complete, weight_hashes
+from nearsay.training.encoder.weights import require_complete
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
-from nearsay.training.run.processes import Processes, processes
-from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.processes import Processes
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
@@ -31,6 +30,7 @@ from nearsay.training.sentence.fine_tuning.measuring import (
     dev_figure,
     outcomes,
 )
+from nearsay.training.sentence.fine_tuning.one_training import OneTraining, begun_training
 from nearsay.training.sentence.fine_tuning.preparation import scored_by
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     LIMIT,
@@ -38,18 +38,9 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
     guide_sha256,
     learned_by,
-    told_judged,
 )
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
-from nearsay.training.sentence.fine_tuning.train_encoder import (
-    begin_run,
-    require_trainable,
-    texts_learned,
-    train_rows,
-    with_epochs,
-    without_all_leaks,
-)
 from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
     PairTokens,
@@ -58,7 +49,7 @@ from nearsay.training.sentence.negatives.cross_encoder import (
 )
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder, lineage_of
+from nearsay.training.sentence.source import EncoderSource, lineage_of
 
 __all__ = ["CrossEncoderSet", "sets_told", "train_cross_encoder"]
 
@@ -119,97 +110,60 @@ def train_cross_encoder(
 
     Nogueira & Cho 2019, https://arxiv.org/abs/1901.04085
     """
-    with processes(device) as joined:
-        told = watch or Watch()
-        if not joined.leads:  # the first one reports for all
-            told = Watch(stop=told.stop)
-        chosen = options or SentenceTraining()
-        if unused := [name for name in _OF_ENCODERS if getattr(chosen, name) is not None]:
+    with begun_training(out, base, options, dev, tests, device=device, watch=watch) as one:
+        if unused := [name for name in _OF_ENCODERS if getattr(one.chosen, name) is not None]:
             raise BadInputError(
                 f"a cross-encoder is trained whole and at its length, and has no {', '.join(unused)}. Leave "
                 f"{'it' if len(unused) == 1 else 'them'} out"
             )
-        require_trainable(sets, dev, chosen)
-        run, source = RunFolder(out), find_encoder(base)
-        return _train(sets, run, source, length, chosen, dev, tests, joined, told)
+        return _train(one, sets, length)
 
 
-def _train(  # noqa: PLR0917 - one call's parts
-    given: Sequence[CrossEncoderSet],
-    run: RunFolder,
-    source: EncoderSource,
-    length: int | None,
-    chosen: SentenceTraining,
-    dev: JudgedSet | None,
-    tests: Sequence[JudgedSet],
-    joined: Processes,
-    watch: Watch,
-) -> SentenceResult:
-    held_out = [*([dev] if dev else []), *tests]
+def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | None) -> SentenceResult:
+    source, watch, held_out, place = call.source, call.watch, call.held_out, call.joined.device
     for judged in held_out:
-        pairwise(judged, run.out.name)
-    kept = without_all_leaks([one.examples for one in given], held_out, watch)
+        pairwise(judged, call.run.out.name)
+    kept = call.without_leaks([one.examples for one in given])
     sets = [
         _prepared(dataclasses.replace(one, examples=examples))
         for one, examples in zip(given, kept, strict=True)
         if examples is not None
     ]
-    place = joined.device
+    learned = [one.examples for one in sets]
     refuse_unsafe(source.folder)
-    model = _build(source.folder, length, device=place, seed=chosen.seed)
-    asked, chosen = chosen, with_epochs(chosen, sum(len(one.examples) for one in sets), run, watch)
-    settings: dict[str, JsonValue] = {
-        "task": "cross-encoder",
-        "base": source.source,
-        "base_sha256": combined_sha256(weight_hashes(source.folder)),
-        "sets": _told(sets),
-        "length": model.max_seq_length,
-        "dev": None if dev is None else told_judged(dev),
-        **chosen.to_json(),
-    }
-    begin_run(run, settings, chosen, joined, watch)
+    model = _build(source.folder, length, device=place, seed=call.chosen.seed)
+    call.begin("cross-encoder", learned, {"sets": _told(sets), "length": model.max_seq_length})
+    precision = call.chosen.precision
     before = []
-    if held_out and joined.leads:
+    if held_out and call.joined.leads:
         watch.report(f"measuring {source.name}")
-        before = outcomes(
-            _base(source, place, chosen.seed), held_out, precision=chosen.precision, device=place
-        )
-    measured = CrossEncoderJudge(run.out.resolve().name, model)
+        base = _base(source, place, call.chosen.seed)
+        before = outcomes(base, held_out, precision=precision, device=place)
+    measured = CrossEncoderJudge(call.run.out.resolve().name, model)
     try:
-        task = _task(sets, model, measured.name, chosen, joined, watch)
+        task = _task(sets, model, measured.name, call.chosen, call.joined, watch)
     except StoppedError:
         return SentenceResult(finished=False, seconds=0.0)
-    result = train_rows(
-        task,
-        run,
-        chosen,
-        joined,
-        watch,
-        rows=sum(len(one.examples) for one in sets),
-        steps=task.steps_per_epoch,
-        dev=dev,
-        measured=measured,
-        limited=asked.epochs != chosen.epochs,
-        first=source.folder.is_cross_encoder,  # a head drawn by chance is nothing to keep
-    )
+    # A head drawn by chance is nothing to keep.
+    result = call.train(task, task.steps_per_epoch, measured, first=source.folder.is_cross_encoder)
     if not result.finished or not result.leads:
         return result
-    if tests:
+    if call.tests:
         watch.report("measuring the cross-encoder")
-    after = outcomes(measured, tests, precision=chosen.precision, device=place)
+    after = outcomes(measured, call.tests, precision=precision, device=place)
     result = dataclasses.replace(
         result,
-        base_dev={} if dev is None else dev_figure(before[0]),
-        changes=changed(before[len(held_out) - len(tests) :], after),
+        base_dev={} if call.dev is None else dev_figure(before[0]),
+        changes=changed(before[len(held_out) - len(call.tests) :], after),
     )
     finish_encoder(
-        run,
+        call.run,
         model,
         result,
         learned=", ".join(learned_by(one.examples, _loss(one)) for one in sets),
         base=lineage_of(source),
-        settings=settings,
-        texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
+        settings=call.settings,
+        texts=call.texts_learned(learned, [one.guide for one in sets]),
         text=_TEXT,
     )
     return result

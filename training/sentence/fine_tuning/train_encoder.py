@@ -1,9 +1,7 @@
 """Training a sentence encoder: Siamese and triplet networks, and what has come since."""
 
 import dataclasses
-import math
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,28 +10,18 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 from transformers import PreTrainedModel
 
-from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.data.quantity import counted
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
-from nearsay.data.sentence_examples.learned_texts import LearnedTexts, find_leaks, without_leaks
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.run.loop import train
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.run.processes import Processes, processes
-from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.measuring import Measured, TrainedEncoder, changes, dev_evaluation
+from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder, changes
+from nearsay.training.sentence.fine_tuning.one_training import OneTraining, begun_training
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
     learned_from,
-    told_judged,
     told_sets,
 )
 from nearsay.training.sentence.fine_tuning.settings import (
@@ -41,28 +29,18 @@ from nearsay.training.sentence.fine_tuning.settings import (
     SentenceResult,
     SentenceTraining,
     TrainingSet,
-    usual_epochs,
 )
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder, lineage_of
-from nearsay.training.sentence.tokens import shortened
+from nearsay.training.sentence.source import lineage_of
 
 if TYPE_CHECKING:
     from peft import LoraModel
 
-__all__ = [
-    "begin_run",
-    "require_trainable",
-    "texts_learned",
-    "train_rows",
-    "train_sentence_encoder",
-    "with_epochs",
-    "without_all_leaks",
-]
+__all__ = ["train_sentence_encoder"]
 
 
 _NO_STATES = ".*pooler.*"  # a BERT's pooler, which gives no sentence's vector
@@ -120,10 +98,6 @@ def merge_adapters(adapters: "LoraModel") -> None:
     adapters.model.requires_grad_(requires_grad=True)
 
 
-_MOST_EVALUATIONS = 10  # of the dev set, where the number of epochs was chosen by the rows
-_SHOWN = 40  # characters of a text of a row that is shown
-
-
 def train_sentence_encoder(
     sets: Sequence[TrainingSet],
     out: str | Path,
@@ -148,69 +122,35 @@ def train_sentence_encoder(
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
-    with processes(device) as joined:
-        told = watch or Watch()
-        if not joined.leads:  # the first one reports for all
-            told = Watch(stop=told.stop)
-        return _train(
-            sets,
-            RunFolder(out),
-            find_encoder(base),
-            structure or EncoderStructure(),
-            options or SentenceTraining(),
-            dev,
-            tests,
-            joined,
-            told,
-        )
+    with begun_training(out, base, options, dev, tests, device=device, watch=watch) as one:
+        return _train(one, sets, structure or EncoderStructure())
 
 
-def _train(  # noqa: PLR0917 - one call's parts
-    sets: Sequence[TrainingSet],
-    run: RunFolder,
-    source: EncoderSource,
-    structure: EncoderStructure,
-    chosen: SentenceTraining,
-    dev: JudgedSet | None,
-    tests: Sequence[JudgedSet],
-    joined: Processes,
-    watch: Watch,
-) -> SentenceResult:
-    require_trainable(sets, dev, chosen)
-    held_out = [*tests, *([dev] if dev else [])]
-    kept = without_all_leaks([one.examples for one in sets], held_out, watch)
+def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStructure) -> SentenceResult:
+    source, watch, joined = call.source, call.watch, call.joined
+    kept = call.without_leaks([one.examples for one in sets])
     sets = [
         converted_set(dataclasses.replace(one, examples=examples))
         for one, examples in zip(sets, kept, strict=True)
         if examples is not None
     ]
-    place = joined.device
+    learned = [one.examples for one in sets]
     refuse_unsafe(source.folder)
-    encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
+    encoder = build_encoder(source.folder, structure, device=joined.device, seed=call.chosen.seed)
     if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
-    adapters = _adapters(encoder, sets, chosen, source.name, watch)
-    asked, chosen = chosen, with_epochs(chosen, sum(len(one.examples) for one in sets), run, watch)
-    settings: dict[str, JsonValue] = {
-        "task": "sentence encoder",
-        "base": source.source,
-        "base_sha256": combined_sha256(weight_hashes(source.folder)),
-        "sets": told_sets(sets),
-        "structure": structure.to_json(),
-        "dev": None if dev is None else told_judged(dev),
-        **chosen.to_json(),
-    }
-    begin_run(run, settings, chosen, joined, watch)
+    adapters = _adapters(encoder, sets, call.chosen, source.name, watch)
+    call.begin("sentence encoder", learned, {"sets": told_sets(sets), "structure": structure.to_json()})
+    chosen = call.chosen
     measured = TrainedEncoder(source, encoder)
     own = structure.query_prompt, structure.passage_prompt
     if own == (None, None) and (note := prompt_note(source)) is not None:
         watch.report(note)
-    tokenizer = measured.cutting_at(chosen.training_length)
     try:
         prepared = prepare_sets(
             sets,
             encoder,
-            tokenizer,
+            measured.cutting_at(chosen.training_length),
             measured.prompts,
             chosen,
             report=watch.report,
@@ -220,114 +160,28 @@ def _train(  # noqa: PLR0917 - one call's parts
     except StoppedError:
         return SentenceResult(finished=False, seconds=0.0)
     _report(prepared, sets, watch)
-    result = train_rows(
-        prepared.task,
-        run,
-        chosen,
-        joined,
-        watch,
-        rows=sum(len(one.examples) for one in sets),
-        steps=prepared.task.steps_per_epoch,
-        dev=dev,
-        measured=measured,
-        limited=asked.epochs != chosen.epochs,
-    )
+    result = call.train(prepared.task, prepared.task.steps_per_epoch, measured)
     if not result.finished or not result.leads:
         return result
     if adapters is not None:
         merge_adapters(adapters)
-    result = dataclasses.replace(result, base_dev=_base_dev(run))
-    if tests:
+    result = dataclasses.replace(result, base_dev=_base_dev(call.run))
+    if call.tests:
         watch.report("measuring the base and what was made of it")
-        base_model = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
-        before = TrainedEncoder(source, base_model)
-        found = changes(before, measured, tests, precision=chosen.precision, device=place)
+        base = build_encoder(source.folder, structure, device=joined.device, seed=chosen.seed)
+        before = TrainedEncoder(source, base)
+        found = changes(before, measured, call.tests, precision=chosen.precision, device=joined.device)
         result = dataclasses.replace(result, changes=found)
     finish_encoder(
-        run,
+        call.run,
         encoder,
         result,
         learned=learned_from(sets) + _told_lora(chosen),
         base=lineage_of(source),
-        settings=settings,
-        texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
+        settings=call.settings,
+        texts=call.texts_learned(learned, [one.guide for one in sets]),
     )
     return result
-
-
-def begin_run(
-    run: RunFolder,
-    settings: dict[str, JsonValue],
-    chosen: SentenceTraining,
-    joined: Processes,
-    watch: Watch,
-) -> None:
-    """Begin or resume the run, on the process that leads; the settings get those of the environment."""
-    environment = RunEnvironment.here(joined.device, chosen.precision, processes=joined.count)
-    joined.wait()  # all have read what was there
-    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
-        watch.report(f"going on with the run in {run.out}")
-    joined.wait()
-    settings |= environment.settings()
-
-
-def train_rows(
-    task: TrainingTask,
-    run: RunFolder,
-    chosen: SentenceTraining,
-    joined: Processes,
-    watch: Watch,
-    *,
-    rows: int,
-    steps: int,
-    dev: JudgedSet | None,
-    measured: Measured,
-    limited: bool,
-    first: bool = True,
-) -> SentenceResult:
-    """Run the loop over the task's rows and steps, so many an epoch, and measure on dev.
-
-    limited: whether the number of epochs was chosen by the rows
-    """
-    optimisation = _optimisation(chosen, steps)
-    evaluation = None
-    if dev is not None:
-        every = _steps_between(chosen, steps, optimisation, limited=limited)
-        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience, first=first)
-    ended = train(
-        task,
-        run,
-        optimisation,
-        joined,
-        evaluation=evaluation,
-        listener=watch.listener,
-        stop=watch.stop,
-        log_to=watch.log_to,
-    )
-    return SentenceResult(
-        finished=ended.finished,
-        seconds=ended.seconds,
-        steps=ended.steps,
-        stopped_early=ended.stopped_early,
-        pairs_per_second=rows * ended.steps / steps / max(ended.seconds, 1e-9),
-        training=ended.metrics,
-        dev=ended.evaluation,
-        leads=joined.leads,
-    )
-
-
-def texts_learned(
-    source: EncoderSource, sets: Sequence[SentenceExamples], guides: Iterable[str | None]
-) -> LearnedTexts:
-    """The texts of the sets, those that the base learned from, and those of teachers and guides."""
-    found = LearnedTexts.of(source.folder.path, source.name)
-    for guide in dict.fromkeys(guides):
-        if guide is not None:
-            teacher = find_encoder(guide)
-            found = found.with_encoder(teacher.folder.path, teacher.name)
-    for one in sets:
-        found = found.with_texts(chain.from_iterable(one.texts), one.name)
-    return found
 
 
 def _adapters(
@@ -358,80 +212,6 @@ def _told_lora(options: SentenceTraining) -> str:
     return f", LoRA of rank {options.lora_rank} and alpha {options.scale} on {targets}, merged"
 
 
-def require_trainable(sets: Sequence[object], dev: JudgedSet | None, options: SentenceTraining) -> None:
-    """Raise BadInputError when there is no set, or patience without a dev set."""
-    if not sets:
-        raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
-    if dev is None and options.patience is not None:
-        raise BadInputError(
-            "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
-            "--patience out"
-        )
-
-
-def without_all_leaks(
-    sets: Sequence[SentenceExamples], held_out: Sequence[JudgedSet], watch: Watch
-) -> list[SentenceExamples | None]:
-    """Leave out the rows that the encoder is to be measured on, and say how many and of which sets they are.
-
-    A set of which nothing is left is None; BadInputError when that is all there is.
-    """
-    if not held_out:
-        return list(sets)
-    kept: list[SentenceExamples | None] = []
-    emptied: list[str] = []
-    for one in sets:
-        others, leaked = without_leaks(one, chain.from_iterable(judged.held_out() for judged in held_out))
-        if not leaked:
-            kept.append(one)
-            continue
-        rows = counted(len(one), "row")
-        found = f"{leaked:,} of {rows} of {one.name} {_leaks(one, held_out)}"
-        if one.kind is ExampleKind.TEXTS:
-            watch.report(f"{found}; a text alone tells no judgement, so they stay")
-            kept.append(one)
-        elif len(others):
-            watch.report(f"{found}: left out")
-            kept.append(others)
-        else:
-            watch.report(f"{found}: left out, and nothing is left of it")
-            emptied.append(found)
-            kept.append(None)
-    if len(emptied) == len(sets):
-        raise BadInputError(
-            f"every row gives an evaluation away: {'; '.join(emptied)}. Train on other rows, or measure on a "
-            "set that does not hold them"
-        )
-    return kept
-
-
-def _leaks(examples: SentenceExamples, held_out: Sequence[JudgedSet]) -> str:
-    """Say in which of the sets the leaking rows are: how many in each, and the first."""
-    report = find_leaks(examples, chain.from_iterable(judged.held_out() for judged in held_out))
-    leaking = examples.select(report.leaking)
-    parts = []
-    for judged in held_out:
-        if rows := find_leaks(leaking, judged.held_out()).leaking:
-            first = " + ".join(shortened(text, _SHOWN) for text in leaking.texts[rows[0]])
-            parts.append(f"{judged.name} ({len(rows):,}, such as {first})")
-    are = "is" if len(report.leaking) == 1 else "are"
-    return f"{are} also in {' and '.join(dict.fromkeys(parts))}"
-
-
-def with_epochs(options: SentenceTraining, examples: int, run: RunFolder, watch: Watch) -> SentenceTraining:
-    """Settle the number of epochs, if nothing says how long to train: of the run there, else by the rows."""
-    if options.epochs is not None or options.steps is not None or options.minutes is not None:
-        return options
-    if run.has_checkpoint and isinstance(begun := run.config().get("epochs"), int | float):
-        return dataclasses.replace(options, epochs=float(begun))
-    epochs = usual_epochs(examples)
-    watch.report(
-        f"{counted(examples, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from several "
-        "times; another number of epochs may be given"
-    )
-    return dataclasses.replace(options, epochs=float(epochs))
-
-
 def _base_dev(run: RunFolder) -> dict[str, float]:
     """The evaluation before the first step."""
     for line in read_metrics(run.metrics):
@@ -458,34 +238,3 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
         watch.report(note)
     if prepared.truncated:
         watch.report(f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {prepared.limit} tokens")
-
-
-def _steps_between(
-    options: SentenceTraining, steps_per_epoch: int, optimisation: Optimisation, *, limited: bool
-) -> int | None:
-    """Give the steps between two evaluations of the dev set; None: at the end alone.
-
-    limited: whether the number of epochs was chosen by the rows, so that there may be many
-    """
-    if options.evaluations is None:
-        return None
-    every = max(round(steps_per_epoch / options.evaluations), 1)
-    return max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS)) if limited else every
-
-
-def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
-    """Give the loop's settings."""
-    steps = options.steps
-    if steps is None and options.minutes is None:
-        steps = max(round((options.epochs or 1.0) * steps_per_epoch), 1)
-    return Optimisation(
-        steps=steps,
-        minutes=options.minutes,
-        learning_rate=options.learning_rate,
-        warmup_share=options.warmup_share,
-        weight_decay=options.weight_decay,
-        precision=options.precision,
-        seed=options.seed,
-        compile=False,  # texts of many lengths would be compiled again and again
-        log_every=max(min(steps_per_epoch // 10, 50), 1),
-    )
