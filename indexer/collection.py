@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.filters.fields import FieldLook
     from nearsay.indexer.improving import Improvement, Training
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -560,6 +561,13 @@ class Collection:
         from nearsay.indexer.judgements.judgements import Judgements
 
         return Judgements(self._record, self._searcher.many, self._searcher.log)
+
+    def fields(self) -> "list[FieldLook]":
+        """What kind of values each metadata field holds, as seen in the first thousand documents."""
+        from nearsay.indexer.filters.fields import field_looks
+
+        with self._record.reading() as (connection, row):
+            return field_looks(connection, row.id)
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
         """How many documents have each value of a field, the commonest first, under a filter."""

@@ -392,7 +392,7 @@ def fields(
         nearsay documents fields papers
     """
     with place.open() as library:
-        looks = library.collection(collection).explore.fields()
+        looks = library.collection(collection).fields()
     rows = [look.to_json() for look in looks]
     if rows_alone():
         for row in rows:

@@ -26,7 +26,6 @@ from nearsay.indexer.duplicates.pairs import find_pairs
 from nearsay.indexer.exploring.diverse import diverse
 from nearsay.indexer.exploring.through_time import over_time
 from nearsay.indexer.exploring.unlike import new_since, outliers
-from nearsay.indexer.filters.fields import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.inside.tokens import (
     TokenSample,
@@ -141,11 +140,6 @@ class Explorer(Explored):
     def write_clusters(self, out: str | Path, clustering: Clustering | None = None) -> int:
         """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters."""
         return write_members(self, clustering or self.clusters(), Path(out))
-
-    def fields(self) -> list[FieldLook]:
-        """What kind of values each metadata field holds, as seen in the first thousand documents."""
-        with self.store.database.reading() as connection:
-            return field_looks(connection, self.snapshot().collection.id)
 
     def open_sample(self, row: TokenSampleRow) -> TokenSample:
         """Map a sample of tokens after checking its hash; DamagedSegmentError if it is another's or gone."""

@@ -215,7 +215,7 @@ def show(visit: Visit) -> None:
         finish = _results(visit, asked)
     else:
         no_query(visit, overview)
-    looks = visit.collection.explore.fields()
+    looks = visit.collection.fields()
     with widgets, telling_errors():
         show_filters(visit, looks, asked.choices, expert, clusters, overview.documents)
     if finish is not None:

@@ -101,9 +101,9 @@ def test_bounds_of_fields_that_were_read_are_those_of_all_documents(
         rows = [{"id": str(n), "text": "cat", "n": n, "day": f"2020-01-{n:02}"} for n in range(1, 29)]
         pets.add_rows([*rows, *({"id": f"more {n}", "text": "dog", "n": 50} for n in range(1000))])
         pets.add_rows([{"id": "last", "text": "bird", "n": 99, "day": "2030-12-31T10:00:00"}])
-        before = {look.name: look.high for look in pets.explore.fields()}
+        before = {look.name: look.high for look in pets.fields()}
         for name in ("n", "day"):
             pets.facets(name)
-        after = {look.name: look.high for look in pets.explore.fields()}
+        after = {look.name: look.high for look in pets.fields()}
     assert before == {"n": 50, "day": "2020-01-28"}
     assert after == {"n": 99, "day": "2030-12-31"}

@@ -96,7 +96,7 @@ def test_another_process_reads_only_what_came_since(
     with opened(place) as library:
         assert found(library.collection("papers"), "year > 2037") == ["d3", "d39", "new"]
         assert sum(read) == 2  # the new and the changed one
-        assert {look.name: look.counted for look in library.collection("papers").explore.fields()}["year"]
+        assert {look.name: look.counted for look in library.collection("papers").fields()}["year"]
 
 
 def test_columns_go_with_a_compaction_and_with_their_collection(papers: Collection) -> None:
