@@ -298,7 +298,8 @@ def _task(
         examples = one.examples
         if one.guide is not None:
             stop = watch.stop if joined.count == 1 else None
-            examples = scored_by(one.guide, examples, str(model.device), watch.report, stop)
+            precision = chosen.precision
+            examples = scored_by(one.guide, examples, watch.report, stop, joined=joined, precision=precision)
         rows.append(PairRows(examples, _loss(one), one.negatives))
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, loss {_loss(one)}")
         if examples.kind is ExampleKind.PAIRS:

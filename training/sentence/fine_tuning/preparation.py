@@ -14,6 +14,7 @@ from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.training_progress import StoppedError
 from nearsay.training.sentence.encoder import Encoder
@@ -126,7 +127,14 @@ def prepare_sets(
     for one in sets:
         guide = None
         if one.guide is not None and one.objective.kind.loss.guide == "scores":
-            scored = scored_by(one.guide, one.examples, device, report, stop)
+            scored = scored_by(
+                one.guide,
+                one.examples,
+                report,
+                stop,
+                joined=joined or Processes(device=device),
+                precision=options.precision,
+            )
             one = replace(one, examples=scored)  # noqa: PLW2901 - the same set
         elif one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
@@ -176,24 +184,32 @@ def prepare_sets(
 def scored_by(
     guide: str,
     examples: SentenceExamples,
-    device: str,
     report: Callable[[str], None],
     stop: Callable[[], bool] | None = None,
+    *,
+    joined: Processes,
+    precision: Precision,
 ) -> SentenceExamples:
     """Give the tuples with the score that a cross-encoder or an encoder gives each passage.
 
-    stop: asked after some rows; True raises StoppedError
+    stop:   asked after some rows; True raises StoppedError
+    joined: the processes that divide the rows among them
     """
-    judge = load_judge(guide, device=device)
-    rows = examples.texts
-    scores = np.empty((len(rows), len(examples.columns) - 1))
-    for start in range(0, len(rows), _ROWS_SCORED):
-        window = rows[start : start + _ROWS_SCORED]
+    judge = load_judge(guide, device=joined.device, precision=precision)
+    rows, count = examples.texts, joined.count
+    own = np.arange(joined.rank, len(rows), count)
+    found = np.empty((len(own), len(examples.columns) - 1), np.float32)
+    for start in range(0, len(own), _ROWS_SCORED):
+        window = rows.many(own[start : start + _ROWS_SCORED])
         end = start + len(window)
-        found = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
-        scores[start:end] = found.reshape(len(window), -1)
-        report(f"{judge.name} has scored {end:,} of {len(rows):,} rows of {examples.name}")
-        _go_on(end, len(rows), stop)
+        of_window = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
+        found[start:end] = of_window.reshape(len(window), -1)
+        done = min(end * count, len(rows))
+        report(f"{judge.name} has scored {done:,} of {len(rows):,} rows of {examples.name}")
+        _go_on(end, len(own), stop)
+    dealt = np.concatenate([np.arange(rank, len(rows), count) for rank in range(count)])
+    scores = np.empty((len(rows), found.shape[1]))
+    scores[dealt] = joined.together(torch.from_numpy(found), len(rows)).numpy()
     return replace(examples, scores=scores, sha256="")
 
 

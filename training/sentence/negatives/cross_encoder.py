@@ -130,14 +130,16 @@ class CrossEncoderJudge:
         return PairTokens(self.model, self.name)
 
 
-def load_judge(name_or_folder: str | Path, *, device: str | None = None) -> Judge:
+def load_judge(
+    name_or_folder: str | Path, *, device: str | None = None, precision: Precision = Precision.FLOAT32
+) -> Judge:
     """Load what scores pairs: a cross-encoder, or an encoder, whose score is the cosine.
 
     Which one it is, its config.json says. Raises NearsayError when it cannot be loaded.
     """
     if find_encoder(name_or_folder).folder.is_cross_encoder:
-        return CrossEncoderJudge.load(name_or_folder, device=device)
-    return EncoderJudge(Encoder.load(name_or_folder, device=device, precision=Precision.FLOAT32))
+        return CrossEncoderJudge.load(name_or_folder, device=device, precision=precision)
+    return EncoderJudge(Encoder.load(name_or_folder, device=device, precision=precision))
 
 
 def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:

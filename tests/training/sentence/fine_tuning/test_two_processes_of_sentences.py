@@ -57,7 +57,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     dev.write_text(
         "score\tsentence1\tsentence2\n5\tcat the mat\tsat cat\n0\tcat z\tsat dog\n3\tdog x\ta dog\n"
     )
-    return [str(pairs), str(labelled), str(dev)]
+    triplets = folder / "triplets.tsv"
+    asked = [
+        f"the {one} sat {place}\t{place} {one}\t{other} x"
+        for one, other, place in itertools.product(ANIMALS, ANIMALS, PLACES[:3])
+    ]
+    triplets.write_text("\n".join(["anchor\tpositive\tnegative", *asked[1:]]) + "\n")  # an odd number
+    return [str(pairs), str(labelled), str(triplets), str(dev)]
 
 
 @dataclass(frozen=True)
@@ -89,13 +95,18 @@ def trained(
     folder = tmp_path_factory.mktemp("trained")
 
     def commands(way: str) -> list[list[str]]:
-        *sets, dev = files
+        *sets, triplets, dev = files
         usual = ["train", "sentence", *sets, "--base", str(base), "--json", "--dev", f"sts:{dev}"]
         usual += ["--epochs", "3", "--batch", "7", "--precision", "float32", "--device", "cpu"]
         usual += ["--learning-rate", "0.002", "--out"]
         return [
             [*usual, str(folder / way / "plain")],
             [*usual, str(folder / way / "twice"), "--tokens-at-once", "30"],
+            [
+                *("train", "sentence", triplets, "--base", str(base), "--json", "--objective", "margin-mse"),
+                *("--guide", str(base), "--epochs", "3", "--batch", "4", "--precision", "float32"),
+                *("--device", "cpu", "--out", str(folder / way / "guided")),
+            ],
         ]
 
     said = commands_of_two(commands("two"))
@@ -107,7 +118,7 @@ def trained(
 
 def test_one_of_two_processes_tells_what_came_of_it(trained: Trained) -> None:
     told = [json.loads(line)["folder"] for line in trained.said.splitlines()]
-    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice")]
+    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice", "guided")]
 
 
 def test_two_processes_train_what_one_does_with_the_same_batch(trained: Trained, base: Path) -> None:
@@ -130,3 +141,10 @@ def test_texts_that_are_computed_twice_give_the_same(trained: Trained) -> None:
     alone = trained.weights("one", "twice")
     for name, value in trained.weights("two", "twice").items():
         np.testing.assert_allclose(value, alone[name], atol=2e-5, err_msg=name)
+
+
+def test_rows_that_two_processes_score_have_the_scores_that_one_gives(trained: Trained) -> None:
+    ours, theirs = (trained.numbers(way, "guided") for way in ("two", "one"))
+    assert sum("loss" in line for line in ours) > 3
+    for our, their in zip(ours, theirs, strict=True):
+        assert our == pytest.approx(their, rel=2e-4, abs=1e-5)
