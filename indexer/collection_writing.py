@@ -158,7 +158,8 @@ def add_few(
         tally.counts["resumed"] = resumed
         truncated = _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
         embedded = resumed + len(window.numbers)
-        reports.append(tally.report(few.notes, embedded=embedded, truncated=cut_before + truncated))
+        cut_in_all = cut_before + truncated
+        reports.append(tally.report(collection.name, few.notes, embedded=embedded, truncated=cut_in_all))
         resumed = cut_before = 0
     return reports
 

@@ -30,7 +30,7 @@ from nearsay.app.cli.options import (
     Place,
     Removal,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone
+from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
@@ -159,10 +159,7 @@ def add(
             stdin=stdin,
             index=index_,
         )
-    if as_json:
-        print_json(report)
-    else:
-        print_notes(report.lines(collection))
+    print_reports([report], as_json=as_json)
 
 
 @documents.command("list")

@@ -236,18 +236,9 @@ def _far(job: "Job") -> str:
 
 def print_result(job: "Job", first: int | None = None) -> None:
     """Print what a job printed; first: only so many lines of it, and how to see all of them."""
-    from nearsay.app.jobs import JobKind
     from nearsay.app.jobs.results import read_results
-    from nearsay.indexer import AddReport
-    from nearsay.indexer.results import newest
 
     output = job.output(None if first is None else first + 1)
-    if job.kind is JobKind.ADD and job.collection:
-        added = newest(output, AddReport)
-        if added is not None:
-            for line in added.lines(job.collection):
-                click.echo(visible(line))
-            return
     found = read_results(output[:first])
     print_results(found)
     for line in found.lines:

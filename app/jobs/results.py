@@ -14,6 +14,7 @@ from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
 if TYPE_CHECKING:
+    from nearsay.indexer import AddReport
     from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
     from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport, Movement
     from nearsay.indexer.improving import Improvement
@@ -217,6 +218,11 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
         ]
         found.lines += [f"as it is: nDCG@10 {', '.join(live)}"] if live else []
         found.lines += [*report.notes, f"recommended: {report.recommended}{', live' * report.applied}"]
+
+
+def _additions(additions: Sequence["AddReport"], found: JobResults) -> None:
+    for report in additions:
+        found.lines += report.lines()
 
 
 def _plain_figures(some: Sequence[Report], found: JobResults) -> None:
@@ -612,6 +618,7 @@ def _saving(fit: "TokenizerFit") -> str:
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
+    "added": _additions,
     "answers measured": _plain_figures,
     "batch difference": _batches,
     "classification measured": _classifiers,

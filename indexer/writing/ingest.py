@@ -76,6 +76,7 @@ _DONE = {
     "relabelled": "with new metadata",
     "unchanged": "unchanged",
     "removed": "removed, no longer in their file",
+    "fault_count": "skipped",
 }
 _SOURCES_NAMED = 3
 
@@ -99,6 +100,7 @@ class AddReport(Report):
     notes: tuple[str, ...]  # what was guessed while reading
     near_duplicates: GateReport | None = None  # None where the collection has no gate for them
     faults_of_files: Mapping[str, int] = field(default_factory=dict)  # how many each file of `faults` has
+    collection: str = "documents"  # its name
 
     @property
     def read(self) -> int:
@@ -106,39 +108,31 @@ class AddReport(Report):
         return self.added + self.updated + self.relabelled + self.unchanged
 
     @property
-    def done(self) -> list[tuple[int, str]]:
-        """How many documents became what, in a word or two; those that none became are left out."""
+    def sentence(self) -> str:
+        """The counts: "papers: 1 added, 74 unchanged; 1 passage embedded"."""
         counts = [(getattr(self, name), what) for name, what in _DONE.items()]
-        return [(count, what) for count, what in counts if count]
+        said = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "nothing to add"
+        return f"{self.collection}: {said}; {counted(self.embedded, 'passage')} embedded"
 
-    def faults_told(self) -> Iterator[tuple[str, list[Fault], int]]:
-        """Each file that rows are missing of: its name, the faults to tell, and how many more it has."""
-        files = by_file(self.faults)
-        few = _FAULTS_OF_A_FILE if len(files) <= _FILES_WITH_SEVERAL else 1
-        shown = _FAULTS_SHOWN if len(files) == 1 else few
-        for name, faults in files.items():
-            told = faults[:shown]
-            yield name, told, self.faults_of_files.get(name, len(faults)) - len(told)
-
-    def lines(self, collection: str) -> Iterator[str]:
-        """What the command line says of it: what was guessed, the faults by file and line, the counts."""
+    def lines(self) -> Iterator[str]:
+        """What is said of it: what was guessed, the faults by file and line, the sentence, what was cut."""
         yield from self.notes
-        told, skipped = 0, self.fault_count
-        for name, faults, more in self.faults_told():
-            yield from (f"skipped {fault}" for fault in faults)
-            if more:
+        told, files = 0, by_file(self.faults)
+        few = _FAULTS_OF_A_FILE if len(files) <= _FILES_WITH_SEVERAL else 1
+        for name, faults in files.items():
+            some = faults[: _FAULTS_SHOWN if len(files) == 1 else few]
+            told += len(some)
+            yield from (f"skipped {fault}" for fault in some)
+            if more := self.faults_of_files.get(name, len(faults)) - len(some):
                 yield f"… {more:,} more in {name}"
-            told += len(faults)
-        if skipped > told:
-            yield f"… {skipped:,} rows skipped in all (--strict stops instead)"
-        counts = [*self.done, *([(skipped, "skipped")] if skipped else [])]
-        said = ", ".join(f"{count:,} {what}" for count, what in counts) or "nothing to add"
-        yield f"{collection}: {said}; {counted(self.embedded, 'passage')} embedded"
+        if self.fault_count > told:
+            yield f"… {self.fault_count:,} rows skipped in all"
+        yield self.sentence
         if self.resumed:
             yield f"{self.resumed:,} of these an earlier run had left waiting"
         if self.truncated:
             were = "passage was" if self.truncated == 1 else "passages were"
-            yield f"{self.truncated:,} {were} longer than the encoder takes and cut (see --chunking)"
+            yield f"{self.truncated:,} {were} longer than the encoder takes and cut"
         gate = self.near_duplicates
         if gate is not None and gate.looked_at:
             for found in gate.first[:_NEAR_DUPLICATES_SHOWN]:
@@ -180,7 +174,9 @@ class Tally:
         named = spread(self.faults.kept, min(len(self.faults.counts), _FAULTS_NAMED))  # one of a file
         raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
 
-    def report(self, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0) -> AddReport:
+    def report(
+        self, collection: str, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0
+    ) -> AddReport:
         """What it comes to."""
         counts = self.counts
         return AddReport(
@@ -196,6 +192,7 @@ class Tally:
             faults=tuple(self.faults.kept),
             notes=tuple(notes),
             faults_of_files=self.faults.kept_counts,
+            collection=collection,
         )
 
     def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
@@ -245,7 +242,9 @@ def add(
         counts = tally.counts
         used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
         tally.refuse_faults_alone(used=used)
-        return tally.report(reading.notes, embedded=embedded, truncated=truncated, removed=removed)
+        return tally.report(
+            collection.name, reading.notes, embedded=embedded, truncated=truncated, removed=removed
+        )
 
 
 def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:

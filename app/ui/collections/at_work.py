@@ -1,7 +1,6 @@
 """Long work on collections: starting it, and showing it for as long as anybody wants to see it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -15,8 +14,8 @@ from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.uploads import Uploads
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import followed, jobs_of, running_jobs, start_job, watch_job
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
-from nearsay.data.quantity import counted
 from nearsay.indexer import AddReport
 from nearsay.indexer.results import newest
 
@@ -28,41 +27,6 @@ __all__ = [
     "show_at_work",
     "start",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class AddResult:
-    """An addition in words."""
-
-    sentence: str
-    remarks: tuple[str, ...]  # what was cut, skipped, guessed
-    faults: tuple[Mapping[str, object], ...]  # the first rows that could not be used: file, line, why
-
-
-def add_result(report: AddReport) -> AddResult:
-    """Say what a report says."""
-    parts = [f"{counted(count, 'document')} {said}" for count, said in report.done]
-    sentence = f"{', '.join(parts) or 'Nothing to add'}; {counted(report.embedded, 'passage')} embedded."
-    remarks: list[str] = []
-    if report.truncated:
-        remarks.append(
-            f"{counted(report.truncated, 'passage')} longer than the encoder takes were cut at its limit."
-        )
-    gate = report.near_duplicates
-    if gate is not None and gate.looked_at:
-        remarks.append(f"Near-duplicates: {gate.sentence} (cosine {gate.threshold:g} and above).")
-    rows: list[Mapping[str, object]] = []
-    told = 0
-    for name, faults, more_of_file in report.faults_told():
-        rows += [{"file": name, "line": fault.line, "why": fault.reason} for fault in faults]
-        if more_of_file:
-            rows.append({"file": name, "line": None, "why": f"… {more_of_file:,} more in this file"})
-        told += len(faults)
-    if report.fault_count:
-        more = " Here are the first:" if report.fault_count > told else ""
-        remarks.append(f"{counted(report.fault_count, 'row')} could not be used and were left out.{more}")
-    remarks += report.notes
-    return AddResult(sentence, tuple(remarks), tuple(rows))
 
 
 PART: Final = "see"  # the widget that chooses one, and its name in the address
@@ -151,13 +115,11 @@ def _asked(visit: Visit) -> Job | None:
 
 def _show_ended(visit: Visit, job: Job) -> None:
     report = newest(job.output(100), AddReport) if job.kind is JobKind.ADD else None
-    result = None if report is None else add_result(report)
-    watch_job(visit, job, place="collections", done=None if result is None else result.sentence)
-    if job.state is JobState.DONE and result is not None:
-        for remark in result.remarks:
-            st.caption(as_markdown(remark))
-        if result.faults:
-            st.dataframe(list(result.faults), hide_index=True, height="content")
+    watch_job(visit, job, place="collections", done=None if report is None else report.sentence)
+    if job.state is JobState.DONE and report is not None:
+        remarks = [visible(line) for line in report.lines() if line != report.sentence]
+        if remarks:
+            st.code("\n".join(remarks), language=None, wrap_lines=True)
     if job.state is JobState.DONE and job.kind in _FILLS and job.collection in visit.library.names():
         _go_on(job)
     else:

@@ -91,7 +91,9 @@ def test_an_addition_that_is_done_says_what_the_command_would_have_said(
 ) -> None:
     nearsay("start", "documents", "add", "papers", "papers.jsonl")
     fault = Fault("papers.jsonl", 3, "not JSON")
-    report = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",))
+    report = AddReport(
+        1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",), collection="papers"
+    )
     jobs.get(1).folder.output_file.write_text(json.dumps(report.to_json()) + "\n")
     spawned.end(1)
     wanted = [

@@ -5,7 +5,6 @@ from naming import Naming
 
 from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui.collections.adding import add_arguments, add_title, chunking_text
-from nearsay.app.ui.collections.at_work import add_result
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import AddReport
 
@@ -90,24 +89,25 @@ _REPORT = {
 }
 
 
-def test_an_addition_is_told_in_a_sentence() -> None:
-    result = add_result(AddReport.from_json(_REPORT))
-    assert result.sentence == Naming("3 documents added", "1 document updated", "5 passages")
-    assert result.faults == ({"file": "a.csv", "line": 7, "why": "no text"},)
-    assert any("1 of 4 documents" in remark for remark in result.remarks)
-    assert any("2 passages longer" in remark for remark in result.remarks)
-    assert "passed over 1 .docx" in result.remarks
+def test_an_addition_is_told_in_a_sentence_and_what_else_there_is_to_say() -> None:
+    report = AddReport.from_json(_REPORT)
+    assert report.sentence == Naming("3 added", "1 updated", "1 skipped", "5 passages")
+    assert [*report.lines()] == [
+        "passed over 1 .docx",
+        Naming("a.csv", 7, "no text"),
+        report.sentence,
+        Naming("2 passages", "longer"),
+        Naming("1 of 4 documents", "0.95"),
+    ]
 
 
-def test_each_file_that_lost_rows_is_in_the_result_with_how_many_more_it_lost() -> None:
+def test_each_file_that_lost_rows_is_told_with_how_many_more_it_lost() -> None:
     many = [{"source": "a.csv", "line": line, "reason": "no text"} for line in range(2, 12)]
     whole = {"source": "b.pdf", "line": None, "reason": "damaged"}
     counts = {"a.csv": 108, "b.pdf": 1}
-    result = add_result(
-        AddReport.from_json(
-            _REPORT | {"fault_count": 109, "faults": [*many, whole], "faults_of_files": counts}
-        )
+    report = AddReport.from_json(
+        _REPORT | {"fault_count": 109, "faults": [*many, whole], "faults_of_files": counts}
     )
-    told = [(row["file"], row["line"]) for row in result.faults]
-    assert told == [("a.csv", 2), ("a.csv", 3), ("a.csv", 4), ("a.csv", None), ("b.pdf", None)]
-    assert "105" in str(result.faults[3]["why"])
+    said = list(report.lines())[1:7]
+    assert said[:3] == [Naming("a.csv", line, "no text") for line in (2, 3, 4)]
+    assert said[3:] == [Naming("105", "a.csv"), Naming("b.pdf", "damaged"), Naming("109 rows")]

@@ -318,7 +318,7 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
         assert job.message is None
     app = page("collections", job=str(job.number))
     assert not place.exists()
-    assert "1 document added; 1 passage embedded." in _said(app)
+    assert "mine: 1 added; 1 passage embedded" in _said(app)
     assert "mine can be searched" in _said(app)
     labels = {button.label for button in app.button}
     assert {"Look through its documents", "See its topics", "Close"} <= labels
