@@ -20,6 +20,7 @@ from nearsay.indexer.vectors.errors import ClusterError
 
 __all__ = [
     "AT_ONCE",
+    "NO_FORKS",
     "ONE_MACHINE",
     "TOKEN_MODE",
     "LocalCluster",
@@ -38,6 +39,9 @@ TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # Else a head that is to end waits half a minute for processes of Ray Data, which never end by themselves.
 AT_ONCE = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
+# Else gRPC's fork handlers at times end or stall the process that the client server starts for a client
+# ("epoll_wait error: Bad file descriptor"), and the client waits for half a minute before it tries again.
+NO_FORKS = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def _started(workers: int, folder: Path) -> LocalCluster:
     if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
         command.append(f"--ray-client-server-port={free_port()}")
     log = folder / "cluster.log"
-    ours = TOKEN_MODE | ONE_MACHINE | AT_ONCE | {"RAY_AUTH_TOKEN_PATH": str(token_file())}
+    ours = TOKEN_MODE | ONE_MACHINE | AT_ONCE | NO_FORKS | {"RAY_AUTH_TOKEN_PATH": str(token_file())}
     with log.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own words
             command,

@@ -16,6 +16,7 @@ import pytest
 if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
     pytest.skip("Ray, gRPC or FAISS is not installed", allow_module_level=True)
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
+os.environ["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
 
 from ray import cloudpickle
 from ray_processes import await_listening, while_embedding
@@ -44,6 +45,7 @@ pytestmark = [
     ),
 ]
 
+_SOON = {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "15"}  # after which a client's process is given up
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
 
 
@@ -62,7 +64,7 @@ def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
             [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=os.environ | local.ONE_MACHINE | local.AT_ONCE,
+            env=os.environ | local.ONE_MACHINE | local.AT_ONCE | local.NO_FORKS | _SOON,
             text=True,
         )
         try:
@@ -188,7 +190,6 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         others = _processes_of_clients(process.pid)
         driver = subprocess.Popen(
             [sys.executable, "-c", _EMBEDS, str(tmp_path), address],
-            env=os.environ | {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2"},  # seconds
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -175,7 +175,8 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
     tmp_path: Path, asks: str, answers: dict[str, str]
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"} | local.NO_FORKS
+    environment["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
     port, through = local.free_port(), local.free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
     start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
