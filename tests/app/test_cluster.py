@@ -59,7 +59,11 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
         ["cluster", "down"],
     ]
     try:
-        said = [_run(home, *shlex.split(command)) for command in _COMMANDS]
+        said = []
+        for command in _COMMANDS:
+            said.append(_run(home, *shlex.split(command)))
+            if command.startswith("cluster up"):
+                _is_started_once(home)
         assert [each.returncode for each in said] == [0] * 7, [each.stderr for each in said]
         assert "2 of 2 cores free" in said[1].stdout
         assert "660 passages embedded" in said[2].stderr
@@ -72,6 +76,14 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
         last = _run(home, "cluster", "down")
     assert last.returncode == 1
     assert "nearsay cluster up" in last.stderr
+
+
+def _is_started_once(home: Path) -> None:
+    again = _run(home, "cluster", "up", "--workers", "1")
+    assert again.returncode == 1
+    assert "runs already" in again.stderr
+    state = json.loads(_run(home, "cluster", "status", "--json").stdout)
+    assert (state["nodes"], state["cpus"], state["free_cpus"]) == (1, 2.0, 2.0)
 
 
 @pytest.mark.long
@@ -177,16 +189,3 @@ def test_what_makes_no_sense_is_refused(home: Path, command: list[str], named: s
     refused = _run(home, *command)
     assert refused.returncode in (1, 2)
     assert named in refused.stderr
-
-
-@pytest.mark.long
-def test_a_cluster_is_started_once(home: Path) -> None:
-    try:
-        assert _run(home, "cluster", "up", "--workers", "1").returncode == 0
-        again = _run(home, "cluster", "up", "--workers", "1")
-        assert again.returncode == 1
-        assert "runs already" in again.stderr
-        state = json.loads(_run(home, "cluster", "status", "--json").stdout)
-        assert (state["nodes"], state["cpus"], state["free_cpus"]) == (1, 1.0, 1.0)
-    finally:
-        assert _run(home, "cluster", "down").returncode == 0
