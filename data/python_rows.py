@@ -16,6 +16,7 @@ from nearsay.data.row_documents import (
     checked_text,
     refuse_vector,
     row_id,
+    row_title,
     survey_rows,
 )
 
@@ -71,8 +72,7 @@ def _has_string_keys(item: Mapping[str, object]) -> bool:
 
 def _checked(document: Document, limit: int) -> Document:
     checked_text(document.text, "text", limit)
-    check_string(document.title, "the title")
-    row_id(document.id, "id")
+    title = row_title(document.title, "title")
     if document.source is not None:
         check_string(document.source, "the source")
     metadata = json_value(document.metadata or {}, "the metadata", nan_is_none=True)
@@ -80,4 +80,9 @@ def _checked(document: Document, limit: int) -> Document:
         raise UnusableRowError(f"the metadata is of type {type(document.metadata).__name__}, not a mapping")
     for name, value in metadata.items():
         refuse_vector(name, value)
-    return replace(document, metadata=metadata)  # also where they are equal: NumPy's 1 is, and no JSON
+    return replace(
+        document,
+        id=row_id(document.id, "id") or document.id,
+        title=document.title if isinstance(document.title, str) else title,
+        metadata=metadata,  # also where they are equal: NumPy's 1 is, and no JSON
+    )

@@ -19,6 +19,7 @@ __all__ = [
     "json_rows",
     "refuse_vector",
     "row_id",
+    "row_title",
     "survey_header",
     "survey_rows",
 ]
@@ -76,21 +77,11 @@ class RowDocuments:
         return Document(
             text,
             None if fields.id is None else row_id(reach(row, fields.id), fields.id),
-            "" if fields.title is None else self._title(reach(row, fields.title)),
+            "" if fields.title is None else row_title(reach(row, fields.title), fields.title),
             self._metadata(row),
             self._source,
             line,
         )
-
-    def _title(self, value: object) -> str:
-        if type(value) is str:
-            check_string(value, "the title")
-            return value.strip()
-        if value is None or value is MISSING or is_nan(value):
-            return ""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        raise UnusableRowError(f"the title field {self._fields.title!r} is {_kind(value)}, not text")
 
     def _metadata(self, row: Mapping[str, object]) -> dict[str, JsonValue]:
         kept: dict[str, JsonValue] = {}
@@ -157,11 +148,23 @@ def checked_text(value: object, field: str, limit: int) -> str:
     return str(value)
 
 
+def row_title(value: object, field: str) -> str:
+    """Give a row's title as text, "" if it has none; UnusableRowError if it is no title."""
+    if isinstance(value, str):
+        check_string(value, "the title")
+        return str(value).strip()
+    if value is None or value is MISSING or is_nan(value):
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value if isinstance(value, float) else json_value(value, "the title"))
+    raise UnusableRowError(f"the title field {field!r} is {_kind(value)}, not text")
+
+
 def row_id(value: object, field: str) -> str | None:
     """Give a row's id as text, None if it has none; UnusableRowError if it is no id."""
     if isinstance(value, str):
         check_string(value, "the id")
-        text = value
+        text = str(value)
     elif value is None or value is MISSING or is_nan(value):
         return None
     else:

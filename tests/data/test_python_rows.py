@@ -63,6 +63,20 @@ def test_what_equals_a_value_of_json_becomes_one(value: object) -> None:
     assert type(found.metadata["k"]) in (int, bool, float)
 
 
+def test_ids_and_titles_of_documents_and_of_numpy_become_texts() -> None:
+    named = {"text": np.str_("a"), "id": np.str_("n"), "title": np.str_(" t ")}
+    given = [
+        Document("a", id=7, title=None),
+        Document("b", title=2.5),
+        named,
+        {"text": "c", "title": 10**5000},
+    ]  # type: ignore[arg-type]
+    *documents, fault = rows(given)
+    assert documents == [Document("a", "7"), Document("b", title="2.5"), Document("a", "n", "t", line=3)]
+    assert all(type(found) is str for found in (documents[2].text, documents[2].id, documents[2].title))
+    assert isinstance(fault, Fault)
+
+
 def test_python_rows_are_streamed() -> None:
     def endless() -> Iterator[dict[str, object]]:
         number = 0
