@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Document", "JsonValue", "beginning", "visible"]
+__all__ = ["Document", "FileText", "JsonValue", "beginning", "visible"]
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -25,6 +25,16 @@ class Document:
         None  # absolute path of the file it was read from; None for standard input and Python
     )
     line: int | None = None  # 1-based line, row or page it starts at, for messages
+
+
+@dataclass(frozen=True, slots=True)
+class FileText:
+    """What a reader of a page, a note, a PDF or a Word document has of it."""
+
+    title: str  # "" where the file names none
+    text: str  # blocks on lines of their own
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    shortened: bool = False  # it is the main part of a page, and more stands around it
 
 
 def beginning(text: str, characters: int) -> str:

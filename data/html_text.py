@@ -3,16 +3,16 @@
 import codecs
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nearsay.data.document import FileText
 from nearsay.data.errors import MissingExtraError
 from nearsay.data.json_values import UnusableRowError
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["HtmlText", "html_encoding", "html_text"]
+__all__ = ["html_encoding", "html_text"]
 
 _UNSEEN: Final = frozenset(
     {"head", "script", "style", "noscript", "template", "iframe", "object", "canvas", "datalist", "-comment"}
@@ -63,15 +63,6 @@ _META_CHARSET: Final = re.compile(
 _WIDER: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlText:
-    """What a reader of the page sees: its title, and its text with a line for each block."""
-
-    title: str
-    text: str
-    shortened: bool = False  # it is the main element's text, and more stands around it
-
-
 def html_encoding(data: bytes) -> str | None:
     """Name the encoding that a page's `<meta>` declares in its first 1,024 bytes; None: none known."""
     found = _META_CHARSET.search(data[:1024])
@@ -89,8 +80,10 @@ def html_encoding(data: bytes) -> str | None:
     return _WIDER.get(name, name)
 
 
-def html_text(markup: str, *, main_content: bool = False) -> HtmlText:
-    """Read a page: no scripts, styles, templates or `hidden` parts; white space as a browser collapses it.
+def html_text(markup: str, *, main_content: bool = False) -> FileText:
+    """Read a page as it is seen: its title, and its text with a line for each block.
+
+    There are no scripts, styles, templates or `hidden` parts; white space is as a browser collapses it.
 
     main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
         dialogs and cookie banners in it; a page without one is read whole
@@ -112,7 +105,7 @@ def html_text(markup: str, *, main_content: bool = False) -> HtmlText:
     said = "" if title is None else _SPACE.sub(" ", title.text()).strip()
     whole = "" if root is None else _visible_text(root)
     main = _main_text(root) if main_content and root is not None else None
-    return HtmlText(said, whole, False) if main is None else HtmlText(said, main, main != whole)
+    return FileText(said, whole) if main is None else FileText(said, main, shortened=main != whole)
 
 
 def _check_markup(markup: str) -> None:

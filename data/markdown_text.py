@@ -1,11 +1,10 @@
 """The readable text of Markdown."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from nearsay.data.document import JsonValue
+from nearsay.data.document import FileText, JsonValue
 from nearsay.data.errors import MissingExtraError
 from nearsay.data.html_text import html_text
 from nearsay.data.json_values import MAX_VALUES, UnusableRowError, json_value
@@ -13,23 +12,15 @@ from nearsay.data.json_values import MAX_VALUES, UnusableRowError, json_value
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-__all__ = ["MarkdownText", "markdown_text"]
+__all__ = ["markdown_text"]
 
 _FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownText:
-    """A Markdown file as a reader has it, and what its front matter says."""
+def markdown_text(source: str) -> FileText:
+    """Read CommonMark with tables, strikethrough and YAML front matter: its title, else the first heading.
 
-    title: str  # the front matter's title, else the first heading, else ""
-    text: str  # blocks separated by blank lines, the headings among them
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)  # front matter without the title
-
-
-def markdown_text(source: str) -> MarkdownText:
-    """Read CommonMark with tables, strikethrough and YAML front matter.
-
+    The rest of the front matter is metadata; blocks, the headings among them, are separated by blank lines.
     Code stays as text, of links and images their text, of HTML blocks what can be read. UnusableRowError for
     front matter that is not YAML; MissingExtraError without the `documents` packages.
     """
@@ -49,7 +40,7 @@ def markdown_text(source: str) -> MarkdownText:
         else:
             metadata = found
     title = metadata.pop("title", None)
-    return MarkdownText(
+    return FileText(
         title=_first_heading(tokens) if title is None else str(title).strip(),
         text=_text(tokens),
         metadata=metadata,

@@ -4,12 +4,11 @@ import io
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nearsay.data.byte_streams import text_stream
-from nearsay.data.document import Document, JsonValue
+from nearsay.data.document import Document, FileText
 from nearsay.data.errors import MissingExtraError, first_line
 from nearsay.data.faults import Fault
 from nearsay.data.html_text import html_encoding, html_text
@@ -38,18 +37,10 @@ _DAMAGE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PdfText:
-    """The pages' texts joined by blank lines."""
+def pdf_text(path: Path, max_text_bytes: int) -> FileText:
+    """Read a PDF: its pages' texts joined by blank lines, the title that it names, and the number of pages.
 
-    title: str  # from the document's information; "" if it says none
-    text: str
-    pages: int
-
-
-def pdf_text(path: Path, max_text_bytes: int) -> PdfText:
-    """Read a PDF's text; UnusableRowError says why there is none.
-
+    UnusableRowError says why there is none.
     NUL and lone surrogates, which come from broken character maps and mean nothing, become spaces. Text in
     pictures is not seen. MissingExtraError without pypdf.
     """
@@ -73,7 +64,7 @@ def pdf_text(path: Path, max_text_bytes: int) -> PdfText:
         raise UnusableRowError(f"the PDF cannot be read: {detail}") from error
 
 
-def _read(reader: "PdfReader", max_text_bytes: int) -> PdfText:
+def _read(reader: "PdfReader", max_text_bytes: int) -> FileText:
     texts: list[str] = []
     size = 0
     for page in reader.pages:
@@ -88,10 +79,10 @@ def _read(reader: "PdfReader", max_text_bytes: int) -> PdfText:
             f"the PDF has no text in its pages ({len(reader.pages)}); a scan needs text recognition first"
         )
     title = reader.metadata.title if reader.metadata is not None else None
-    return PdfText(
+    return FileText(
         title=_without_rubbish(title).strip() if isinstance(title, str) else "",
         text="\n\n".join(texts),
-        pages=len(reader.pages),
+        metadata={"pages": len(reader.pages)},
     )
 
 
@@ -104,19 +95,15 @@ _SAMPLE_BYTES: Final = 256 * 2**10
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 STOPPED: Final = "{}, as no usual file does, and was not read; look at it, save it anew, or leave it out"
 
-_Parts = tuple[str, str, dict[str, JsonValue], bool]  # title, text, metadata, whether parts were left out
-
 
 def packed_document(source: Source, options: ReadOptions) -> Document | Fault:
     """Read a PDF or Word file; a PDF's metadata is `{"pages": n}`."""
     if source.path is None:
         return Fault(source.name, None, f"{source.format} is read from a file only")
-    read = _pdf_parts if source.format is Format.PDF else _word_parts
+    read = pdf_text if source.format is Format.PDF else word_text
     try:
-        title, text, metadata, _ = read_apart(
-            read, seconds_for(source.size), source.path, options.max_text_bytes
-        )
-        return _document(source, options, title, text, metadata)
+        found = read_apart(read, seconds_for(source.size), source.path, options.max_text_bytes)
+        return _document(source, options, found)
     except UnusableRowError as error:
         return Fault(source.name, None, str(error))
     except ReadingStoppedError as error:
@@ -162,12 +149,15 @@ def text_file_document(
     text = text.replace("\r\n", "\n")
     try:
         if kind is Format.TXT:
-            return _document(source, options, "", text.strip(), {})
-        read = _page_parts if kind is Format.HTML else _note_parts
-        parts = read_apart(read, seconds_for(len(data)), text, options.whole_page)
-        if parts[3]:
+            return _document(source, options, FileText("", text.strip()))
+        seconds = seconds_for(len(data))
+        if kind is Format.HTML:
+            found = read_apart(html_text, seconds, text, main_content=not options.whole_page)
+        else:
+            found = read_apart(markdown_text, seconds, text)
+        if found.shortened:
             shortened()
-        return _document(source, options, *parts[:3])
+        return _document(source, options, found)
     except UnusableRowError as error:
         return Fault(source.name, None, str(error))
     except ReadingStoppedError as error:
@@ -183,42 +173,17 @@ def _sample(data: bytes) -> bytes:
     return sample if whole else sample[: sample.rfind(b"\n")]
 
 
-# In the reading process, where it is read.
-
-
-def _pdf_parts(path: Path, limit: int) -> _Parts:
-    pdf = pdf_text(path, limit)
-    return pdf.title, pdf.text, {"pages": pdf.pages}, False
-
-
-def _word_parts(path: Path, limit: int) -> _Parts:
-    word = word_text(path, limit)
-    return word.title, word.text, {}, False
-
-
-def _page_parts(text: str, whole_page: bool) -> _Parts:
-    page = html_text(text, main_content=not whole_page)
-    return page.title, page.text, {}, page.shortened
-
-
-def _note_parts(text: str, _: bool) -> _Parts:
-    note = markdown_text(text)
-    return note.title, note.text, dict(note.metadata), False
-
-
-def _document(
-    source: Source, options: ReadOptions, title: str, text: str, metadata: dict[str, JsonValue]
-) -> Document:
-    if not text:
+def _document(source: Source, options: ReadOptions, found: FileText) -> Document:
+    if not found.text:
         raise UnusableRowError("the file has no text")
-    path = source.document_source
+    path, metadata = source.document_source, found.metadata
     if options.metadata is not None:
         metadata = {name: metadata[name] for name in options.metadata if name in metadata}
-    check_string(title, "the title")
+    check_string(found.title, "the title")
     return Document(
-        checked_text(text, "text", options.max_text_bytes),
+        checked_text(found.text, "text", options.max_text_bytes),
         None if path is None else row_id(path, "path"),
-        title,
+        found.title,
         metadata,
         path,
     )

@@ -7,15 +7,15 @@ ECMA-376 part 1, https://ecma-international.org/publications-and-standards/stand
 
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from xml.parsers import expat
 
+from nearsay.data.document import FileText
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.lines import too_long
 
-__all__ = ["WordText", "word_text"]
+__all__ = ["word_text"]
 
 _WORDS: Final = frozenset(  # the namespaces of the transitional and the strict kind
     {
@@ -31,17 +31,11 @@ _NO_WORD_FILE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WordText:
-    """Paragraphs, headings among them, separated by blank lines; tables with a line for each row."""
-
-    title: str  # of the document's properties, else the first paragraph of style Title, else ""
-    text: str
-
-
-def word_text(path: Path, max_text_bytes: int) -> WordText:
+def word_text(path: Path, max_text_bytes: int) -> FileText:
     """Read a .docx file; UnusableRowError says why it cannot be.
 
+    Paragraphs, headings among them, are separated by blank lines; tables have a line for each row. The title
+    is that of the document's properties, else the first paragraph of style Title.
     Deleted text, comments, notes, headers and footers are left out.
     """
     try:
@@ -60,7 +54,7 @@ def word_text(path: Path, max_text_bytes: int) -> WordText:
     text = "".join(body.parts).strip()
     if len(text) > max_text_bytes:  # here, in the reading process: it is not to be handed on first
         raise UnusableRowError(too_long("the text", max_text_bytes))
-    return WordText(" ".join((title or body.title).split()), text)
+    return FileText(" ".join((title or body.title).split()), text)
 
 
 def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
