@@ -36,14 +36,15 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
-from nearsay.training.evaluation.judged.replay import Remembering, Replayed, general_search, replay
+from nearsay.training.evaluation.judged.replay import Replayed, general_search, replay
 from nearsay.training.sentence.query_adapter import (
     STRENGTHS,
     QueryAdapter,
     adapted_leaving_one_out,
     fit_query_adapter,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.remembering import Remembering
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
 
 __all__ = [
     "ENCODER",
@@ -431,7 +432,7 @@ class _Refined(Remembering):
         self._adapter = adapter
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        vectors = self._encoder.encode(texts, kind=kind)
+        vectors, _ = encoded_texts(self._encoder, texts, kind=kind)
         return vectors if kind is not TextKind.QUERY or self._adapter is None else self._adapter(vectors)
 
 

@@ -3,17 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from nearsay.data.errors import BadInputError
 
 __all__ = [
-    "Averaging",
     "Confusion",
     "accuracy",
     "confusions",
-    "f1_score",
     "f1_score_of",
+    "macro_f1",
     "matthews_correlation",
     "require_alike",
 ]
@@ -83,15 +81,8 @@ def matthews_correlation(gold: Sequence[str], predicted: Sequence[str]) -> float
     return float(metrics.matthews_corrcoef(gold, predicted))
 
 
-class Averaging(StrEnum):
-    """How the labels' figures become one."""
-
-    MACRO = "macro"  # the mean over labels: a rare label counts as much as a frequent one
-    MICRO = "micro"  # over all decisions; where each item has one label it equals accuracy
-
-
-def f1_score(gold: Sequence[str], predicted: Sequence[str], averaging: Averaging) -> float:
-    """Give F1 over all labels that are in either list, 0 to 1.
+def macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
+    """Give the mean F1 over all labels that are in either list, 0 to 1; a rare label counts as much as any.
 
     F1 = 2 · precision · recall / (precision + recall); 0 where both are 0
 
@@ -101,7 +92,7 @@ def f1_score(gold: Sequence[str], predicted: Sequence[str], averaging: Averaging
     from sklearn import metrics
 
     require_alike(gold, predicted)
-    return float(metrics.f1_score(gold, predicted, average=averaging.value, zero_division=0.0))
+    return float(metrics.f1_score(gold, predicted, average="macro", zero_division=0.0))
 
 
 def f1_score_of(gold: Sequence[str], predicted: Sequence[str], positive: str) -> float:

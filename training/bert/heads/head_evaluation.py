@@ -12,11 +12,10 @@ from nearsay.training.bert.heads.reader import Reader
 from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.evaluation.entity_f1 import EntityReport, entity_f1
 from nearsay.training.evaluation.label_metrics import (
-    Averaging,
     accuracy,
     confusions,
-    f1_score,
     f1_score_of,
+    macro_f1,
     matthews_correlation,
 )
 from nearsay.training.evaluation.reports import ClassifierReport
@@ -45,7 +44,7 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
     return ClassifierReport(
         texts=len(gold),
         accuracy=accuracy(gold, said.labels),
-        macro_f1=f1_score(gold, said.labels, Averaging.MACRO),
+        macro_f1=macro_f1(gold, said.labels),
         matthews=matthews_correlation(gold, said.labels),
         positive=positive,
         binary_f1=None if positive is None else f1_score_of(gold, said.labels, positive) if seen else 0.0,

@@ -18,7 +18,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     drawn_training,
     mean_of_drawn,
 )
-from nearsay.training.evaluation.label_metrics import Averaging, accuracy, f1_score
+from nearsay.training.evaluation.label_metrics import accuracy, macro_f1
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
 __all__ = [
@@ -106,7 +106,7 @@ class LearnedSet(RowSet[tuple[str, ...]]):
         return self.outcome(
             {
                 "accuracy": accuracy(gold, labels),
-                "macro_f1": f1_score(gold, labels, Averaging.MACRO),
+                "macro_f1": macro_f1(gold, labels),
             },
             mean_of_drawn(right.astype(np.float64)),
             truncated=truncated,

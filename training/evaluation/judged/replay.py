@@ -1,11 +1,8 @@
 """What an encoder must not forget: general sets that come with nearsay, measured before and after."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nearsay.data import samples
 from nearsay.data.retrieval_set import read_retrieval_set
@@ -13,10 +10,9 @@ from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, VectorEncoder
-from nearsay.training.sentence.vectors import unit_rows
+from nearsay.training.sentence.text_encoder import VectorEncoder
 
-__all__ = ["Remembering", "Replayed", "general_search", "general_sets", "held", "replay"]
+__all__ = ["Replayed", "general_search", "general_sets", "held", "replay"]
 
 _MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
 
@@ -74,32 +70,3 @@ def replay(
             )
         )
     return tuple(found)
-
-
-class Remembering:
-    """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
-
-    def __init__(
-        self,
-        encoder: "TextEncoder | Remembering",
-        known: dict[TextKind, dict[str, NDArray[np.float32]]] | None = None,
-    ) -> None:
-        """`known`: vectors of length 1 of texts that need not be encoded."""
-        self.name: str = encoder.name
-        self.dimension: int = encoder.dimension
-        self._encoder, self._known = encoder, {} if known is None else known
-
-    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension)."""
-        known = self._known.setdefault(kind, {})
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, unit_rows(self._encoder.encode(new, kind=kind)), strict=True))
-        return np.array([known[text] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
-
-    def stream(
-        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
-    ) -> Iterator[EncodedWindow]:
-        """As `VectorEncoder.stream`; what was cut is not counted."""
-        for texts in windows:
-            yield EncodedWindow(self.encode(texts, kind=kind), 0)

@@ -172,21 +172,15 @@ def duplicates_found(copies: NDArray[np.float32], passages: NDArray[np.float32])
 _LEXICAL_AGREEMENT_DEPTH: Final = 10
 
 
-def lexical_neighbours(scores: NDArray[np.float64], rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Give the ten passages with the highest scores for each query, without the query itself.
+def lexical_neighbours(scores: NDArray[np.float64], row: int) -> NDArray[np.int64]:
+    """Give the ten passages with the highest scores, without the query itself.
 
-    scores: (queries, passages); rows: (queries,) which passage each query is
+    scores: (passages,); row: which passage the query is
     Passages without a shared word are no neighbours, so there may be fewer; equal scores by row.
     """
-    found = []
-    for of_query, row in zip(scores, rows, strict=True):
-        order = np.argsort(-of_query, kind="stable")
-        found.append(
-            np.array([i for i in order[: _LEXICAL_AGREEMENT_DEPTH + 1] if i != row and of_query[i] > 0])[
-                :_LEXICAL_AGREEMENT_DEPTH
-            ]
-        )
-    return found
+    order = np.argsort(-scores, kind="stable")[: _LEXICAL_AGREEMENT_DEPTH + 1]
+    near: NDArray[np.int64] = order[(order != row) & (scores[order] > 0)]
+    return near[:_LEXICAL_AGREEMENT_DEPTH]
 
 
 def lexical_agreement(
@@ -320,9 +314,7 @@ class UnjudgedTexts:
         self.queries: NDArray[np.int64] = np.sort(drawn).astype(np.int64)
         words = Bm25(self.passages)
         self.lexical = [
-            found
-            for row in self.queries
-            for found in lexical_neighbours(words.scores([self.passages[row]]), np.array([row]))
+            lexical_neighbours(words.scores([self.passages[row]])[0], row) for row in self.queries.tolist()
         ]
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ from nearsay.training.encoder.hardware import Precision, choose_device
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.replay import Remembering, general_sets, held
+from nearsay.training.evaluation.judged.replay import general_sets, held
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
@@ -39,8 +39,9 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.source import find_encoder, lineage_of
-from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
@@ -184,7 +185,7 @@ class _Fitted(Remembering):
         self._layer = layer
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        return unit_rows(self._encoder.encode(texts, kind=kind) @ self._layer)
+        return unit_rows(encoded_texts(self._encoder, texts, kind=kind)[0] @ self._layer)
 
 
 def _with_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> SentenceTransformer:

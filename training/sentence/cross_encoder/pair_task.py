@@ -31,6 +31,7 @@ class PairRows:
     examples: SentenceExamples
     loss: CrossLoss
     negatives: int  # of the batch, for pairs that come without
+    guide: str | None = None  # what gives the passages' scores, where a loss needs them and there are none
 
     def targets(self) -> NDArray[np.float32]:
         """Give what each passage is to get, (rows, passages): see `losses_of_rows`.

@@ -18,7 +18,6 @@ from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
-from nearsay.training.run.processes import Processes
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
@@ -141,7 +140,7 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
         before = outcomes(base, held_out, precision=precision, device=place)
     measured = CrossEncoderJudge(call.run.out.resolve().name, model)
     try:
-        task = _task(sets, model, measured.name, call.chosen, call.joined, watch)
+        task = _task(call, sets, model, measured.name)
     except StoppedError:
         return SentenceResult(finished=False, seconds=0.0)
     # A head drawn by chance is nothing to keep.
@@ -160,7 +159,7 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
         call.run,
         model,
         result,
-        learned=", ".join(learned_by(one.examples, _loss(one)) for one in sets),
+        learned=", ".join(learned_by(one.examples, one.loss) for one in sets),
         base=lineage_of(source),
         settings=call.settings,
         texts=call.texts_learned(learned, [one.guide for one in sets]),
@@ -169,8 +168,8 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
     return result
 
 
-def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
-    """The set with its loss, as the loss learns from it; BadInputError when that cannot be."""
+def _prepared(given: CrossEncoderSet) -> PairRows:
+    """The set as its loss learns from it; BadInputError when that cannot be."""
     examples = given.examples
     if examples.kind is ExampleKind.NLI:
         examples = as_tuples(examples)
@@ -199,11 +198,7 @@ def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
     if given.guide is not None and (has_scores or not wants):
         said = "takes the scores that stand in the data" if wants else "has no use for a guide"
         raise BadInputError(f"the loss {loss} of {examples.name} {said}. Leave the guide out")
-    return dataclasses.replace(given, examples=examples, loss=loss)
-
-
-def _loss(one: CrossEncoderSet) -> CrossLoss:
-    return one.loss or usual_loss(one.examples.kind, scored=one.examples.scores is not None)
+    return PairRows(examples, loss, given.negatives, given.guide)
 
 
 def sets_told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
@@ -211,7 +206,7 @@ def sets_told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
     return _told([_prepared(one) for one in sets])
 
 
-def _told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
+def _told(sets: Sequence[PairRows]) -> list[JsonValue]:
     """Give the sets as a run's config.json tells them."""
     return [
         {
@@ -219,7 +214,7 @@ def _told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
             "kind": str(one.examples.kind),
             "rows": len(one.examples),
             "sha256": one.examples.sha256,
-            "loss": str(_loss(one)),
+            "loss": str(one.loss),
             "negatives": one.negatives if one.examples.kind is ExampleKind.PAIRS else None,
             "guide": one.guide,
             "guide_sha256": guide_sha256(one.guide),
@@ -283,15 +278,9 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
     return model
 
 
-def _task(
-    sets: Sequence[CrossEncoderSet],
-    model: CrossEncoder,
-    name: str,
-    chosen: SentenceTraining,
-    joined: Processes,
-    watch: Watch,
-) -> PairTask:
+def _task(call: OneTraining, sets: Sequence[PairRows], model: CrossEncoder, name: str) -> PairTask:
     """Score what a guide has to score, and report what is trained on."""
+    chosen, joined, watch = call.chosen, call.joined, call.watch
     tokens = PairTokens(model, name)
     rows: list[PairRows] = []
     for one in sets:
@@ -300,8 +289,8 @@ def _task(
             stop = watch.stop if joined.count == 1 else None
             precision = chosen.precision
             examples = scored_by(one.guide, examples, watch.report, stop, joined=joined, precision=precision)
-        rows.append(PairRows(examples, _loss(one), one.negatives))
-        watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, loss {_loss(one)}")
+        rows.append(dataclasses.replace(one, examples=examples))
+        watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, loss {one.loss}")
         if examples.kind is ExampleKind.PAIRS:
             watch.report(
                 f"{examples.name}: {one.negatives} other rows' texts are each pair's negatives; mined ones "

@@ -6,9 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.batching import distinct
-from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
-from nearsay.training.sentence.vectors import unit_rows
+from nearsay.training.sentence.remembering import Remembering
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 
 __all__ = ["EncoderJudge", "Judge"]
 
@@ -35,20 +34,11 @@ class EncoderJudge:
     def __init__(self, encoder: VectorEncoder) -> None:
         """Nothing is encoded yet."""
         self.name = encoder.name
-        self._encoder = encoder
-        self._vectors: dict[TextKind, dict[str, NDArray[np.float32]]] = {kind: {} for kind in TextKind}
+        self._encoder = Remembering(encoder)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Give each pair's cosine similarity, (pairs,)."""
-        anchors = self._encoded([anchor for anchor, _ in pairs], TextKind.QUERY)
-        texts = self._encoded([text for _, text in pairs], TextKind.PASSAGE)
-        products = [np.dot(anchors[anchor], texts[text]) for anchor, text in pairs]
-        return np.array(products, dtype=np.float32)
-
-    def _encoded(self, texts: Sequence[str], kind: TextKind) -> dict[str, NDArray[np.float32]]:
-        kept = self._vectors[kind]
-        new, _ = distinct([text for text in texts if text not in kept])
-        if new:
-            vectors, _ = encoded_texts(self._encoder, new, kind=kind)
-            kept |= dict(zip(new, unit_rows(vectors), strict=True))
-        return kept
+        anchors = self._encoder.encode([anchor for anchor, _ in pairs], kind=TextKind.QUERY)
+        texts = self._encoder.encode([text for _, text in pairs])
+        scores: NDArray[np.float32] = np.vecdot(anchors, texts)
+        return scores

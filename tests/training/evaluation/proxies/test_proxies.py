@@ -100,9 +100,8 @@ def test_a_copy_is_found_when_its_own_passage_is_nearest() -> None:
 
 
 def test_agreement_is_the_share_of_the_words_neighbours() -> None:
-    scores = np.array([[9.0, 2.0, 0.0, 1.0]])
-    lexical = lexical_neighbours(scores, np.array([0]))
-    assert [found.tolist() for found in lexical] == [[1, 3]]  # without itself, and what shares no word
+    lexical = [lexical_neighbours(np.array([9.0, 2.0, 0.0, 1.0]), 0)]
+    assert lexical[0].tolist() == [1, 3]  # without itself, and what shares no word
     agreed = lexical_agreement(units(0, 10, 20, 90), np.array([0]), lexical)
     assert agreed is not None
     assert agreed.each.tolist() == [1 / 2]  # its two nearest are 1 and 2
