@@ -280,7 +280,7 @@ def main() -> None:
     given = parser.parse_args()
     programs = postgresql_server.binaries()
     if programs is None:
-        raise SystemExit("no PostgreSQL server: apt-get install postgresql-15")
+        raise SystemExit("no PostgreSQL server: apt-get install postgresql")
     with tempfile.TemporaryDirectory() as temporary, postgresql_server.running(programs) as server:
         with postgresql_server.new_database(server.url) as database:
             wanted = undisturbed(Path(temporary) / "undisturbed", database)

@@ -48,7 +48,7 @@ def own_postgresql_server() -> Iterator["postgresql_server.Server"]:
     programs = postgresql_server.binaries()
     if programs is None:
         reason = (
-            "no PostgreSQL server: apt-get install postgresql-15, or set NEARSAY_TEST_POSTGRESQL to a URL"
+            "no PostgreSQL server: apt-get install postgresql, or set NEARSAY_TEST_POSTGRESQL to a URL"
         )
         if os.environ.get("NEARSAY_REQUIRE_POSTGRESQL") == "1":
             pytest.fail(reason)

@@ -14,13 +14,15 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-BINARIES = Path("/usr/lib/postgresql/15/bin")
+_DEBIAN = Path("/usr/lib/postgresql")
 
 
 def binaries() -> Path | None:
-    """The folder of the server's programs: Debian's, or that of the `postgres` in PATH."""
-    if (BINARIES / "postgres").exists():
-        return BINARIES
+    """The folder of the server's programs: Debian's newest, or that of the `postgres` in PATH."""
+    versions = (path.parent for path in _DEBIAN.glob("*/bin/postgres"))
+    newest = max(versions, key=lambda path: int(path.parent.name), default=None)
+    if newest is not None:
+        return newest
     found = shutil.which("postgres")
     return None if found is None else Path(found).resolve().parent
 

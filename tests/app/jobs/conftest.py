@@ -120,7 +120,7 @@ def postgresql_url() -> Iterator[str]:
         if not server and programs is None:
             if os.environ.get("NEARSAY_REQUIRE_POSTGRESQL") == "1":
                 pytest.fail("no PostgreSQL server")
-            pytest.skip("no PostgreSQL server: apt-get install postgresql-15")
+            pytest.skip("no PostgreSQL server: apt-get install postgresql")
         if not server:
             assert programs is not None
             server = stack.enter_context(postgresql_server.running(programs)).url
