@@ -271,8 +271,7 @@ class AttentionReader:
 
     def check_layer(self, number: int) -> None:
         """BadInputError for a layer that is not there."""
-        if not 1 <= number <= self.layers:
-            raise BadInputError(f"there is no layer {number}: {self.name} has {self.layers}. Take 1 to it")
+        _check_layer(number, self.layers, self.name)
 
     def divergence(self, other: "AttentionReader", texts: Sequence[str]) -> NDArray[np.float64]:
         """How differently another encoder's heads look at the same texts: (layers, heads), 0 to 1.
@@ -412,10 +411,15 @@ def _loaded(bert: BertFolder, deepest: int | None) -> tuple[PreTrainedModel, boo
             pass
     alone = cast("type[PreTrainedModel]", MODEL_MAPPING[type(bert.config)])
     layers = int(bert.config.num_hidden_layers)
-    if deepest is not None and not 1 <= deepest <= layers:
-        raise BadInputError(f"there is no layer {deepest}: {bert.name} has {layers}. Take 1 to {layers}")
+    if deepest is not None:
+        _check_layer(deepest, layers, bert.name)
     fewer = {} if deepest is None else {"num_hidden_layers": deepest}
     return load_model(bert, alone, fresh=("pooler",), attn_implementation="eager", **fewer), False
+
+
+def _check_layer(number: int, layers: int, name: str) -> None:
+    if not 1 <= number <= layers:
+        raise BadInputError(f"there is no layer {number}: {name} has {layers}. Take 1 to {layers}")
 
 
 def _leaf(states: torch.Tensor, kept: list[torch.Tensor]) -> torch.Tensor:

@@ -22,12 +22,11 @@ from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import VectorEncoder, cut_note, encoded_texts
+from nearsay.training.sentence.text_encoder import EncodedWindow, VectorEncoder, cut_note, encoded_texts
 
 __all__ = [
     "TextClassifier",
     "TextScorer",
-    "TextVectors",
     "frozen_vectors",
     "linear_scorer",
     "network_scorer",
@@ -38,15 +37,8 @@ __all__ = [
 _WINDOW_TEXTS = 4096  # texts of a probe whose tokens are in memory
 
 
-class TextVectors(NamedTuple):
-    """Vectors or scores of texts."""
-
-    vectors: NDArray[np.float32]  # (texts, width), or logits (texts, labels)
-    truncated: int  # texts that were cut at the length limit
-
-
-# Takes texts and, for pairs, the second text of each.
-TextScorer: TypeAlias = Callable[[Sequence[str], Sequence[str] | None], TextVectors]
+# Takes texts and, for pairs, the second text of each; gives vectors, or logits (texts, labels).
+TextScorer: TypeAlias = Callable[[Sequence[str], Sequence[str] | None], EncodedWindow]
 
 
 def network_scorer(
@@ -54,13 +46,13 @@ def network_scorer(
 ) -> TextScorer:
     """Score with a `BertForSequenceClassification`; `length`: most tokens of a row; precision: resolved."""
 
-    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         rows = text_examples(tokens, texts, pairs, length=length)
         logits = example_logits(
             network, rows.examples, pad_id=tokens.special.pad, device=device, precision=precision
         )
         labels = int(network.transformer.config.num_labels or 0)
-        return TextVectors(np.array(logits, dtype=np.float32).reshape(-1, labels), rows.truncated)
+        return EncodedWindow(np.array(logits, dtype=np.float32).reshape(-1, labels), rows.truncated)
 
     return scores
 
@@ -68,9 +60,9 @@ def network_scorer(
 def linear_scorer(vectors: TextScorer, head: LinearHead) -> TextScorer:
     """Score with a linear layer as wide as the vectors."""
 
-    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         found = vectors(texts, pairs)
-        return TextVectors(head.logits(found.vectors), found.truncated)
+        return EncodedWindow(head.logits(found.vectors), found.truncated)
 
     return scores
 
@@ -88,25 +80,25 @@ def frozen_vectors(
     features = FrozenFeatures(base, layers, device=device, precision=precision)
     tokens = ExampleTokens(base.tokenizer)
 
-    def vectors(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+    def vectors(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         rows = text_examples(tokens, texts, pairs, length=settings.length)
         pooling = Pooling(settings.pooling or Pooling.MEAN)
-        return TextVectors(features.of_rows(rows.examples, pooling), rows.truncated)
+        return EncodedWindow(features.of_rows(rows.examples, pooling), rows.truncated)
 
     return vectors
 
 
-def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
     """Give sentence vectors, (texts, dimension); of a pair u, v: u, v, |u - v|, u * v side by side.
 
     Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
     """
     vectors, truncated = encoded_texts(encoder, [*texts, *(pairs or ())], window=_WINDOW_TEXTS)
     if pairs is None:
-        return TextVectors(vectors, truncated)
+        return EncodedWindow(vectors, truncated)
     first, second = vectors[: len(texts)], vectors[len(texts) :]
     joined = np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
-    return TextVectors(joined, truncated)
+    return EncodedWindow(joined, truncated)
 
 
 logger = logging.getLogger("nearsay")
