@@ -1,6 +1,6 @@
 """The clusters of a collection as they stand: what was saved, without passages that were removed since."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ __all__ = [
     "assign_newer",
     "current_clustering",
     "kept_row",
+    "member_rows",
     "no_clusters",
     "rename_cluster",
     "saved_clustering",
@@ -257,7 +258,7 @@ def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
     JSON lines or CSV, by the file's name; whole or not at all. In CSV a text that a spreadsheet would compute
     gets an apostrophe before it. Outliers are not in it.
     """
-    rows = _rows(explored, clustering)
+    rows = member_rows(explored, clustering)
     return (
         write_lines(rows, out)
         if ending_of(out, "jsonl", "csv") == "jsonl"
@@ -265,9 +266,14 @@ def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
     )
 
 
-def _rows(explored: Explored, clustering: Clustering) -> Iterator[dict[str, Any]]:
+def member_rows(
+    explored: Explored, clustering: Clustering, only: Container[int] | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row for each passage in a cluster that is still there; only: in clusters of these numbers."""
     snapshot = explored.snapshot()
     for cluster in clustering.clusters:
+        if only is not None and cluster.number not in only:
+            continue
         ids = clustering.members.ids[clustering.members.numbers == cluster.number]
         for some in np.split(ids, range(_PAGE, ids.size, _PAGE)):
             with explored.store.database.reading() as connection:

@@ -1,6 +1,6 @@
 """Everything that a collection says of itself without a query: `collection.explore`."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nearsay.indexer.clusters.current import (
     assign_newer,
     current_clustering,
     kept_row,
+    member_rows,
     no_clusters,
     rename_cluster,
     shown_clustering,
@@ -140,6 +141,12 @@ class Explorer(Explored):
     def write_clusters(self, out: str | Path, clustering: Clustering | None = None) -> int:
         """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters."""
         return write_members(self, clustering or self.clusters(), Path(out))
+
+    def cluster_rows(
+        self, clustering: Clustering, only: Container[int] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """A row for each passage in a cluster that is still there; only: in clusters of these numbers."""
+        return member_rows(self, clustering, only)
 
     def open_sample(self, row: TokenSampleRow) -> TokenSample:
         """Map a sample of tokens after checking its hash; DamagedSegmentError if it is another's or gone."""

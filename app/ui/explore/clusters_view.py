@@ -1,12 +1,9 @@
 """Explore, clusters: what there is in a collection, by name, and what moved since the last time."""
 
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-import numpy as np
 import streamlit as st
 
 from nearsay.app.jobs import JobKind
@@ -129,32 +126,16 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
             if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
                 offer_download(
                     "Members",
-                    lambda: csv_bytes(member_rows(visit, found, each), _COLUMNS),
+                    partial(members_csv, visit, found, members_of(found.clusters, number)),
                     f"{visit.name}-cluster-{number}.csv",
                     key=f"cl_members_{number}",
                     quiet=True,
                 )
 
 
-def member_rows(visit: Visit, found: Clustering, each: Cluster) -> list[dict[str, object]]:
-    """A row for every passage in a cluster, or in those that belong to it, that is still there."""
-    inside = members_of(found.clusters, each.number)
-    names = {one.number: one.name for one in found.clusters}
-    members = found.members
-    chosen = np.isin(members.numbers, sorted(inside))
-    own = dict(zip(members.ids[chosen].tolist(), members.numbers[chosen].tolist(), strict=True))
-    return [
-        {
-            "cluster": own[row.number],
-            "name": names[own[row.number]],
-            "id": row.document_id,
-            "passage": row.ordinal,
-            "title": row.title,
-            "text": row.text,
-            "metadata": dict(row.metadata),
-        }
-        for row in visit.collection.explore.passages(list(own))
-    ]
+def members_csv(visit: Visit, found: Clustering, only: Container[int] | None = None) -> bytes:
+    """Each passage in a cluster as CSV, in which nothing is computed; only: in clusters of these numbers."""
+    return csv_bytes(visit.collection.explore.cluster_rows(found, only), _COLUMNS)
 
 
 def _family(found: Clustering, each: Cluster) -> None:
@@ -243,7 +224,7 @@ def _about(visit: Visit, found: Clustering) -> None:
         _newer(visit, found)
     st.caption(as_markdown(f"Made {moment(found.created_at)} UTC by the method {found.method}."))
     arguments, file = ["explore", "clusters", visit.name or ""], f"{visit.name}-clusters.csv"
-    label, make = "Every passage with its cluster", partial(members_file, visit)
+    label, make = "Every passage with its cluster", partial(members_csv, visit, found)
     offer_file(visit, label, make, file, "cl_export", arguments, most=_MOST_EXPORTED)
     if found.movement is not None:
         moved = moved_words(found.movement, {each.number: each.name for each in found.clusters})
@@ -269,14 +250,6 @@ def _many_outliers(found: Clustering) -> None:
         f"{smaller}tick **{NEAREST}**.",
         icon=":material/info:",
     )
-
-
-def members_file(visit: Visit) -> bytes:
-    """Each passage in a cluster as CSV, in which nothing is computed."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "members.csv"
-        visit.collection.explore.write_clusters(file)
-        return file.read_bytes()
 
 
 def _newer(visit: Visit, found: Clustering) -> None:

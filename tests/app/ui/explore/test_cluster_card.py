@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from nearsay.app.ui.explore.clusters_view import member_rows, members_file
+from nearsay.app.ui.explore.clusters_view import members_csv
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library
 
@@ -15,9 +15,9 @@ def test_a_cluster_is_taken_away_with_all_its_passages(explored):
         visit = Visit(explored, library, "samples")
         found = visit.collection.explore.clusters()
         for each in found.clusters[:2]:
-            rows = member_rows(visit, found, each)
+            rows = _rows(members_csv(visit, found, {each.number}))
             assert len(rows) == each.size
-            assert {row["cluster"] for row in rows} == {each.number}
+            assert {row["cluster"] for row in rows} == {str(each.number)}
             assert {one.id for one in each.central} <= {row["id"] for row in rows}
 
 
@@ -25,5 +25,8 @@ def test_every_passage_in_a_cluster_is_in_the_file(explored):
     with Library.open(explored.library, device="cpu") as library:
         visit = Visit(explored, library, "samples")
         found = visit.collection.explore.clusters()
-        rows = list(csv.DictReader(members_file(visit).decode().splitlines(keepends=True)))
-        assert len(rows) == found.passages - found.outliers
+        assert len(_rows(members_csv(visit, found))) == found.passages - found.outliers
+
+
+def _rows(file: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.decode("utf-8-sig").splitlines(keepends=True)))
