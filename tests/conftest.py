@@ -143,6 +143,30 @@ def save_bert() -> Callable[..., Path]:
     return save
 
 
+_PLOTTING = ("bert.pretrain", "bert.heads.train_head", "sentence.fine_tuning.sentence_folder")
+
+
+@pytest.fixture(scope="module")
+def short_runs() -> Iterator[None]:
+    """Beside training, runs do what takes no time: a plot is an empty file, the peak is timed at one product.
+
+    Else a small run would take four times as long. `drawn_runs` has the plots drawn all the same.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearsay.training.run.loop._SECONDS", 0.0)
+        for name in _PLOTTING:
+            patch.setattr(f"nearsay.training.{name}.plot_run", lambda _lines, file, **_: file.touch())
+        yield
+
+
+@pytest.fixture
+def drawn_runs(short_runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nearsay.training.run.run_plot import plot_run
+
+    for name in _PLOTTING:
+        monkeypatch.setattr(f"nearsay.training.{name}.plot_run", plot_run)
+
+
 @pytest.fixture
 def words() -> WordsEncoder:
     """An encoder whose vectors can be worked out by hand."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 LABELS = ("entailment", "neutral", "contradiction")
 NOUNS = ["cat", "dog", "man", "woman", "boy", "girl", "horse", "bird", "child", "teacher"]

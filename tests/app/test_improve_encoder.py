@@ -14,6 +14,8 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue.judgements import Part, in_part
 from nearsay.training.encoder.folder import EncoderFolder
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
 
 

@@ -13,6 +13,8 @@ from words_encoder import WordsEncoder
 from nearsay.app.cli import main
 from nearsay.indexer import Library
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 Run = Callable[..., Result]
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "dug", "owl", "sees", "at"]

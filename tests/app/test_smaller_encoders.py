@@ -15,6 +15,8 @@ from nearsay.app.cli.options import encoder_named
 from nearsay.indexer import Library
 from nearsay.training.sentence.encoder import Encoder, Precision
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 Run = Callable[..., Result]
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "owl", "sat", "ran", "slept", "."]

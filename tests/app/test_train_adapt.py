@@ -12,6 +12,8 @@ from nearsay.app.cli import main
 from nearsay.app.jobs import JobKind
 from nearsay.training.sentence.adaptation import adapt
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
 Run = Callable[..., Result]
 

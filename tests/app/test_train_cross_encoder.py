@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "on", "mat", "now"]
 ROWS = [
     f"the {verb}\t{place} cat\t{place} dog" for verb in ("sat", "ran") for place in ("on", "mat", "now", "")

@@ -11,6 +11,8 @@ from transformers import AutoModelForSequenceClassification
 
 from nearsay.app.cli import main
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "who", "mat", "on"]
 TEXTS = [
     ("feline", "the cat sat"),

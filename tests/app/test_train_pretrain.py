@@ -10,6 +10,8 @@ from naming import Naming
 from nearsay.app.cli import main
 from nearsay.data import samples
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 CORPUS = str(samples.folder() / "corpus.jsonl")
 
 

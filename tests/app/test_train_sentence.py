@@ -12,6 +12,8 @@ from naming import Naming
 from nearsay.app.cli import main
 from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "on", "mat", "now"]
 ROWS = [
     f"{5 if a == b else 0}\tthe {a} {verb}\t{b} {verb} {where}"

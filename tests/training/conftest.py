@@ -110,6 +110,11 @@ def _make_encoder(
     write_json(folder / "config_sentence_transformers.json", {"prompts": dict(prompts or {})})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _short_runs(short_runs: None) -> None:
+    """Where nothing else is said."""
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny encoder's folder that no test may change."""

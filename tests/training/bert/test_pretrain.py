@@ -44,6 +44,7 @@ def numbers(out: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("drawn_runs")
 def test_a_run_makes_a_folder_that_transformers_and_sentence_encoders_load(
     pretraining: Make, tmp_path: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_run_makes_a_folder_that_transformers_and_sentence_encoders_load(
         "plot.png",
         "result.json",
     ]
+    assert (out / "run" / "plot.png").stat().st_size > 1000
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ def test_the_best_of_several_products_counts(monkeypatch: pytest.MonkeyPatch) ->
     times = iter([0.0, 0.0, 0.0, 0.5, 0.1, 0.1, 0.125, 0.3])  # begin; then each loop: look, start, end
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))
     monkeypatch.setattr(module, "_SIDE", {"cpu": 4})
+    monkeypatch.setattr(module, "_SECONDS", 0.2)
     assert hardware_peak("cpu", Precision.FLOAT32) == pytest.approx(2 * 4**3 / 0.025)
 
 

@@ -108,6 +108,7 @@ def test_a_pipeline_of_transformers_gives_the_same_labels(single: LabelledTexts,
     assert [found["label"] for found in classify(texts)] == loaded(quick).predict(texts).labels
 
 
+@pytest.mark.usefixtures("drawn_runs")
 def test_the_folder_tells_how_it_was_made(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path
 ) -> None:

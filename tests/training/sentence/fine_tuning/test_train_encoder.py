@@ -51,6 +51,7 @@ def losses(out: Path) -> list[float]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("drawn_runs")
 def test_it_learns_and_both_libraries_load_it(
     scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
