@@ -47,9 +47,7 @@ def own_postgresql_server() -> Iterator["postgresql_server.Server"]:
     """A PostgreSQL server of our own, which a test may start again."""
     programs = postgresql_server.binaries()
     if programs is None:
-        reason = (
-            "no PostgreSQL server: apt-get install postgresql, or set NEARSAY_TEST_POSTGRESQL to a URL"
-        )
+        reason = "no PostgreSQL server: apt-get install postgresql, or set NEARSAY_TEST_POSTGRESQL to a URL"
         if os.environ.get("NEARSAY_REQUIRE_POSTGRESQL") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
