@@ -15,6 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document, JsonValue, beginning
 from nearsay.indexer.catalogue.bulk import number_list, number_lists, one_of
+from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.json_values import sorted_json_text
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.vectors.vector_store import places_in
@@ -25,7 +26,6 @@ __all__ = [
     "PassageWindow",
     "Piece",
     "PreparedDocument",
-    "awaiting",
     "by_text",
     "content_hash",
     "cut",
@@ -43,6 +43,7 @@ __all__ = [
     "same_document",
     "text_hash",
     "whole_documents",
+    "windows",
 ]
 
 
@@ -231,21 +232,24 @@ class PassageRow:
     end: int
 
 
-def awaiting(
-    connection: sa.Connection, collection_id: int, after: int, limit: int, through: int | None = None
-) -> PassageWindow:
-    """The next passages numbered above `after` (and at most `through`), with the texts to encode."""
-    statement = (
-        sa.select(passages.c.number, documents.c.title, piece())
-        .join(documents, same_document())
-        .where(passages.c.collection_id == collection_id, passages.c.number > after)
-        .order_by(passages.c.number)
-        .limit(limit)
-    )
-    if through is not None:
-        statement = statement.where(passages.c.number <= through)
-    rows = connection.execute(statement).all()
-    return PassageWindow([row[0] for row in rows], [encoded_text(row[1], row[2]) for row in rows])
+def windows(
+    database: Database, collection_id: int, first: int, last: int, limit: int
+) -> Iterator[PassageWindow]:
+    """The passages numbered from `first` to `last`, so many at a time, with the texts to encode."""
+    while True:
+        statement = (
+            sa.select(passages.c.number, documents.c.title, piece())
+            .join(documents, same_document())
+            .where(passages.c.collection_id == collection_id, passages.c.number.between(first, last))
+            .order_by(passages.c.number)
+            .limit(limit)
+        )
+        with database.reading() as connection:
+            rows = connection.execute(statement).all()
+        if not rows:
+            return
+        yield PassageWindow([row[0] for row in rows], [encoded_text(row[1], row[2]) for row in rows])
+        first = rows[-1][0] + 1
 
 
 def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:

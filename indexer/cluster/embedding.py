@@ -136,7 +136,8 @@ class Worker:
         numbers: list[int] = []
         vectors: list[NDArray[np.float32]] = []
         truncated, faults = 0, list[tuple[int, str]]()
-        for window in self._windows(wanted):
+        collection, database = self._generation.collection_id, self._store.database
+        for window in passages.windows(database, collection, wanted.first, wanted.last, _WINDOW):
             for part, encoded, cut in self._encoded(window, faults):
                 numbers += part
                 vectors.append(unit_length(encoded))
@@ -156,18 +157,6 @@ class Worker:
                 sha256 = write_vectors(folder, ids[own], whole[own], made_by, dtype).stem
             pieces.append(_Piece(before + 1, after - 1, int(own.sum()), sha256))
         return _Record(pieces, truncated, faults)
-
-    def _windows(self, wanted: Range) -> Iterator[PassageWindow]:
-        after = wanted.first - 1
-        while True:
-            with self._store.database.reading() as connection:
-                window = passages.awaiting(
-                    connection, self._generation.collection_id, after, _WINDOW, wanted.last
-                )
-            if not window.numbers:
-                return
-            after = window.numbers[-1]
-            yield window
 
     def _encoded(
         self, window: PassageWindow, faults: list[tuple[int, str]]

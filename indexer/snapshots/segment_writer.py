@@ -1,5 +1,6 @@
 """From encoded windows to segments in the catalogue, beside the encoder's own work."""
 
+import shlex
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import make_folder
+from nearsay.data.errors import NearsayError, first_line
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, SegmentRow, SegmentState
-from nearsay.indexer.catalogue.passages import PassageWindow
+from nearsay.indexer.catalogue.passages import PassageWindow, document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.candidate_index import CandidateIndex
@@ -23,7 +25,7 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, write_index, write_vectors
 from nearsay.indexer.vectors.vector_store import give_back, unit_length
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 
 __all__ = ["IndexPart", "SegmentWriter", "embed", "emptied", "written_index"]
 
@@ -113,6 +115,19 @@ class SegmentWriter:
         if len(self._numbers) >= ROWS or time.monotonic() - self._since > SECONDS:
             self.flush()
 
+    def refusal(self, number: int, encoder: TextEncoder, error: Exception) -> NearsayError:
+        """The error of a passage that an encoder fails on: what is to be done with its document."""
+        collection = self._generation.collection_id
+        with self._store.database.reading() as connection:
+            name = collections.name_of(connection, collection)
+            owner = document_ids(connection, collection, np.array([number])).get(number, "")
+        said = f"{type(error).__name__}: {first_line(error)}".rstrip(".")
+        return NearsayError(
+            f"document '{owner}' cannot be embedded by {encoder.name} ({said}), and what comes after it "
+            f"waits. Change it or remove it: nearsay documents remove {name} --id {shlex.quote(owner)}. Then "
+            f"embed what waits: nearsay index rebuild {name}"
+        )
+
     def flush(self) -> None:
         """Hand what was gathered to the writing thread; an error of the write before is raised here."""
         if self._under_way is not None:
@@ -150,20 +165,55 @@ def embed(
     """Encode windows of passages and write their vectors; how many passages, and how many were cut.
 
     Reading and tokenizing the next window and writing the last run beside the encoding of this one.
+    NearsayError that names the document whose text the encoder fails on.
     """
-    numbers: list[list[int]] = []
+    waiting: list[PassageWindow] = []
 
     def texts() -> Iterator[list[str]]:
         for window in windows:
             if window.numbers:
-                numbers.append(window.numbers)
+                waiting.append(window)
                 yield window.texts
 
     embedded = truncated = 0
-    for encoded in encoder.stream(texts(), kind=TextKind.PASSAGE):
-        current = numbers.pop(0)
+    for encoded in _encoded(encoder, texts(), waiting, writer):
+        current = waiting.pop(0).numbers
         writer.add(current, encoded.vectors, encoded.truncated)
         embedded += len(current)
         truncated += encoded.truncated
         listener(Progress(embedded, total()))
     return embedded, truncated
+
+
+def _encoded(
+    encoder: TextEncoder, texts: Iterable[list[str]], waiting: list[PassageWindow], writer: SegmentWriter
+) -> Iterator[EncodedWindow]:
+    """The windows' vectors; waiting: the windows that were given to the encoder and have none yet."""
+    try:
+        yield from encoder.stream(texts, kind=TextKind.PASSAGE)
+    except NearsayError:
+        raise
+    except Exception as error:
+        number = next((found for each in waiting if (found := _culprit(encoder, each))), None)
+        if number is None:  # it is not for a text
+            raise
+        raise writer.refusal(number, encoder, error) from error
+
+
+def _culprit(encoder: TextEncoder, window: PassageWindow) -> int | None:
+    """The passage whose text the encoder fails on; None if it fails on none of them, or on any text."""
+
+    def fails(texts: list[str]) -> bool:
+        try:
+            list(encoder.stream([texts], kind=TextKind.PASSAGE))
+        except Exception:  # noqa: BLE001 - whatever a text does to an encoder
+            return True
+        return False
+
+    if fails(["a"]) or not fails(window.texts):
+        return None
+    low, high = 0, len(window.texts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fails(window.texts[low:middle]) else (middle, high)
+    return window.numbers[low]

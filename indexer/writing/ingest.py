@@ -267,15 +267,9 @@ def awaiting_windows(
         with store.database.reading() as connection:
             gaps = ranges.waiting(connection, generation)
     for gap in gaps:
-        after = gap.first - 1
-        while True:
-            with store.database.reading() as connection:
-                window = passages.awaiting(
-                    connection, generation.collection_id, after, _WINDOW_ROWS, gap.last
-                )
-            if not window.numbers:
-                break
-            after = window.numbers[-1]
+        for window in passages.windows(
+            store.database, generation.collection_id, gap.first, gap.last, _WINDOW_ROWS
+        ):
             yield from pieces(window)
 
 

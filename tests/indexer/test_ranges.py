@@ -113,10 +113,9 @@ def test_an_entry_between_two_ranges_makes_one_of_all_three(catalogue: Database)
 def _embed(collection: Collection, words: WordsEncoder, wanted: Range) -> None:
     """As one of several workers does it."""
     store, live = collection._store, collection._record.live()
-    with store.database.reading() as connection:
-        window = passages.awaiting(connection, live.collection_id, wanted.first - 1, _COUNT, wanted.last)
     with SegmentWriter(store, live) as writer:
-        embed([window], words, writer)
+        some = passages.windows(store.database, live.collection_id, wanted.first, wanted.last, _COUNT)
+        embed(some, words, writer)
 
 
 def _findings(library: Library) -> list[str]:

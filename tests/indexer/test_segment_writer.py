@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
+from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, generations, ranges
 from nearsay.indexer.catalogue.documents import NewDocuments
@@ -31,6 +32,7 @@ from nearsay.indexer.vectors.segment import (
     write_vectors,
 )
 from nearsay.indexer.writing.ingest import live_or_begin
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 _TEXTS = [f"{'a ' * number}cat" for number in range(10)]
 
@@ -243,3 +245,36 @@ def _version(store: Store) -> int:
         row = collections.find(connection, "cats")
     assert row is not None
     return row.version
+
+
+class Choosy(WordsEncoder):
+    """Fails on one word, or on all."""
+
+    broken = False
+
+    def _window(self, texts: Sequence[str], kind: TextKind) -> EncodedWindow:
+        if self.broken or any("boom" in text for text in texts):
+            raise ValueError("no such word")
+        return super()._window(texts, kind)
+
+
+def test_a_document_that_the_encoder_fails_on_is_named_and_can_be_removed(library: Library) -> None:
+    cats = library.collection("choosy", encoder=Choosy())
+    texts = ["a boom" if number == 7 else f"a cat {number}" for number in range(20)]
+    rows = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
+    for _ in range(2):
+        with pytest.raises(NearsayError, match=r"'d7'.*no such word.*documents remove choosy --id d7"):
+            cats.add_rows(rows)
+        rows = [{"id": "later", "text": "a dog"}]
+    cats.remove(["d7"])
+    assert cats.add_rows(rows).added == 1
+    assert (cats.overview().waiting, cats.search("a dog", 1)[0].id) == (0, "later")
+
+
+def test_an_encoder_that_fails_on_every_text_says_so_itself(library: Library) -> None:
+    encoder = Choosy()
+    cats = library.collection("choosy", encoder=encoder)
+    cats.add_rows(["a cat"])
+    encoder.broken = True
+    with pytest.raises(ValueError, match="no such word"):
+        cats.add_rows(["a dog"])

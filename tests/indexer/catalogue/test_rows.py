@@ -95,10 +95,10 @@ def test_an_insertion_gives_the_passages_with_title_to_be_encoded(
         assert (window.numbers, window.texts) == ([1, 2, 3], ["T one", "T two", "ü𝔘z"])
         assert numbered(connection, papers, "y") == [(3, "ü𝔘z")]  # cut by characters, not bytes
         assert passages.encoded_texts(connection, papers.id, [2, 3, 9]) == {2: "T two", 3: "ü𝔘z"}
-        awaiting = passages.awaiting(connection, papers.id, 1, 10, through=2)
-        assert (awaiting.numbers, awaiting.texts) == ([2], ["T two"])
         assert collections.size(connection, papers.id) == (2, 3)
         assert documents.insert(connection, papers.id, NewDocuments(), "t").numbers == []
+    assert list(passages.windows(catalogue, papers.id, 2, 2, 10)) == [PassageWindow([2], ["T two"])]
+    assert [each.numbers for each in passages.windows(catalogue, papers.id, 1, 3, 2)] == [[1, 2], [3]]
 
 
 def test_unchanged_passages_keep_their_numbers_through_an_update(
