@@ -59,6 +59,16 @@ class JudgedVectors:
     truncated_queries: int  # cut at the encoder's length limit
     truncated_documents: int
 
+    def ranking(self, query: str, rows: NDArray[np.int64], depth: int) -> list[str]:
+        """Name the first documents of a ranking of rows, of which there is one more than are wanted.
+
+        As in BEIR, a document with the query's own id is left out; one that is judged is another text that
+        only has the query's id.
+        """
+        named = (self.document_ids[row] for row in rows)
+        judgements = self.judged.judgements[query]
+        return [document for document in named if document != query or query in judgements][:depth]
+
 
 def judged_vectors(
     encoder: VectorEncoder,

@@ -1,10 +1,10 @@
 """From an encoder's folder to a sentence-transformers model, ready to run."""
 
 import logging
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
@@ -19,6 +19,7 @@ __all__ = [
     "is_static",
     "length_limit",
     "load_model",
+    "loaded_by",
     "transformer_of",
 ]
 
@@ -40,21 +41,7 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
             f"{folder.path} holds a {kind}, which does not give one vector a text. "
             "Name a sentence encoder's folder"
         )
-    try:
-        with quiet_libraries():
-            model = SentenceTransformer(
-                str(folder.path),
-                device=device,
-                local_files_only=True,
-                trust_remote_code=False,
-                # Else the weights' own format decides, and half-precision weights would be run as they are.
-                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-            )
-    except Exception as error:
-        raise NearsayError(
-            f"the encoder in {folder.path} cannot be loaded ({first_line(error)}). "
-            "Save, copy or download it again"
-        ) from error
+    model = loaded_by(SentenceTransformer, folder, device, what="encoder")
     if not folder.modules():
         logger.warning(
             "%s has no modules.json: %s, and its vectors are not normalised", folder.path, _pooled(model)
@@ -67,6 +54,32 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
             del transformer.auto_model.config.auto_map  # what is made of it names no code
         _take_plain_text(transformer, folder)
     return model.float().eval()
+
+
+Model = TypeVar("Model", SentenceTransformer, CrossEncoder)
+
+
+def loaded_by(kind: type[Model], folder: EncoderFolder, device: str, *, what: str) -> Model:
+    """Load a folder by one of sentence-transformers' classes in float32, from its files and without its code.
+
+    what: "encoder" or "cross-encoder", for the NearsayError that is raised when it cannot be loaded
+    """
+    try:
+        with quiet_libraries():
+            model: Model = kind(
+                str(folder.path),
+                device=device,
+                local_files_only=True,
+                trust_remote_code=False,
+                # Else the weights' own format decides, and half-precision weights would be run as they are.
+                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+            )
+    except Exception as error:
+        raise NearsayError(
+            f"the {what} in {folder.path} cannot be loaded ({first_line(error)}). "
+            "Save, copy or download it again"
+        ) from error
+    return model
 
 
 def is_static(model: SentenceTransformer) -> bool:

@@ -1,9 +1,7 @@
 """Several encoders on several judged sets."""
 
-import json
 import logging
 import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -13,6 +11,7 @@ from time import perf_counter
 from typing import Final
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference, bootstrap_interval
@@ -45,7 +44,6 @@ def encoder_size(name_or_folder: str | Path) -> EncoderSize:
     """Count the parameters of an encoder in the headers of its safetensors files; nothing is loaded.
 
     Raises NearsayError when there is no such encoder, or a file is damaged.
-    https://huggingface.co/docs/safetensors (format)
     """
     files = find_encoder(name_or_folder).folder.weight_files()
     return EncoderSize(
@@ -56,15 +54,10 @@ def encoder_size(name_or_folder: str | Path) -> EncoderSize:
 
 def _parameters(file: Path) -> int:
     try:
-        with file.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            tensors = json.loads(stream.read(min(length, file.stat().st_size)))
-        return sum(
-            math.prod(tensor["shape"])
-            for name, tensor in tensors.items()
-            if name != "__metadata__" and tensor["dtype"] not in _WHOLE_NUMBERS
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        with safe_open(file, framework="numpy") as tensors:
+            found = [tensors.get_slice(name) for name in tensors.keys()]  # noqa: SIM118 - a reader, not a dict
+            return sum(math.prod(one.get_shape()) for one in found if one.get_dtype() not in _WHOLE_NUMBERS)
+    except (OSError, SafetensorError) as error:
         raise NearsayError(f"{file} is damaged ({error}). Copy or save the encoder again") from error
 
 

@@ -93,12 +93,9 @@ class RetrievalJudgedSet:
         figures = []
         # One more than is measured, for the document that may be the query itself.
         rankings = nearest(found.queries, found.documents, depth=_DEPTH + 1)
-        ids = found.document_ids
         for query, rows in zip(found.query_ids, rankings, strict=True):
             judgements = self.retrieval_set.judgements[query]
-            # One that is judged is another text that only has the query's id.
-            others = [ids[row] for row in rows if ids[row] != query or query in judgements]
-            ranking = others[:_DEPTH]
+            ranking = found.ranking(query, rows, _DEPTH)
             figures.append(
                 (ndcg(ranking, judgements), reciprocal_rank(ranking, judgements), recall(ranking, judgements))
             )
@@ -120,7 +117,7 @@ class RetrievalJudgedSet:
             resampled=mean_of_drawn(each[:, 0]),
             details={
                 "queries": len(figures),
-                "documents": len(ids),
+                "documents": len(found.document_ids),
                 "truncated_documents": found.truncated_documents,
                 "truncated_queries": found.truncated_queries,
                 "encoding_seconds": encoded - started,

@@ -226,10 +226,8 @@ def _searched(row: CompressionRow, variant: _Variant, corpus: JudgedVectors) -> 
     stored = variant.stored(_cut(corpus.documents, variant.dimension))
     figures = []
     for query_id, query in zip(corpus.query_ids, queries, strict=True):
-        ranking = [corpus.document_ids[hit] for hit in stored.nearest(query, _DEPTH + 1)]
-        # As BEIR: the document that is the query itself is no answer.
-        others = [document for document in ranking if document != query_id][:_DEPTH]
-        figures.append(ndcg(others, corpus.judged.judgements[query_id]))
+        ranking = corpus.ranking(query_id, stored.nearest(query, _DEPTH + 1), _DEPTH)
+        figures.append(ndcg(ranking, corpus.judged.judgements[query_id]))
     timed = queries[:_TIMED_QUERIES]
     seconds = []
     for _ in range(_TIMED_RUNS):

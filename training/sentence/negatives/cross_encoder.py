@@ -15,11 +15,12 @@ from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
 from torch.nn import functional
 
-from nearsay.data.errors import NearsayError, first_line
+from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.loading import loaded_by
 from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
@@ -153,20 +154,7 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
             f"{folder.architecture()}, not one that ends with ForSequenceClassification. Name the "
             "folder of a cross-encoder; nearsay train cross-encoder makes one"
         )
-    try:
-        with quiet_libraries():
-            model: CrossEncoder = CrossEncoder(
-                str(folder.path),
-                device=device,
-                local_files_only=True,
-                trust_remote_code=False,
-                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
-            )
-    except Exception as error:
-        raise NearsayError(
-            f"the cross-encoder in {folder.path} cannot be loaded ({first_line(error)}). "
-            "Save, copy or download it again"
-        ) from error
+    model: CrossEncoder = loaded_by(CrossEncoder, folder, device, what="cross-encoder")
     if model.num_labels != 1:
         raise NearsayError(
             f"the cross-encoder in {folder.path} gives {model.num_labels} scores a pair, and a judge gives "

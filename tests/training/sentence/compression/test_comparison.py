@@ -45,6 +45,12 @@ def test_every_variant_is_measured_with_its_bytes(table_encoder: type) -> None:
     assert all(row.milliseconds is not None and row.milliseconds > 0 for row in rows)
 
 
+def test_a_judged_document_with_the_querys_id_is_an_answer(table_encoder: type) -> None:
+    same = RetrievalSet("same", {"q": "barn owl", "k": "kettle"}, {"q": "owl"}, {"q": {"q": 1}})
+    (whole, *_) = compare_compressions(table_encoder(TABLE), retrieval=same)
+    assert whole.ndcg_at_10 == 1.0
+
+
 def test_figures_worked_out_by_hand(table_encoder: type) -> None:
     rows = {
         row.variant: row
