@@ -151,7 +151,7 @@ def test_a_job_reads_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(process, "CHILD", child)
     folder = JobFolder(tmp_path, 1)
     lock = folder.make()
-    process.spawn(folder, lock, working_folder=Path.cwd(), database=None, at_once=1)
+    process.spawn(folder, lock, working_folder=Path.cwd(), database=None)
     os.close(lock)
     wait_until_free(folder.lock_file)
     assert folder.output_file.read_text() == f"{os.devnull}\n"
