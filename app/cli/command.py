@@ -50,7 +50,7 @@ class _Declared:
         beside: tuple[click.Parameter, ...] = (),
         **settings: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """The same with another default, told in words where `shown` is given, or with other settings."""
+        """The same with another default, shown in the words of `shown` if given, or with other settings."""
         kept = {**self.settings}
         if default is not None:
             kept.pop("show_default", None)

@@ -18,7 +18,7 @@ __all__ = ["jobs"]
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 _LINES = 20  # of what a job printed, beside the rest that is shown of it
-_WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it going on."
+_WAIT = "Wait until the job has ended and exit with its exit status. Ctrl-C leaves the job running."
 
 
 @click.group(cls=CommandGroup)
@@ -58,7 +58,7 @@ def list_(
             print_json(_facts(job))
         return
     print_table(
-        ["job", "state", "what", "begun", "took", "progress"],
+        ["job", "state", "what", "started", "took", "progress"],
         [
             [
                 str(job.number),
@@ -191,12 +191,13 @@ def _waited(found: "Jobs", job: "Job") -> "Job":
     try:
         return found.wait(job.number)
     except KeyboardInterrupt:
-        click.echo(f"\njob {job.number} goes on. Stop it: nearsay jobs cancel {job.number}", err=True)
+        number = job.number
+        click.echo(f"\njob {number} is still running. Stop it: nearsay jobs cancel {number}", err=True)
         sys.exit(130)
 
 
 def _told(job: "Job", *, as_json: bool) -> None:
-    """Say what became of a job that was started; ends with its exit status if it failed."""
+    """Print the state of a job that was started; exits with the job's exit status if it failed."""
     if as_json:
         print_json(_facts(job))
     else:

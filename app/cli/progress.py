@@ -1,6 +1,6 @@
-"""Progress of a command: shown on standard error, told to whoever listens, and stopped without losing it.
+"""Progress of a command on standard error and for listeners, and an orderly stop at Ctrl-C or SIGTERM.
 
-A job in the background listens, so that a page can show how far it is. Without a listener nothing is told."""
+A job in the background listens, so that a page can show its progress."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ _HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer
 
 @contextmanager
 def heard_by(hearer: ProgressHearer) -> Iterator[None]:
-    """Tell `hearer` of the progress of every bar and line that is made in this block."""
+    """Report the progress of every bar and line that is made in this block to `hearer`."""
     before = _HEARER.set(hearer)
     try:
         yield
@@ -47,7 +47,7 @@ def heard_by(hearer: ProgressHearer) -> Iterator[None]:
 
 
 def hearer() -> ProgressHearer | None:
-    """Who is to be told of progress, if anyone is."""
+    """The listener that progress is reported to, if there is one."""
     return _HEARER.get()
 
 
@@ -80,7 +80,7 @@ class ProgressBar:
         self.close()
 
     def close(self) -> None:
-        """Draw it no more; what stands there stays."""
+        """Stop drawing the bar; what was drawn stays."""
         self._bar.close()
 
     def __call__(self, progress: "Progress") -> None:
@@ -113,7 +113,7 @@ class ProgressBar:
             click.echo(f"{what} …", err=True)
 
     def _tell(self, done: int, total: int | None) -> None:
-        """Tell who listens, if anyone does."""
+        """Report to the listener, if there is one."""
         if self._hearer is not None:
             self._hearer(self._look(done, total))
 

@@ -30,7 +30,7 @@ class CheckedCommand:
 
     arguments: tuple[str, ...]  # what stands behind `nearsay`
     collection: str | None  # the one that it names
-    product: str | None  # what its --out names
+    product: str | None  # what its --out names; None too with --no-file
     subject: Mapping[str, JsonValue]  # the command and its values, without where and how it is run
 
 
@@ -79,7 +79,8 @@ def checked(
         said = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
         if value is not None and f"--{option}" in named.options and not said:
             added += [f"--{option}", value]
-    collection, out = context.params.get("collection"), context.params.get("out")
+    collection = context.params.get("collection")
+    out = None if context.params.get("no_file") else context.params.get("out")
     return CheckedCommand(
         arguments=(*named.path, *added, *named.rest),
         collection=collection if isinstance(collection, str) else None,

@@ -1,6 +1,5 @@
-"""A job on a page: how far it is, what it says, and the buttons that stop it or go on with it.
+"""A job on a page: its progress, its log, and the buttons that cancel and resume it.
 
-from collections.abc import Sequence
 from nearsay.app.ui.watching import running_jobs, start_job, watch_job
 
 job = start_job(visit, ["documents", "add", …], "Add papers")

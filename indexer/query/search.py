@@ -236,8 +236,8 @@ def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
         return hits
     said = f"the question is in {language}" if language != UNNAMED else "the question is in a language"
     note = (
-        f"{said} that {encoder.name} hardly knows: what is near by meaning is left to chance. Ask in the "
-        "language of the encoder, or embed the collection with one of several languages"
+        f"{said} that {encoder.name} hardly knows, so results by meaning are unreliable. Ask in the "
+        "language of the encoder, or rebuild the collection with a multilingual one"
     )
     return replace(hits, notes=(*hits.notes, note))
 

@@ -99,7 +99,7 @@ _ASKS: Final = {
     "near_duplicates": Asks(
         usual="as it was: not looked for, at first",
         offered={
-            "report": "tell of them",
+            "report": "report them",
             "skip": "leave them out",
             "link": "keep them, linked to the first",
             "off": "do not look for them any more",

@@ -16,11 +16,14 @@ __all__ = ["DOCUMENT_WIDTHS", "ask_encoding", "ask_fields", "show_first_document
 
 DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
 _CHARACTERS = 1000  # of a document's metadata that are shown
-_FAULTS = 5  # that are told one by one
+_FAULTS = 5  # that are shown one by one
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
-    """Ask, where a file is not in UTF-8; None: as its bytes say. key: tells these files."""
+    """The encoding that the visitor chose; None: guess each file's from its bytes.
+
+    Nothing is asked where every file is UTF-8. key: names these files in the keys of widgets
+    """
     if not seen.encodings:
         return None
     guessed = ", ".join(dict.fromkeys(seen.encodings.values()))
@@ -29,8 +32,8 @@ def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
         "Encoding",
         labels | {name: name for name in USUAL_ENCODINGS if name != "utf_8"},
         f"add-encoding-{key}",
-        "How letters are written as bytes: a file here is not in UTF-8. Each file is read in what its "
-        "own bytes say; choose where the first documents below show wrong letters.",
+        "A file here is not UTF-8. The encoding of each file is guessed from its bytes; choose another one "
+        "if the first documents below show wrong letters.",
         width=360,
     )
 
@@ -44,13 +47,14 @@ _ASKED = {
 
 
 def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
-    """Ask, where the files have named fields; key: tells these files from others.
+    """Ask which fields are text, id, title and metadata, where the files have named fields.
 
-    returns: text, id, title, metadata as `ReadOptions` has them; nothing where the readers tell. A text of
-             None: it is not known, and nothing can be added
+    key:     names these files in the keys of widgets
+    returns: text, id, title, metadata as `ReadOptions` has them; empty where the readers know the fields. A
+             text of None is not known, and nothing can be added
     """
     if seen.tables_differ:
-        st.info("The tables have different fields; which is the text is told for each by itself.")
+        st.info("The tables have different fields, so the text field of each is guessed by itself.")
     if seen.table is None:
         return {}
     table, guess = seen.table, seen.table.fields

@@ -57,7 +57,8 @@ def pretraining_form(visit: Visit) -> None:
             [_NEW, _ON] if vocabularies else [_ON],
             key="pre_begin",
             horizontal=True,
-            help="A new one knows nothing; one that is there goes on learning, from other text for example.",
+            help="A new BERT starts from random weights; an existing one is trained further, on other text "
+            "for example.",
         )
     with st.expander("Held-out text of your own", icon=":material/upload:"):
         held_out = [str(path) for path in keep_upload(visit, "Files", "pre_dev")]
@@ -77,7 +78,7 @@ def pretraining_form(visit: Visit) -> None:
                 "Held-out text that was uploaded before",
                 kept_files(visit),
                 "pre_dev_kept",
-                "Text that it never learns from, on which it is measured; curves tell of overfitting.",
+                "Text that is kept out of the training and measured during it; its curve shows overfitting.",
             )
         asked = submitted("Start pretraining", texts)
     if asked:

@@ -75,7 +75,7 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
             st.markdown(f"**{as_markdown(look.name)}**")
             if look.kind is None:
                 known = False
-                st.caption("What it holds is told when the training begins.")
+                st.caption("Its kind is reported when the training starts.")
             else:
                 kinds.append(look.kind)
                 usual = usual_objective_kind(look.kind)

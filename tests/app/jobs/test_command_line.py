@@ -18,6 +18,8 @@ def test_a_command_says_what_it_is_about_and_what_it_makes() -> None:
     trained = checked(["train", "vocabulary", "novels", "--out", "pieces"])
     assert (trained.collection, trained.product) == (None, str(Path.cwd() / "pieces"))
     assert checked(["train", "vocabulary", "novels", "--out=/somewhere/mine"]).product == "/somewhere/mine"
+    assert checked(["explore", "map", "papers"]).product == str(Path.cwd() / "map.html")
+    assert checked(["explore", "map", "papers", "--no-file"]).product is None
 
 
 def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said() -> None:

@@ -202,7 +202,7 @@ def test_who_waits_no_more_leaves_the_job_going_on(
     monkeypatch.setattr("nearsay.app.jobs.jobs.wait_until_free", interrupted)
     done = nearsay("start", "--wait", "scripted", "say")
     assert done.exit_code == 130
-    assert done.stderr.splitlines() == ["", Naming("job 1 goes on", "nearsay jobs cancel 1")]
+    assert done.stderr.splitlines() == ["", Naming("job 1 is still running", "nearsay jobs cancel 1")]
     assert not jobs.get(1).stopping
 
 

@@ -12,6 +12,9 @@ from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
     [
         ("冬天饥饿的动物", "Chinese characters"),
         ("冬の飢えた動物たちはどこで眠りますか", "Japanese"),
+        ("会議はいつですか", "Japanese"),  # all but one of its signs are in the vocabulary
+        ("カタカナ", "Japanese"),
+        ("大人", "Chinese characters"),
         ("겨울에 배고픈 동물", "Korean"),
         ("голодные животные зимой", "Cyrillic script"),
         ("πεινασμένα ζώα το χειμώνα", "Greek script"),
