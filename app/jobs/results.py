@@ -16,7 +16,7 @@ from nearsay.training.evaluation.figure_names import figure_name, shown_figure, 
 if TYPE_CHECKING:
     from nearsay.indexer import AddReport
     from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
-    from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport, Movement
+    from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.indexer.plans.plan import GpuMeasured, Measured, TunedPlan
@@ -42,7 +42,6 @@ __all__ = [
     "changes_table",
     "evaluation_row",
     "generation_row",
-    "moved_words",
     "read_results",
     "results_of",
     "settings_words",
@@ -431,8 +430,10 @@ def _maps(some: Sequence["MapReport"], found: JobResults) -> None:
 
 def _clusters(some: Sequence["Cluster"], found: JobResults) -> None:
     """A row a cluster, those of higher levels above what belongs to them."""
+    from nearsay.indexer.clusters.clustering import clusters_as_tree
+
     rows: list[Row] = []
-    for each, depth in _as_a_tree(some):
+    for each, depth in clusters_as_tree(some):
         example = each.central[0] if each.central else None
         text = "" if example is None else visible(example.title or example.text)
         rows.append(
@@ -461,48 +462,8 @@ def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
                 f"--assign; cluster anew: {clusters} --replace"
             )
         if one.movement is not None:
-            found.lines += [f"since before: {said}" for said in moved_words(one.movement, {})]
+            found.lines += [f"since before: {said}" for said in one.movement.lines({})]
         found.lines += one.notes
-
-
-def moved_words(moved: "Movement", names: Mapping[int, str]) -> list[str]:
-    """What became of the clusters that were there before; names: of those that there are, by number."""
-
-    def called(number: int | None) -> str:
-        if number is None:
-            return "no cluster"
-        return f"“{names[number]}” ({number})" if number in names else f"cluster {number}"
-
-    def all_of(numbers: Iterable[int]) -> str:
-        return " and ".join(map(called, numbers))
-
-    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
-    said = [f"{counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
-    said += [f"{called(one)} split into {all_of(parts)}" for one, parts in moved.split.items()]
-    said += [f"{called(one)} was merged from {all_of(parts)}" for one, parts in moved.merged.items()]
-    said += [
-        f"{counted(each.passages, 'passage')} went from {called(each.source)} to {called(each.target)}"
-        for each in moved.moves[:5]
-    ]
-    return said
-
-
-def _as_a_tree(clusters: Sequence["Cluster"]) -> list[tuple["Cluster", int]]:
-    """Each cluster with its depth, under the one that it belongs to; without those that hold one alone."""
-    below: dict[int | None, list[Cluster]] = {}
-    numbers = {each.number for each in clusters}
-    for each in clusters:
-        below.setdefault(each.parent if each.parent in numbers else None, []).append(each)
-    rows: list[tuple[Cluster, int]] = []
-    pending = [(each, 0) for each in reversed(below.get(None, []))]
-    while pending:
-        each, depth = pending.pop()
-        children = below.get(each.number, [])
-        if len(children) != 1:
-            rows.append((each, depth))
-            depth += 1
-        pending += [(child, depth) for child in reversed(children)]
-    return rows
 
 
 def _short(text: str, width: int) -> str:
@@ -562,7 +523,7 @@ def _different(names: Iterable[str]) -> list[str]:
 def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
     """A row a figure, a column an encoder; then the words that were broken and what became [UNK]."""
     columns = _different(fit.encoder for fit in fits)
-    figures = [_figures(fit) for fit in fits]
+    figures = [fit.figures() for fit in fits]
     found.tables.append(
         [
             {"": name, **{column: each[name] for column, each in zip(columns, figures, strict=True)}}
@@ -584,37 +545,7 @@ def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
             for one in fit.unknown
         ]
     )
-    found.lines += map(_saving, fits)
-
-
-def _figures(fit: "TokenizerFit") -> Row:
-    return {
-        "pieces": f"{fit.vocabulary_size:,}",
-        "texts": f"{fit.texts:,}",
-        "words": f"{fit.words:,}",
-        "tokens": f"{fit.tokens:,}",
-        "tokens a word": f"{fit.tokens_per_word:.3f}",
-        "words split, %": f"{100 * fit.split_words:.2f}",
-        "[UNK] among tokens, %": f"{100 * fit.unknown_tokens:.3f}",
-        "words with [UNK], %": f"{100 * fit.unknown_words:.3f}",
-        **{
-            f"texts over {length.length} tokens, %": f"{100 * length.truncated_texts:.1f}"
-            for length in fit.lengths
-        },
-    }
-
-
-def _saving(fit: "TokenizerFit") -> str:
-    new = fit.new_vocabulary
-    if new is None:
-        return f"{fit.encoder}: not compared with a new vocabulary"
-    casing, compared = "cased" if new.cased else "uncased", "fewer" if new.saved >= 0 else "more"
-    return (
-        f"{fit.encoder}: a new {casing} vocabulary of {new.size:,} pieces, trained on {new.trained_texts:,} "
-        f"of the texts, gives {100 * abs(new.saved):.1f} % {compared} tokens on the other "
-        f"{new.held_out_texts:,} ({new.new_tokens:,} instead of {new.tokens:,}; {new.new_unknown_tokens:,} "
-        f"instead of {new.unknown_tokens:,} of them [UNK])"
-    )
+    found.lines += [fit.saving() for fit in fits]
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {

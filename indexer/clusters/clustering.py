@@ -1,6 +1,6 @@
 """Clusters: how they are to be found, how they are shown, and which old ones new ones are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, cast
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.report import Report, of_json
 from nearsay.indexer.catalogue.clusterings import Members
 
@@ -22,6 +23,7 @@ __all__ = [
     "ClusteringReport",
     "Match",
     "Movement",
+    "clusters_as_tree",
     "match",
     "movement",
 ]
@@ -137,6 +139,27 @@ class Movement:
             merged={each["cluster"]: tuple(each["of"]) for each in row["merged"]},
             moves=tuple(Move(each["from"], each["to"], each["passages"]) for each in row["moves"]),
         )
+
+    def lines(self, names: Mapping[int, str]) -> list[str]:
+        """The same in sentences; names: of the new clusters, by number."""
+
+        def called(number: int | None) -> str:
+            if number is None:
+                return "no cluster"
+            return f"“{names[number]}” ({number})" if number in names else f"cluster {number}"
+
+        def all_of(numbers: Iterable[int]) -> str:
+            return " and ".join(map(called, numbers))
+
+        counts = f"{counted(len(self.kept), 'cluster')} kept, {len(self.born):,} new, {len(self.gone):,} gone"
+        said = [f"{counts}; {self.moved:,} of {counted(self.shared, 'passage')} moved"]
+        said += [f"{called(one)} split into {all_of(parts)}" for one, parts in self.split.items()]
+        said += [f"{called(one)} was merged from {all_of(parts)}" for one, parts in self.merged.items()]
+        said += [
+            f"{counted(each.passages, 'passage')} went from {called(each.source)} to {called(each.target)}"
+            for each in self.moves[:5]
+        ]
+        return said
 
 
 def match(
@@ -273,6 +296,24 @@ class Cluster(Report):
     level: int  # 0: holds passages itself; 1…: holds clusters
     terms: tuple[str, ...]  # that tell it from the others, best first
     central: tuple[CentralPassage, ...]  # the most central passages, no two of them alike
+
+
+def clusters_as_tree(clusters: Sequence[Cluster]) -> list[tuple[Cluster, int]]:
+    """Each cluster with its depth, after the one that it belongs to; those that hold one are left out."""
+    below: dict[int | None, list[Cluster]] = {}
+    numbers = {each.number for each in clusters}
+    for each in clusters:
+        below.setdefault(each.parent if each.parent in numbers else None, []).append(each)
+    rows: list[tuple[Cluster, int]] = []
+    pending = [(each, 0) for each in reversed(below.get(None, []))]
+    while pending:
+        each, depth = pending.pop()
+        children = below.get(each.number, [])
+        if len(children) != 1:
+            rows.append((each, depth))
+            depth += 1
+        pending += [(child, depth) for child in reversed(children)]
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

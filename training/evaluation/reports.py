@@ -145,3 +145,33 @@ class TokenizerFit(Report):
     new_vocabulary: NewVocabularyFit | None  # None: not asked for, or too few different texts to halve
     texts_in_all: int = 0  # of which the texts were drawn
     seed: int = 0  # by which they were
+
+    def figures(self) -> dict[str, str]:
+        """What was counted, as a person reads it: a figure by its name."""
+        return {
+            "pieces": f"{self.vocabulary_size:,}",
+            "texts": f"{self.texts:,}",
+            "words": f"{self.words:,}",
+            "tokens": f"{self.tokens:,}",
+            "tokens a word": f"{self.tokens_per_word:.3f}",
+            "words split, %": f"{100 * self.split_words:.2f}",
+            "[UNK] among tokens, %": f"{100 * self.unknown_tokens:.3f}",
+            "words with [UNK], %": f"{100 * self.unknown_words:.3f}",
+            **{
+                f"texts over {length.length} tokens, %": f"{100 * length.truncated_texts:.1f}"
+                for length in self.lengths
+            },
+        }
+
+    def saving(self) -> str:
+        """How many tokens a new vocabulary of the texts would save, in a sentence."""
+        new = self.new_vocabulary
+        if new is None:
+            return f"{self.encoder}: not compared with a new vocabulary"
+        casing, compared = "cased" if new.cased else "uncased", "fewer" if new.saved >= 0 else "more"
+        return (
+            f"{self.encoder}: a new {casing} vocabulary of {new.size:,} pieces, trained on "
+            f"{new.trained_texts:,} of the texts, gives {100 * abs(new.saved):.1f} % {compared} tokens on "
+            f"the other {new.held_out_texts:,} ({new.new_tokens:,} instead of {new.tokens:,}; "
+            f"{new.new_unknown_tokens:,} instead of {new.unknown_tokens:,} of them [UNK])"
+        )

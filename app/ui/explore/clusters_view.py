@@ -8,7 +8,6 @@ import streamlit as st
 
 from nearsay.app.jobs import JobKind
 from nearsay.app.jobs.command_line import options_of
-from nearsay.app.jobs.results import moved_words
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
 from nearsay.app.ui.controls import pick, show_paged
@@ -227,7 +226,7 @@ def _about(visit: Visit, found: Clustering) -> None:
     label, make = "Every passage with its cluster", partial(members_csv, visit, found)
     offer_file(visit, label, make, file, "cl_export", arguments, most=_MOST_EXPORTED)
     if found.movement is not None:
-        moved = moved_words(found.movement, {each.number: each.name for each in found.clusters})
+        moved = found.movement.lines({each.number: each.name for each in found.clusters})
         with st.expander(f"Since the clustering before: {as_markdown(moved[0])}", icon=":material/compare:"):
             st.markdown("\n".join(f"- {as_markdown(line)}" for line in moved))
     if visit.may_write:

@@ -3,7 +3,6 @@
 import pytest
 from naming import Naming
 
-from nearsay.app.jobs.results import moved_words
 from nearsay.app.ui.explore.clusters_view import (
     METHODS,
     beneath,
@@ -64,7 +63,7 @@ def test_a_cluster_of_a_higher_level_holds_those_beneath_it():
 
 def test_what_moved_is_said_by_name():
     moved = Movement(20, 6, {1: 0.9}, (3,), (7, 8), {1: (1, 3)}, {2: (7, 8)}, (Move(None, 3, 4),))
-    assert moved_words(moved, {each.number: each.name for each in CLUSTERS}) == [
+    assert moved.lines({each.number: each.name for each in CLUSTERS}) == [
         Naming("1 cluster kept", "1 new", "2 gone", "6 of 20"),
         Naming("“boats” (1)", "split", "“boats” (1)", "“zinc” (3)"),
         Naming("“ants” (2)", "merged", "cluster 7", "cluster 8"),
