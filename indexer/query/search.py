@@ -234,9 +234,9 @@ def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
     language = unknown_language(query, encoder)
     if language is None:
         return hits
-    said = f"the question is in {language}" if language != UNNAMED else "the question is in a language"
+    named = "a language that" if language == UNNAMED else f"{language}, which"
     note = (
-        f"{said} that {encoder.name} hardly knows, so results by meaning are unreliable. Ask in the "
+        f"the question is in {named} {encoder.name} hardly knows, so results by meaning are unreliable. Ask in the "
         "language of the encoder, or rebuild the collection with a multilingual one"
     )
     return replace(hits, notes=(*hits.notes, note))

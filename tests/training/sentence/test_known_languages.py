@@ -47,5 +47,5 @@ def test_a_search_says_it_once_and_only_where_meaning_counts(tmp_path) -> None:
         notes.add_rows([{"id": "a", "text": "Badgers hardly eat in winter."}])
         for mode, count in (("hybrid", 1), ("dense", 1), ("lexical", 0)):
             found = notes.search("Hungrige Tiere im Winter", 1, mode=mode)
-            assert sum("in German that all-MiniLM-L6-v2" in note for note in found.notes) == count
+            assert sum("in German, which all-MiniLM-L6-v2" in note for note in found.notes) == count
         assert not notes.search("hungry animals in winter", 1).notes
