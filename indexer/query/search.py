@@ -236,8 +236,8 @@ def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
         return hits
     named = "a language that" if language == UNNAMED else f"{language}, which"
     note = (
-        f"the question is in {named} {encoder.name} hardly knows, so results by meaning are unreliable. Ask in the "
-        "language of the encoder, or rebuild the collection with a multilingual one"
+        f"the question is in {named} {encoder.name} hardly knows, so results by meaning are unreliable. Ask "
+        "in the language of the encoder, or rebuild the collection with a multilingual one"
     )
     return replace(hits, notes=(*hits.notes, note))
 
