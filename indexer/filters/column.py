@@ -8,8 +8,9 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from operator import itemgetter
@@ -32,7 +33,18 @@ from nearsay.indexer.filters.expression import (
     kind_of,
 )
 
-__all__ = ["DIGITS", "MISSING", "Codes", "Column", "Numbers", "Texts", "empty", "widened"]
+__all__ = [
+    "DIGITS",
+    "MISSING",
+    "Codes",
+    "Column",
+    "Numbers",
+    "Texts",
+    "empty",
+    "packed",
+    "unpacked",
+    "widened",
+]
 
 
 MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
@@ -171,6 +183,11 @@ class Column:
         return self.codes.nbytes + self.own.nbytes + self.elements.nbytes + 200 * len(self.known)
 
     @property
+    def characters(self) -> int:
+        """Of all its texts."""
+        return sum(len(text) for part in (self.own, self.elements) for text in part.texts)
+
+    @property
     def has_values(self) -> bool:
         """Whether a document has, or had, the field."""
         return bool(self.codes.any())
@@ -184,25 +201,20 @@ class Column:
         for part, values in (("own", self.own), ("elements", self.elements)):
             for each in fields(_Sorted):
                 arrays[f"{part}.{each.name}"] = _as_array(getattr(values, each.name))
-        with io.BytesIO() as stream:
-            np.savez(stream, **arrays)
-            return stream.getvalue()
+        return packed(arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Column | None":
         """The column that was written; None for anything else."""
-        try:
-            with np.load(io.BytesIO(content)) as found:
-                own, elements = (
-                    _Sorted(
-                        **{each.name: _from_array(found[f"{part}.{each.name}"]) for each in fields(_Sorted)}
-                    )
-                    for part in ("own", "elements")
-                )
-                codes, size = found["codes"].astype(np.int32), int(found["size"])
-        except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile):
+        names = [f"{part}.{each.name}" for part in ("own", "elements") for each in fields(_Sorted)]
+        found = unpacked(content, ("codes", "size", *names))
+        if found is None:
             return None
-        return cls(codes, size, own, elements, {"": MISSING})  # a value that comes again gets another code
+        codes, size, *arrays = found
+        values = [_from_array(array) for array in arrays]
+        own, elements = _Sorted(*values[: len(values) // 2]), _Sorted(*values[len(values) // 2 :])
+        # A value that comes again gets another code.
+        return cls(codes.astype(np.int32), int(size), own, elements, {"": MISSING})
 
     def bounds(self, kind: Kind) -> tuple[str, str] | tuple[float, float] | None:
         """The least and the greatest text or number that documents have, not in lists; None: there is none.
@@ -291,6 +303,24 @@ def widened(
 
 
 _JSON = np.dtype(np.uint8)  # of texts, and of whole numbers that no float holds
+
+
+def packed(arrays: Mapping[str, Any]) -> bytes:
+    """Arrays as the content of an .npz file."""
+    with io.BytesIO() as stream:
+        np.savez(stream, **arrays)
+        return stream.getvalue()
+
+
+def unpacked(content: bytes, names: Iterable[str]) -> list[NDArray[Any]] | None:
+    """Arrays that were packed, by their names; None where a byte of them is another one."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            # Read whole, each is compared with its checksum; `np.load` of the file may stop before its end.
+            return [np.asarray(np.load(io.BytesIO(file.read(f"{name}.npy")))) for name in names]
+    # What the format's own fields may ask for: other compressions, passwords.
+    except (EOFError, KeyError, OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return None
 
 
 def _as_array(values: Any) -> NDArray[Any]:  # noqa: ANN401

@@ -148,7 +148,7 @@ def _number(value: Value) -> float | int | None:
 def _bounded(look: FieldLook, column: Column) -> FieldLook:
     """With the least and the greatest number or date that any document has, not in lists."""
     if look.kind is FieldKind.NUMBER and (numbers := column.bounds(Kind.NUMBER)) is not None:
-        low, high = (int(number) if float(number).is_integer() else float(number) for number in numbers)
+        low, high = (int(number) if number % 1 == 0 else float(number) for number in numbers)
         return replace(look, low=low, high=high, counted=True)
     if look.kind is FieldKind.DATE and (texts := column.bounds(Kind.TEXT)) is not None:
         first, last = (str(text)[:10] for text in texts)

@@ -3,17 +3,16 @@
 SQL is the truth: a column is read in a transaction that sees the collection in the same state, first for all
 documents, then for those that were added or changed since. What took a while to read is kept in the catalogue
 for other processes. A compaction makes all be read again. Of a large collection another thread reads it, and
-searches ask SQL until it has; a process ends when that thread has.
+searches ask SQL until it has; a process ends when that thread has. No search waits for a column that is read,
+nor until one is kept.
 """
 
 import contextlib
-import io
 import sys
 import threading
 import weakref
-import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeVar
@@ -35,7 +34,7 @@ from nearsay.indexer.catalogue.tables import (
     passages,
     removed_passages,
 )
-from nearsay.indexer.filters.column import Column, empty, widened
+from nearsay.indexer.filters.column import Column, empty, packed, unpacked, widened
 from nearsay.indexer.filters.expression import (
     And,
     Expression,
@@ -170,12 +169,13 @@ def documents_passing(
 ) -> NDArray[np.int64] | None:
     """The numbers of the documents that a comparison lets through, some of them removed; rising.
 
-    None where its column is not read yet, or a later state is known already than the transaction sees.
+    None where its column is not read yet, or another thread is reading one, or a later state is known already
+    than the transaction sees.
     """
     path = None if isinstance(leaf, InClusters) else metadata_path(leaf.field)
     if path is None or path not in ready_fields(connection, state):
         return None
-    columns = known_of(connection, _KnownColumns).at(connection, state, {path}, wait=True)
+    columns = known_of(connection, _KnownColumns).at(connection, state, {path}, wait=False)
     return None if columns is None else np.flatnonzero(columns.by_path[path].documents(leaf))
 
 
@@ -245,24 +245,28 @@ class _Columns:
         found, read = _widened(connection, key, path, column or empty(), self.last_document, changed)
         return replace(self, by_path=self.by_path | {path: found}, unkept=self.unkept | {path: read})
 
-    def kept(self) -> "tuple[list[KeptColumn], _Columns]":
-        """The columns of which enough was read since they were kept to keep them now; and then."""
-        due = {
+    def due(self) -> set[Path]:
+        """The columns of which enough was read since they were kept to keep them now."""
+        return {
             path
             for path, read in self.unkept.items()
             if read >= max(_WORTH_KEEPING, (self.last_document if path else self.owners.size) // 16)
         }
-        kept = [
-            KeptColumn(path, self.state.compactions, self.last_change, self.by_path[path].to_bytes())
-            for path in due
-            if path and self.by_path[path].has_values
-        ]
-        if _OWNERS in due:
-            with io.BytesIO() as stream:
-                np.savez(stream, owners=self.owners)
-                content = stream.getvalue()
-            kept.append(KeptColumn(_OWNERS, self.state.compactions, self.last_removal, content))
-        return kept, replace(self, unkept=self.unkept | dict.fromkeys(due, 0))
+
+    def to_keep(self, due: Iterable[Path]) -> list[KeptColumn]:
+        """Columns as they are kept, without those of no values or of too many characters."""
+        return [kept for path in due if (kept := self._to_keep(path)) is not None]
+
+    def _to_keep(self, path: Path) -> KeptColumn | None:
+        """None for one without values, or of too many characters."""
+        if path:
+            column = self.by_path[path]
+            worth = column.has_values and column.characters <= _MOST_KEPT
+            content, sequence = column.to_bytes() if worth else b"", self.last_change
+        else:
+            content, sequence = packed({"owners": self.owners}), self.last_removal
+        kept = KeptColumn(path, self.state.compactions, sequence, content)
+        return kept if 0 < len(content) <= _MOST_KEPT else None
 
     def _of(self, part: Expression | Leaf, leaf: Callable[[Leaf], NDArray[np.bool_]]) -> NDArray[np.bool_]:
         if isinstance(part, Not):
@@ -329,51 +333,52 @@ class _KnownColumns:
             found = _brought_up(connection, state, last)
             for path in sorted(paths - found.by_path.keys()):
                 found = found.with_column(connection, path)
-            kept, found = found.kept()
+            due = found.due()
+            read = found = replace(found, unkept=found.unkept | dict.fromkeys(due, 0))
             if found.nbytes > _BYTES:  # what was just asked stays
                 found = replace(found, by_path={path: found.by_path[path] for path in paths})
             self._kept.put(key, found, found.nbytes)
         finally:
             reading.release()
-        if kept:
-            _keep(connection.engine, key, kept)
+        if due and wait:
+            _keep(connection.engine, read, due)
+        elif due:
+            self._start(_keep, connection.engine, read, due)
         return found
 
     def _read_meanwhile(self, engine: sa.Engine, key: int, paths: set[Path]) -> None:
         with self._lock:
             if key in self._readers and self._readers[key].is_alive():
                 return
-            # No daemon: a single command ends when the column is kept, so that the next need not read it.
-            self._readers[key] = threading.Thread(
-                target=self._read, args=(engine, key, paths), name="nearsay-columns", daemon=False
-            )
-            self._readers[key].start()
+            self._readers[key] = self._start(self._read, engine, key, paths)
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
+        # No daemon: a single command ends when the column is kept, so that the next need not read it.
+        thread = threading.Thread(target=work, args=arguments, name="nearsay-columns", daemon=False)
+        thread.start()
+        return thread
 
     def _read(self, engine: sa.Engine, key: int, paths: set[Path]) -> None:
         # What is wrong with the catalogue, or that the collection is gone, the next search says.
         suppressed = contextlib.suppress(sa.exc.SQLAlchemyError, NearsayError)
-        with suppressed, engine.connect() as connection, connection.begin():
+        with suppressed, Database(engine).reading() as connection:
             self.at(connection, state_of(connection, key), paths, wait=True)
 
 
-def _keep(engine: sa.Engine, key: int, kept: Sequence[KeptColumn]) -> None:
+def _keep(engine: sa.Engine, columns: _Columns, due: Iterable[Path]) -> None:
     """Keep columns in the catalogue, unless it may only be read, or another writer is long at work."""
-    some = [column for column in kept if len(column.content) <= _MOST_KEPT]
+    kept = columns.to_keep(due)
     suppressed = contextlib.suppress(sa.exc.SQLAlchemyError, NearsayError)
     with suppressed, Database(engine).writing(patience=_PATIENCE) as connection:
-        keep_columns(connection, key, some, now())
+        keep_columns(connection, columns.state.collection_id, kept, now())
 
 
 def _begun(connection: sa.Connection, state: CollectionState) -> _Columns:
     """No columns, and what was kept of whose each passage is."""
     owners, sequence = np.zeros(1, dtype=np.int32), 0
     kept = kept_column(connection, state.collection_id, state.compactions, _OWNERS)
-    if kept is not None:
-        with (
-            contextlib.suppress(EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile),
-            np.load(io.BytesIO(kept.content)) as found,
-        ):
-            owners, sequence = found["owners"], kept.sequence
+    if kept is not None and (found := unpacked(kept.content, ["owners"])):
+        owners, sequence = found[0], kept.sequence
     begun = replace(state, version=-1)  # brought up by no matter what was committed
     return _Columns(begun, owners, {}, 0, sequence, 0, {_OWNERS: 0})
 

@@ -1,15 +1,22 @@
 """What was read of a field is kept in the catalogue, and other processes bring it up from there."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue.columns import kept_column
 from nearsay.indexer.catalogue.tables import columns
 from nearsay.indexer.filters import known as known_module
+from nearsay.indexer.filters import selection
+from nearsay.indexer.filters.column import Column, empty, unpacked, widened
+from nearsay.indexer.filters.known import known_of
 
 ROWS = [
     {
@@ -136,6 +143,73 @@ def test_what_is_no_column_is_read_anew(
         connection.execute(columns.update().values(content=content))
     with opened(place) as library:
         assert found(library.collection("papers"), "year > 2037") == ["d38", "d39"]
+
+
+def test_a_column_with_a_byte_that_is_another_one_is_none_or_the_same() -> None:
+    windows = [(np.arange(1, 4), ['["a",null]', f"[{2**60},null]", '[["b",2],null]'])]
+    content = widened(empty(), windows, 3).to_bytes()
+    assert unpacked(content, ["nothing"]) is None
+    for place in range(0, len(content), 3):
+        other = bytearray(content)
+        other[place] ^= 1 << place % 8
+        column = Column.from_bytes(bytes(other))
+        assert column is None or column.to_bytes() == content
+
+
+def test_a_whole_number_that_no_float_holds_is_a_bound(papers: Collection) -> None:
+    papers.add_rows([{"id": "most", "text": "word", "big": 10**400}])
+    assert found(papers, f"big > {2**60 + 38}") == ["d39", "most"]
+    (look,) = (look for look in papers.fields() if look.name == "big")
+    assert (look.low, look.high, look.counted) == (2**60, 10**400, True)
+
+
+def test_a_column_of_too_many_characters_is_not_kept(
+    papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers.add_rows([{"id": "long", "text": "word", "note": "a" * 5000}])
+    monkeypatch.setattr(known_module, "_MOST_KEPT", 4999)
+    assert found(papers, "note contains 'a'") == ["long"]
+    assert kept(papers) == ["[]"]
+
+
+def test_no_search_of_a_large_collection_waits_for_a_column_that_is_read(
+    papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    monkeypatch.setattr(selection, "_READ_AT_ONCE", 0)
+    papers.add_rows([{"id": "new", "text": "word", "year": 2050}])
+    with papers.library.store.database.reading() as connection:
+        known = known_of(connection, known_module._KnownColumns)
+    with known._read_by[papers.snapshot().collection.id]:  # not released before the searches have answered
+        for where in ("year > 2038", "year > 2038 and text contains 'word'"):
+            assert found(papers, where) == ["d39", "new"]
+            assert papers.count(where) == 2
+
+
+def test_no_search_of_a_large_collection_waits_until_a_column_is_kept(
+    papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    monkeypatch.setattr(selection, "_READ_AT_ONCE", 0)
+    papers.add_rows({"id": f"new{i}", "text": "word", "year": 2050 + i} for i in range(10))
+    searched, ended = threading.Event(), threading.Event()
+    keep = known_module._keep
+
+    def waiting(*arguments: Any) -> None:
+        assert searched.wait(60)
+        keep(*arguments)
+        ended.set()
+
+    monkeypatch.setattr(known_module, "_keep", waiting)
+    assert found(papers, "year > 2058") == ["new9"]
+    searched.set()
+    assert ended.wait(60)
+    with papers.library.store.database.reading() as connection:
+        row = kept_column(connection, papers.snapshot().collection.id, 0, ["year"])
+    assert row is not None
+    column = Column.from_bytes(row.content)
+    assert column is not None
+    assert column.codes.size == 51
 
 
 def test_who_may_not_write_and_who_would_wait_searches_all_the_same(
