@@ -316,10 +316,10 @@ def modes() -> list[str]:
 
 
 def clusters() -> list[str]:
-    """The default method beside k-means that is told the number, and BERTopic, on labelled sets."""
+    """nearsay beside k-means, which is given the number of labels, and BERTopic, on labelled sets."""
     shown = {
-        "nearsay (the default)": "nearsay, told nothing",
-        "plain k-means": "k-means, told how many labels",
+        "nearsay (the default)": "nearsay",
+        "plain k-means": "k-means, given the number of labels",
         "BERTopic": "BERTopic",
         "BERTopic, outliers assigned": "BERTopic, outliers assigned",
     }
@@ -365,7 +365,11 @@ def cluster_names() -> list[str]:
 
     clusters = sum(each["clusters"] for each in found)
     rows = [
-        (way, *(share(mean(way, figure)) for figure in _NAME_FIGURES), f"{mean(way, 'words_a_name'):.1f}")
+        (
+            way.replace(", as before", ", an earlier method"),
+            *(share(mean(way, figure)) for figure in _NAME_FIGURES),
+            f"{mean(way, 'words_a_name'):.1f}",
+        )
         for way in found[0]["names"]
     ]
     what = f"names of {clusters:,} clusters of {len(found)} sets, means of the sets"
@@ -497,7 +501,7 @@ _ABLE = (
     ("topics", "named clusters that stay", "of its graph", "", "", "communities", "named topics"),
     (
         "trains",
-        "BERT, sentence encoders, task heads",
+        "BERT, sentence encoders, rerankers, task heads",
         "language models, task heads",
         "",
         "",

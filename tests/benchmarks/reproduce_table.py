@@ -50,7 +50,7 @@ _NAMES = {
     "mlm": "masked words",
     "spans-nsp": "masked spans, next sentences",
 }
-_REACHED = {"mlm_accuracy": "masked words found, held out", "nsp_accuracy": "next sentences told, held out"}
+_REACHED = {"mlm_accuracy": "MLM accuracy, held out", "nsp_accuracy": "NSP accuracy, held out"}
 
 
 def _models(sizes: Mapping[str, Any]) -> str:
@@ -59,8 +59,8 @@ def _models(sizes: Mapping[str, Any]) -> str:
     for size, of_size in sizes.items():
         budget = of_size["budget"]["pretraining"]
         told.append(
-            f"`{size}` is a BERT of {budget['layers']} layers, width {budget['width']} and "
-            f"{budget['vocabulary']:,} pieces"
+            f"`{size}` is a BERT of {budget['layers']} layers, hidden size {budget['width']} and "
+            f"a vocabulary of {budget['vocabulary']:,}"
         )
     return "; ".join(told) + "."
 
