@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy.dialects import postgresql, sqlite
 
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.bulk import highest
@@ -138,22 +139,27 @@ class SegmentRow:
 
 
 def register_encoder(connection: sa.Connection, encoder: TextEncoder) -> int:
-    """The encoder's number in the catalogue; one that moved is remembered at its new place."""
+    """The encoder's number in the catalogue; one that moved is remembered at its new place.
+
+    Another collection's writer may enter the same encoder at this moment.
+    """
     where = encoders.c.fingerprint == encoder.fingerprint
     found = connection.execute(sa.select(encoders.c.id, encoders.c.source).where(where)).one_or_none()
-    values: dict[str, Any] = {"name": encoder.name, "source": encoder.source}
-    if found is not None:
-        if found.source != encoder.source:
-            connection.execute(encoders.update().where(where).values(values))
+    if found is not None and found.source == encoder.source:
         return int(found.id)
-    values |= {
+    place: dict[str, Any] = {"name": encoder.name, "source": encoder.source}
+    values = place | {
         "fingerprint": encoder.fingerprint,
         "dimension": encoder.dimension,
         "max_tokens": encoder.max_tokens,
         "normalised": encoder.normalised,
         "lineage": list(encoder.lineage),
     }
-    return int(connection.execute(encoders.insert().values(values).returning(encoders.c.id)).scalar_one())
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = (
+        insert(encoders).values(values).on_conflict_do_update(index_elements=["fingerprint"], set_=place)
+    )
+    return int(connection.execute(statement.returning(encoders.c.id)).scalar_one())
 
 
 def all_of(connection: sa.Connection, collection_id: int) -> list[GenerationRow]:
