@@ -15,7 +15,7 @@ from nearsay.data.formulas import fused
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.row_files import file_lines, file_rows
-from nearsay.indexer.catalogue import generations, judgements, passages
+from nearsay.indexer.catalogue import collections, generations, judgements, passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -350,6 +350,7 @@ class Judgements:
         asked: set[str] = set()
         with self._database.writing() as connection:
             self._record.require(connection, row)
+            collections.fence(connection, row.id)  # two files' rows in different orders would lock each other
             live = generations.live(connection, row.id)
             for begin in range(0, len(read), _TOGETHER):
                 there = _found(connection, row.id, read[begin : begin + _TOGETHER], lost)

@@ -1,13 +1,18 @@
 """Two ways of searching are compared by what is judged next, and judgements come from files."""
 
 import csv
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue import judgements
 from nearsay.indexer.judgements.judging import SearchWay, Verdict
 
 QUERIES = ["a cat sat", "the dog dug", "owls at night"]
@@ -114,6 +119,43 @@ def test_judgements_are_taken_over_from_a_table_and_written_back_as_they_were(
     assert {(one.query, one.document, one.passage, one.relevant, one.rater, one.note) for one in after} == {
         (one.query, one.document, one.passage, one.relevant, one.rater, one.note) for one in before
     }
+
+
+def test_of_two_rows_on_one_passage_the_last_one_stays(pets: Collection, tmp_path: Path) -> None:
+    rows = "query,document,relevant\nbirds,cat,1\nbirds,owl,0\nbirds,owl,1\nbirds,cat,0\n"
+    (tmp_path / "in.csv").write_text(rows)
+    pets.judgements.load(tmp_path / "in.csv")
+    assert pets.judgements.of("birds") == {("cat", 0): False, ("owl", 0): True}
+
+
+def test_files_of_the_same_judgements_are_taken_over_at_once(
+    postgresql_url: str, tmp_path: Path, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ["birds,owl,1\n", "birds,cat,0\n"]
+    for name, some in (("one.csv", rows), ("other.csv", rows[::-1])):
+        (tmp_path / name).write_text("query,document,relevant\n" + "".join(some))
+    put, entered = judgements.put, set()
+
+    def put_and_let_the_other_begin(connection: sa.Connection, *what: Any) -> None:
+        put(connection, *what)
+        entered.add(threading.get_ident())
+        waits = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        while len(entered) < 2 and not connection.execute(waits).scalar_one():
+            pass
+
+    monkeypatch.setattr(judgements, "put", put_and_let_the_other_begin)
+    monkeypatch.setattr("nearsay.indexer.judgements.judgements._TOGETHER", 1)
+    with (
+        Library.open(tmp_path / "library", database=postgresql_url, load_encoder=lambda _: words) as library,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        collection = library.collection("pets")
+        collection.add_rows([{"id": "owl", "text": "owls see"}, {"id": "cat", "text": "a cat sat"}])
+        loads = [
+            pool.submit(collection.judgements.load, tmp_path / name) for name in ("one.csv", "other.csv")
+        ]
+        assert [one.result(30).judgements for one in loads] == [2, 2]
+        assert collection.judgements.of("birds") == {("owl", 0): True, ("cat", 0): False}
 
 
 def test_trec_qrels_are_taken_over_with_their_queries(zoo: Collection, tmp_path: Path) -> None:
