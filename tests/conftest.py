@@ -92,21 +92,19 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     migrated = migrations.upgrade
 
     @functools.wraps(migrated)
-    def copied(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
-        new = create and engine.dialect.name == "sqlite"
+    def copied(database: Database, *, create: bool) -> None:
+        new = create and database.dialect == "sqlite"
         if new:
-            with engine.connect() as connection, connection.begin():
+            with database.reading() as connection:
                 new = sa.inspect(connection).get_table_names() == []
         if not new:
-            migrated(engine, tables, create=create)
+            migrated(database, create=create)
             return
-        with engine.connect() as connection:
-            writer = connection.execution_options(nearsay_writing=True)
-            with writer.begin():
-                if sa.inspect(writer).get_table_names() == []:  # another thread may have been first
-                    for statement in statements:
-                        writer.exec_driver_sql(statement)
-                    writer.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (SCHEMA,))
+        with database.writing() as writer:
+            if sa.inspect(writer).get_table_names() == []:  # another thread may have been first
+                for statement in statements:
+                    writer.exec_driver_sql(statement)
+                writer.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (SCHEMA,))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrations, "upgrade", copied)

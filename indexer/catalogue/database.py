@@ -38,7 +38,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.catalogue.json_values import json_text
-from nearsay.indexer.catalogue.tables import SCHEMA, metadata
+from nearsay.indexer.catalogue.tables import SCHEMA
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 __all__ = ["Database", "Vacuumed", "is_writing"]
@@ -115,16 +115,15 @@ class Database:
 
     def migrate(self, *, create: bool) -> None:
         """Bring the schema to this version of nearsay; CatalogueError if the database is of a newer one."""
-        with self._translated():
-            with self.engine.connect() as connection, connection.begin():
-                if sa.inspect(connection).has_table("alembic_version"):
-                    present = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
-                    if present.scalars().all() == [SCHEMA]:
-                        return
-            # Alembic takes a tenth of a second to import: only where there is something to migrate.
-            from nearsay.indexer.catalogue.migrations import upgrade
+        with self.reading() as connection:
+            if sa.inspect(connection).has_table("alembic_version"):
+                present = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+                if present.scalars().all() == [SCHEMA]:
+                    return
+        # Alembic takes a tenth of a second to import: only where there is something to migrate.
+        from nearsay.indexer.catalogue.migrations import upgrade
 
-            upgrade(self.engine, metadata, create=create)
+        upgrade(self, create=create)
 
     def vacuum(self) -> Vacuumed:
         """Give the disk back what deleted rows took in an SQLite file, where it is a quarter of it or more.
@@ -250,6 +249,9 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
+        # A thread may wait for a lock, or for a second connection, with one in its hands: with a limit, some
+        # fifteen of them would stop all others.
+        options |= {"poolclass": sa.QueuePool, "max_overflow": -1}
         engine = sa.create_engine(parsed, json_serializer=_json, json_deserializer=_from_json, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
         shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
@@ -406,7 +408,7 @@ def _translate(error: BaseException, url: str) -> NearsayError:
         )
     if "unable to open" in lowered:
         return StorageError(f"the catalogue {_place(url)} cannot be opened ({reason}). {_opening(url)}")
-    if "locked" in lowered or "could not serialize" in lowered:
+    if any(said in lowered for said in ("locked", "could not serialize", "deadlock", "too many clients")):
         return BusyError(
             f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
         )

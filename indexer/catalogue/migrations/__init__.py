@@ -10,6 +10,8 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import metadata
 from nearsay.indexer.vectors.errors import CatalogueError
 
 __all__ = ["upgrade"]
@@ -17,8 +19,8 @@ __all__ = ["upgrade"]
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it works on in its module
 
 
-def upgrade(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
-    """Run the missing migrations in one transaction.
+def upgrade(database: Database, *, create: bool) -> None:
+    """Run the missing migrations in one transaction, after another process that does.
 
     A database without a catalogue gets one if `create` is true. CatalogueError: there is none and it may not
     be created, or the catalogue was made by a newer nearsay.
@@ -26,9 +28,9 @@ def upgrade(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
     scripts = Config()
     scripts.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     directory = ScriptDirectory.from_config(scripts)
-    with engine.connect() as connection, connection.begin():
+    with database.reading() as connection:
         present = MigrationContext.configure(connection).get_current_revision()
-    place = engine.url.render_as_string(hide_password=True)
+    place = database.engine.url.render_as_string(hide_password=True)
     if present is None and not create:
         raise CatalogueError(
             f"{place} holds no nearsay catalogue, though the library was made with one. "
@@ -38,13 +40,8 @@ def upgrade(engine: sa.Engine, tables: sa.MetaData, *, create: bool) -> None:
         raise CatalogueError(
             f"{place} was written by a newer nearsay (schema {present}). Upgrade: pip install -U nearsay"
         )
-    with _ONE_AT_A_TIME, engine.connect() as connection:
-        writer = connection.execution_options(nearsay_writing=True)
-        if engine.dialect.name == "postgresql":
-            # Each statement has to see what another process made while this one waited for the lock.
-            writer = writer.execution_options(isolation_level="READ COMMITTED")
-        with writer.begin():
-            if engine.dialect.name == "postgresql":
-                writer.execute(sa.select(sa.func.pg_advisory_xact_lock(crc32(b"nearsay schema"))))
-            scripts.attributes.update(connection=writer, tables=tables)
-            command.upgrade(scripts, "head")
+    with _ONE_AT_A_TIME, database.writing() as writer:
+        if database.dialect == "postgresql":
+            writer.execute(sa.select(sa.func.pg_advisory_xact_lock(crc32(b"nearsay schema"))))
+        scripts.attributes.update(connection=writer, tables=metadata)
+        command.upgrade(scripts, "head")

@@ -135,6 +135,12 @@ def test_opening_waits_for_one_who_writes_before_write_ahead_mode(
     assert waits == [database.WRITE_AHEAD_RETRY_SECONDS]
 
 
+def test_many_transactions_are_open_at_once(catalogue: Database) -> None:
+    with contextlib.ExitStack() as several:
+        for _ in range(20):
+            assert kept(several.enter_context(catalogue.reading())) == set()
+
+
 def test_opening_does_not_wait_for_ever(
     tmp_path: Path, about_to_write: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +176,8 @@ def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
         ("disk I/O error", StorageError, "Check the disk"),
         ("database is locked", BusyError, "try again"),
         ("could not serialize access due to concurrent update", BusyError, "try again"),
+        ("deadlock detected", BusyError, "try again"),
+        ("FATAL: sorry, too many clients already", BusyError, "try again"),
         ("database disk image is malformed", CatalogueError, "Restore it from a backup"),
         ("file is not a database", CatalogueError, "Restore it from a backup"),
         ("permission denied for table documents", CatalogueError, "Check the address, the rights"),

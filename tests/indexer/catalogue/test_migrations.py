@@ -20,7 +20,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import lexical_rows, migrations, tables
-from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.database import Database, is_writing
 from nearsay.indexer.catalogue.passages import prepare, text_hash
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import CatalogueError
@@ -124,6 +124,27 @@ def test_threads_that_make_a_catalogue_at_once_make_one(open_database: Callable[
     with several[0].reading() as connection:
         versions = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
     assert len(versions) == 1
+
+
+def test_a_migration_waits_for_another_as_long_as_any_writer(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    began: list[float] = []
+
+    @sa.event.listens_for(database.engine, "begin")
+    def _(connection: sa.Connection) -> None:
+        if is_writing(connection):
+            began.append(connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one())
+
+    waited: list[str] = []
+
+    @sa.event.listens_for(database.engine, "before_cursor_execute")
+    def _(_connection: sa.Connection, _cursor: object, statement: str, *_: object) -> None:
+        if "busy_timeout =" in statement:
+            waited.append(statement)
+
+    database.migrate(create=True)
+    assert (began, waited) == ([60_000], [])  # milliseconds, which nothing shortened on the way
+    database.close()
 
 
 _MAKE = """
