@@ -244,6 +244,8 @@ class Collection:
         newer: once a fifth more has come, index only what is newer, together with indexes that hold no more
             than that, by the plan that stands. Called again and again while a collection grows, this indexes
             each passage only a few times; a search looks into a few indexes. Nothing happens before.
+
+        MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
         """
         return self._writing.replace_index(self._record.live(), wait, progress, newer=newer)
 
@@ -310,7 +312,7 @@ class Collection:
         return measure_gate(judged, self._searcher.many, live, candidate, self._encoder.of, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
-        """Make the generation live again that was live before; its number."""
+        """Make the formerly live generation live again; its number. UnknownGenerationError where none was."""
         from nearsay.indexer.writing.rollout import last_retired
 
         with self._writing.held("rollback", wait) as (store, row):
@@ -444,8 +446,9 @@ class Collection:
     ) -> Hits:
         """The k passages nearest to documents, and away from those of `without`; none of their own.
 
-        A document is the mean of its passages; `away` is the weight of those against these, see
-        `nearsay.indexer.exploring.similar`.
+        A document is the mean of its passages; `away`, from 0, is the weight of those against these, see
+        `nearsay.indexer.exploring.similar`. `Hit.score` is the cosine. UnknownDocumentError for an id that is
+        not there; BadInputError for a document without a vector, or on both sides; BadFilterError.
         """
         request = SearchRequest(k=k, where=where, by_document=by_document)
         return similar(self._store, self.snapshot(), Likeness.of(ids, without, away), request)
@@ -479,11 +482,11 @@ class Collection:
         return [found[id_] for id_ in there]
 
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
-        """The documents that a filter lets through, in the order they were added."""
+        """The documents that a filter lets through, in the order they were added; BadFilterError."""
         return stored_documents(self._store, self._record.row().id, where)
 
     def count(self, where: Where | None = None) -> int:
-        """How many documents a filter lets through; without one, how many there are."""
+        """How many documents a filter lets through; without one, how many there are. BadFilterError."""
         return self.browser.count(where)
 
     def __len__(self) -> int:
@@ -542,7 +545,10 @@ class Collection:
         return write_lines(found, Path(out) if isinstance(out, str | Path) else out)
 
     def snapshot(self, generation: int | None = None) -> Snapshot:
-        """What a search sees at this moment: the live generation's vectors, its index, what is removed."""
+        """What a search sees at this moment: a generation's vectors, its index, what is removed.
+
+        None = the live generation. BadInputError while the collection is empty; UnknownGenerationError.
+        """
         return self._snapshot.take(generation)
 
     @property
@@ -570,7 +576,10 @@ class Collection:
             return field_looks(connection, row.id)
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
-        """How many documents have each value of a field, the commonest first, under a filter."""
+        """How many documents have each value of a field, the commonest first, under a filter.
+
+        BadInputError for a limit that is not from 1 to 10,000; BadFilterError.
+        """
         from nearsay.indexer.filters.facets import facets
 
         with self._record.reading() as (connection, row):

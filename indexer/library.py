@@ -83,12 +83,16 @@ class Library:
                       that FAISS can use) and cuda:1 are also searched on; with None no GPU is, since an index
                       on a GPU is made anew by every process, from all vectors
         precision:    auto, float32, bfloat16 or float16, for the encoders that are loaded
-        load_encoder: gives the encoder of a name, instead of `Encoder.load`
+        load_encoder: gives the encoder of a name or folder; None for one that loads it from there or a hub
         wait:         seconds that who wants to write a collection waits for another one that does; BusyError
                       after that, which names it. Each method that writes takes a `wait` of its own
         cluster:      a Ray cluster whose workers embed what is added or rebuilt; see `Cluster`. Its machines
                       see the folder under the same path, and the catalogue, which is PostgreSQL unless all
                       of it is one machine
+
+        BadInputError for a folder without a library where `create` is false, and for a URL that names none;
+        CatalogueError where folder and catalogue do not belong together or cannot be read; MissingExtraError
+        for PostgreSQL without its extra; DiskFullError. All derive from NearsayError.
         """
         home = Path(folder)
         try:
@@ -249,6 +253,8 @@ class Library:
             where an index was measured for others already, only when one is measured for these
         dtype:    float32, float16 or int8: how vectors are stored that are first added, or that `rebuild`
             makes by an encoder; None for as they are, or float32. Scores are those of the rounded vectors
+
+        BadInputError for a name or a setting that cannot be used.
         """
         if not _NAME.fullmatch(name):
             raise BadInputError(

@@ -141,12 +141,8 @@ class HitScores:
     """What is known of how well a passage answers; None where it was not asked or not found out."""
 
     dense: float | None = None  # cosine similarity: -1 to 1, higher is closer
-    lexical: float | None = (
-        None  # BM25 of the query's words: above 0, higher is better; None: has none, or few
-    )
-    # Of a full match by words, which has the query's five rarest words once each: in hybrid mode what is
-    # above .4 adds to the cosine.
-    word_share: float | None = None
+    lexical: float | None = None  # BM25 of the query's words: above 0, higher is better; None: none, or few
+    word_share: float | None = None  # BM25 over that of the query's five rarest words; above .4 it adds
     fused: float | None = None  # of the two, in hybrid mode
     rerank: float | None = None  # the cross-encoder's own scale, higher is better
 
