@@ -59,7 +59,10 @@ def test_a_folder_wins_over_a_hub_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("path", ["./mine", "../mine", "~/no such folder", "/no/such", "a/b/c", "mine/"])
-def test_a_path_that_is_not_there_is_not_asked_of_the_hub(path: str, no_hub: None) -> None:
+def test_a_path_that_is_not_there_is_not_asked_of_the_hub(
+    path: str, no_hub: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(NearsayError, match="there is no encoder folder"):
         find_encoder(path)
 
