@@ -77,7 +77,7 @@ export NEARSAY_LIBRARY={library} saves naming the library each time):
   nearsay search {_COLLECTION} "why is the sky dark at night" -n 5
   nearsay search {_COLLECTION} "leash" --where "subject = 'pets' and date >= 2020-01-01"
   nearsay explore clusters {_COLLECTION}                 all of them; then --where "cluster = 1" in a search
-  nearsay documents add notes my-notes/                a folder of txt, md, html, pdf, csv, jsonl
+  nearsay documents add notes my-notes/                a folder of txt, md, html, pdf, docx, csv, jsonl
   nearsay search notes "what did we decide about holidays"
   nearsay similar {_COLLECTION} --id cooking-01
   nearsay doctor --prove                           is every index exactly what it should be"""

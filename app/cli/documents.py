@@ -289,7 +289,7 @@ def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tu
     if where is not None:
         count = target.browser.count(where)
         first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
-        parts.append(f"{_listed(count, first)} that pass {where!r}")
+        parts.append(f"{_listed(count, first)} that {'passes' if count == 1 else 'pass'} {where!r}")
     return count, f"{' and '.join(parts)} from '{target.name}'"
 
 

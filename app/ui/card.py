@@ -178,8 +178,11 @@ def card_html(
     title_marks, marks = marks_of(explanation, () if matches is None else matches.words)
     terms = () if matches is None else matches.terms
     score = score_line(hit, mode, explanation.matched if explanation is not None else terms)
-    title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(headline("", hit.id, hit.text))
-    return _card(title, _passage(hit.text, marks), [metadata_line(hit.metadata)], rank=hit.rank, said=score)
+    called, body = headline(hit.title, hit.id, hit.text), _passage(hit.text, marks)
+    title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(called)
+    if called == hit.text:  # a line without a title is its own heading, and shown once
+        title, body = shaded(hit.text, marks), ""
+    return _card(title, body, [metadata_line(hit.metadata)], rank=hit.rank, said=score)
 
 
 def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, said: str) -> str:
@@ -252,7 +255,8 @@ def passage_html(
     """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
     cut = text if whole or len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     lines = [below, metadata_line(metadata) if metadata else ""]
-    return _card(_text(title), f'<div class="ns-text">{_text(cut)}</div>', lines, rank=rank, said=said)
+    body = "" if title == text else f'<div class="ns-text">{_text(cut)}</div>'
+    return _card(_text(title), body, lines, rank=rank, said=said)
 
 
 def _text(text: str) -> str:

@@ -282,7 +282,7 @@ class CentralPassage:
 
 @dataclass(frozen=True, slots=True)
 class Cluster(Report):
-    """Passages that say like things."""
+    """Passages that say similar things."""
 
     REPORT: ClassVar = "cluster"
 

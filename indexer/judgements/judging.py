@@ -75,6 +75,7 @@ class Difference:
     def said(self, first: object, second: object) -> str:
         """What is known of two ways of these names, in a sentence."""
         low, high = self.interval.low, self.interval.high
+        difference = round(self.difference, 3) + 0.0  # no -0.000
         if self.verdict is Verdict.EQUAL and not self.judged:
             return (
                 f"nothing to decide: {first} and {second} rank the passages alike. Whatever is judged, "
@@ -92,7 +93,7 @@ class Difference:
             if self.needed is None:
                 more = f"; all {self.unjudged:,} that are left may not decide it"
         return (
-            f"{words[self.verdict]}: DCG@10 of {second} less {first} {self.difference:+.3f} [{low:+.3f}, "
+            f"{words[self.verdict]}: DCG@10 of {second} less {first} {difference:+.3f} [{low:+.3f}, "
             f"{high:+.3f}] after {counted(self.judged, 'judgement')}{more}"
         )
 

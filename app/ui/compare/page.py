@@ -17,6 +17,7 @@ from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.filters import cluster_names, show_chosen
 from nearsay.app.ui.side import Ranking, Side, comparable, described, usual_sides
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hit, Hits
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -257,7 +258,7 @@ def show(visit: Visit) -> None:
     query = short_enough(query)
     sides = _sides(generations)
     if len(generations) == 1:
-        _how_to_make_another(visit.name or "")
+        _how_to_make_another(visit)
     where = _filter(visit)
     if not query:
         st.markdown("Ask something: both sides answer, and what changes between them is drawn.")
@@ -354,11 +355,11 @@ def _show_found(left: _Found, right: _Found, depth: int) -> None:
     st.caption(f"{left.seconds:.2f} s to the left, {right.seconds:.2f} s to the right")
 
 
-def _how_to_make_another(name: str) -> None:
+def _how_to_make_another(visit: Visit) -> None:
     with st.expander("Compare with another encoder"):
         st.markdown(
             "There is one generation yet, so two ways of ranking can be compared. To compare encoders, "
             "embed the collection by another one: on the page **Collections**, or in a shell. The live "
             "generation goes on answering meanwhile, and the new one can be compared before it goes live."
         )
-        st.code(f"nearsay index rebuild {name} --encoder ENCODER", language="shell")
+        show_command(visit, ["index", "rebuild", visit.name or "", "--encoder", "ENCODER"])

@@ -199,7 +199,7 @@ def show_clusters_view(visit: Visit) -> None:
     watch_newest(visit, newest_jobs(visit, JobKind.CLUSTER), "clusters")
     explorer = visit.collection.explore
     if not explorer.has_clusters():
-        st.markdown("Clusters are passages that say like things; each gets a name from its words.")
+        st.markdown("Clusters are passages that say similar things; each is named by its words.")
         if visit.may_write:
             cluster_form(visit, "Make clusters")
         else:

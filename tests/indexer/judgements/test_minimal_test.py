@@ -1,6 +1,7 @@
 """Judging what decides first, and knowing when it is decided."""
 
 from collections import Counter
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -129,3 +130,10 @@ def test_rankings_alike_leave_nothing_to_decide_and_no_judgement_is_claimed() ->
     found = MinimalTest(alike, alike).difference({})
     assert (found.verdict, found.judged, found.unjudged) == (Verdict.EQUAL, 0, 0)
     assert "judgement" not in found.said("dense", "hybrid")
+
+
+def test_a_difference_of_nothing_has_no_minus() -> None:
+    alike = {"q": ["a", "b"]}
+    found = MinimalTest(alike, alike).difference({})
+    open_yet = replace(found, difference=-0.0001, verdict=Verdict.OPEN)
+    assert "dense +0.000 [" in open_yet.said("dense", "hybrid")

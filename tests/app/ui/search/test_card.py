@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui import full_document
 from nearsay.app.ui.asked import Asked
-from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, score_line
+from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, passage_html, score_line
 from nearsay.app.ui.filters import day_of, label_of
 from nearsay.app.ui.full_document import document_html, page_at, page_count, page_edges
 from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_arguments
 from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores
 
 MakeHit = Callable[..., Hit]
@@ -84,6 +85,15 @@ def test_nothing_of_a_document_is_markup(a_hit: MakeHit) -> None:
 
 def test_a_document_without_a_title_is_named_by_its_id(a_hit: MakeHit) -> None:
     assert ">P19-1001</span>" in card_html(a_hit(title=" ", id_="P19-1001"), SearchMode.DENSE)
+
+
+def test_a_line_without_a_title_is_shown_once_with_its_words_marked(a_hit: MakeHit) -> None:
+    line = "My back hurts after digging."
+    hit = a_hit(id_=f"notes.txt#{'0' * 16}", title="", text=line)
+    found = card_html(hit, SearchMode.DENSE, matches=matched_terms("back", [("", line)])[0])
+    assert "<u>back</u>" in found
+    assert re.sub("<[^>]*>", "", found).count(line) == 1
+    assert passage_html(title=line, text=line).count(line) == 1
 
 
 def test_a_long_passage_is_folded_after_a_sentence() -> None:
