@@ -60,27 +60,31 @@ def reach(row: Mapping[str, object], name: str) -> object:
     return reach(nested, inner) if isinstance(nested, Mapping) else MISSING
 
 
-def choose_fields(survey: FieldSurvey, options: ReadOptions, file: str) -> tuple[Fields, str | None]:
+def choose_fields(
+    survey: FieldSurvey, options: ReadOptions, file: str, option: str = "--{} FIELD"
+) -> tuple[Fields, str | None]:
     """Settle a file's fields, and the note that says what was guessed (None: nothing was).
+
+    option: how the reader of an error or the note names a field
 
     BadInputError when there is no such field as the options name, or no field that can be the text.
     """
-    for option, name in (
-        ("--text", options.text),
-        ("--id", options.id),
-        ("--title", options.title),
-        *(("--metadata", name) for name in options.metadata or ()),
+    for use, name in (
+        ("text", options.text),
+        ("id", options.id),
+        ("title", options.title),
+        *(("metadata", name) for name in options.metadata or ()),
     ):
         if name is not None and not _is_there(name, survey):
             raise BadInputError(
                 f"{file} has no field {name!r}; its fields are {_listed(survey.names)}. "
-                f"Name one of them: {option} FIELD"
+                f"Name one of them: {option.format(use)}"
             )
     text = options.text or _guessed_text(survey, options)
     if text is None:
         raise BadInputError(
             f"{file}: cannot tell which field is the text; the fields are {_listed(survey.names)}. "
-            "Name it: --text FIELD"
+            f"Name it: {option.format('text')}"
         )
     taken = {text, options.id, options.title}
     row_id = options.id or _first(ID_NAMES, [name for name in survey.id_names if name not in taken])
@@ -88,7 +92,8 @@ def choose_fields(survey: FieldSurvey, options: ReadOptions, file: str) -> tuple
     title = options.title or _first(TITLE_NAMES, [name for name in survey.text_names if name not in taken])
     fields = Fields(text, row_id, title, options.metadata)
     guessed = (options.text is None) or (options.id is None and row_id) or (options.title is None and title)
-    return fields, _note(fields, survey, file, text_guessed=options.text is None) if guessed else None
+    note = _note(fields, survey, file, option.format("id"), text_guessed=options.text is None)
+    return fields, note if guessed else None
 
 
 def _is_there(name: str, survey: FieldSurvey) -> bool:
@@ -114,7 +119,7 @@ def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
     return None
 
 
-def _note(fields: Fields, survey: FieldSurvey, file: str, *, text_guessed: bool) -> str:
+def _note(fields: Fields, survey: FieldSurvey, file: str, option: str, *, text_guessed: bool) -> str:
     metadata = fields.metadata
     if metadata is None:
         used = {fields.text, fields.id, fields.title}
@@ -125,7 +130,7 @@ def _note(fields: Fields, survey: FieldSurvey, file: str, *, text_guessed: bool)
         metadata = tuple(rest)
     return (
         f"{file}: text = {fields.text!r}{' (guessed)' if text_guessed else ''}, "
-        f"id = {'none (name one: --id FIELD)' if fields.id is None else repr(fields.id)}, "
+        f"id = {f'none (name one: {option})' if fields.id is None else repr(fields.id)}, "
         f"title = {'none' if fields.title is None else repr(fields.title)}, "
         f"metadata = {_listed(metadata)}"
     )

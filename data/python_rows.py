@@ -23,6 +23,7 @@ from nearsay.data.row_documents import (
 __all__ = ["ROWS_NAME", "python_documents"]
 
 ROWS_NAME: Final = "<rows>"
+_OPTION: Final = "options=ReadOptions({}='FIELD')"
 
 
 def python_documents(
@@ -51,7 +52,7 @@ def python_documents(
 def _row_documents(
     surveyed: list[Mapping[str, object]], options: ReadOptions, note: Callable[[str], None]
 ) -> RowDocuments:
-    fields, guess = choose_fields(survey_rows(surveyed), options, ROWS_NAME)
+    fields, guess = choose_fields(survey_rows(surveyed), options, ROWS_NAME, _OPTION)
     if guess is not None:
         note(guess)
     return RowDocuments(

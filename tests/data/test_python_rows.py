@@ -131,3 +131,11 @@ def test_vectors_are_refused_rather_than_kept_as_metadata(name: str) -> None:
     (asked,) = rows([{"text": "a", name: long}], ReadOptions(text="text", metadata=(name,)))
     assert isinstance(asked, Document)
     assert asked.metadata == {name: long}
+
+
+def test_a_text_that_is_not_found_is_named_as_python_names_it() -> None:
+    with pytest.raises(BadInputError, match=r"options=ReadOptions\(text='FIELD'\)$"):
+        list(rows([{"a": 1, "b": 2}], ReadOptions()))
+    reading = rows([{"text": "one"}], ReadOptions())
+    assert [each.text for each in reading if isinstance(each, Document)] == ["one"]
+    assert reading.notes == [Naming("name one: options=ReadOptions(id='FIELD')")]
