@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -403,6 +404,7 @@ def fields(
 def _seen(look: "FieldLook") -> list[object]:
     if look.low is not None:
         return [look.name, look.kind, f"{look.low} to {look.high}", look.documents]
-    values = ", ".join(str(value) for value in look.values[:_SEEN])
+    seen = look.values[:_SEEN]
+    values = ", ".join(value if isinstance(value, str) else json.dumps(value) for value in seen)
     more = f" and {len(look.values) - _SEEN:,} more" if len(look.values) > _SEEN else ""
     return [look.name, look.kind, f"{values}{more}", look.documents]
