@@ -92,13 +92,13 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     migrated = migrations.upgrade
 
     @functools.wraps(migrated)
-    def copied(database: Database, *, create: bool) -> None:
+    def copied(database: Database, tables: sa.MetaData, *, create: bool) -> None:
         new = create and database.dialect == "sqlite"
         if new:
             with database.reading() as connection:
                 new = sa.inspect(connection).get_table_names() == []
         if not new:
-            migrated(database, create=create)
+            migrated(database, tables, create=create)
             return
         with database.writing() as writer:
             if sa.inspect(writer).get_table_names() == []:  # another thread may have been first

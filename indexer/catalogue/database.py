@@ -38,7 +38,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.catalogue.json_values import json_text
-from nearsay.indexer.catalogue.tables import SCHEMA
+from nearsay.indexer.catalogue.tables import SCHEMA, metadata
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 __all__ = ["Database", "Vacuumed", "is_writing"]
@@ -96,18 +96,20 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def writing(self, patience: float = BUSY_SECONDS) -> Iterator[sa.Connection]:
+    def writing(self, patience: float | None = None) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole when the block ends, and not at all when it raises.
 
-        patience: seconds that another writer of an SQLite database is waited for; BusyError after them
+        patience: seconds that another writer of an SQLite database is waited for; then BusyError. None = as
+            long as usual
 
         SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
         whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
         """
         with self._translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
+            seconds = BUSY_SECONDS if patience is None else patience
             level = {"isolation_level": "READ COMMITTED"} if self.dialect == "postgresql" else {}
-            writer = connection.execution_options(**{_WRITING: patience}, **level)
+            writer = connection.execution_options(**{_WRITING: seconds}, **level)
             with writer.begin():
                 if self._check is not None:
                     self._check(writer)
@@ -123,7 +125,7 @@ class Database:
         # Alembic takes a tenth of a second to import: only where there is something to migrate.
         from nearsay.indexer.catalogue.migrations import upgrade
 
-        upgrade(self, create=create)
+        upgrade(self, metadata, create=create)
 
     def vacuum(self) -> Vacuumed:
         """Give the disk back what deleted rows took in an SQLite file, where it is a quarter of it or more.

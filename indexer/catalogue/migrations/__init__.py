@@ -1,7 +1,9 @@
 """Brings a catalogue's schema to this version of nearsay, with Alembic."""
 
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 from zlib import crc32
 
 import sqlalchemy as sa
@@ -10,8 +12,6 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.tables import metadata
 from nearsay.indexer.vectors.errors import CatalogueError
 
 __all__ = ["upgrade"]
@@ -19,7 +19,18 @@ __all__ = ["upgrade"]
 _ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it works on in its module
 
 
-def upgrade(database: Database, *, create: bool) -> None:
+class Transactions(Protocol):
+    """What `Database` has: this package lies below it."""
+
+    engine: sa.Engine
+
+    @property
+    def dialect(self) -> str: ...
+    def reading(self) -> AbstractContextManager[sa.Connection]: ...
+    def writing(self) -> AbstractContextManager[sa.Connection]: ...
+
+
+def upgrade(database: Transactions, tables: sa.MetaData, *, create: bool) -> None:
     """Run the missing migrations in one transaction, after another process that does.
 
     A database without a catalogue gets one if `create` is true. CatalogueError: there is none and it may not
@@ -43,5 +54,5 @@ def upgrade(database: Database, *, create: bool) -> None:
     with _ONE_AT_A_TIME, database.writing() as writer:
         if database.dialect == "postgresql":
             writer.execute(sa.select(sa.func.pg_advisory_xact_lock(crc32(b"nearsay schema"))))
-        scripts.attributes.update(connection=writer, tables=metadata)
+        scripts.attributes.update(connection=writer, tables=tables)
         command.upgrade(scripts, "head")

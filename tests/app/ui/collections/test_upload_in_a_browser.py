@@ -27,7 +27,7 @@ def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor.presses("Add reports.jsonl to pumps")
     visitor.is_at("job=")
     visitor.browser.refresh()
-    visitor.sees("40 documents added; 40 passages embedded.")
+    visitor.sees("pumps: 40 added; 40 passages embedded")
     visitor.sees("pumps can be searched")
     visitor.types("Question", "water below the house")
     visitor.is_at("q=water")
@@ -38,7 +38,7 @@ def test_an_upload_is_checked_indexed_and_searched_and_another_one_too(
     visitor.gives(tmp_path / "roofs.txt")
     visitor.types("Name of the new collection", "roofs")
     visitor.presses("Add roofs.txt to roofs")
-    visitor.sees("1 document added; 1 passage embedded.")
+    visitor.sees("roofs: 1 added; 1 passage embedded")
     with Library.open(settings.library, device="cpu") as library:
         jobs = Jobs(library).list()
     assert [job.state for job in jobs] == [JobState.DONE] * 2
