@@ -1,8 +1,7 @@
 """Passages by the words that they share with a query, in both kinds of catalogue."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from math import log
 
 import bm25s
@@ -31,19 +30,12 @@ TEXTS = [
 Search = Callable[..., LexicalCandidates]
 
 
-@contextmanager
-def words_of(catalogue: Database, key: int, texts: Sequence[str]) -> Iterator[sa.Connection]:
-    """A collection's lexical table with texts, numbered from 1."""
-    with catalogue.writing() as connection:
-        lexical_rows.create_table(connection, key)
-        lexical_rows.insert_rows(connection, key, range(1, len(texts) + 1), texts)
-    with catalogue.reading() as connection:
-        yield connection
-
-
 @pytest.fixture
 def connection(catalogue: Database) -> Iterator[sa.Connection]:
-    with words_of(catalogue, 7, TEXTS) as open_connection:
+    """A collection's lexical table with the texts, numbered from 1."""
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 7)
+        lexical_rows.insert_rows(open_connection, 7, range(1, len(TEXTS) + 1), TEXTS)
         yield open_connection
 
 
@@ -149,8 +141,10 @@ def test_many_that_are_allowed_are_found_too(
 
 
 def test_where_every_word_is_common_passages_with_two_of_them_come_first(catalogue: Database) -> None:
-    texts = ["new"] * 8 + ["model"] * 8 + ["a new model"] * 2
-    with words_of(catalogue, 8, texts) as open_connection:
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        texts = ["new"] * 8 + ["model"] * 8 + ["a new model"] * 2
+        lexical_rows.insert_rows(open_connection, 8, range(1, 19), texts)
         result = lexical_candidates(open_connection, 8, "new model", budget=6)
     assert not result.complete
     assert (result.used, result.common) == (("new", "model"), ())
@@ -160,8 +154,10 @@ def test_where_every_word_is_common_passages_with_two_of_them_come_first(catalog
 
 @pytest.mark.parametrize("query", ["İSTANBUL", "İstanbul", "istanbul", "I\u0307stanbul"])
 def test_a_dot_or_an_accent_of_its_own_splits_no_word(catalogue: Database, query: str) -> None:
-    texts = ["İstanbul", "stanbul", "A\u030angstr\u006f\u0308m", "e\u030bzz", "ngstrom"]
-    with words_of(catalogue, 8, texts) as open_connection:
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        texts = ["İstanbul", "stanbul", "A\u030angstr\u006f\u0308m", "e\u030bzz", "ngstrom"]
+        lexical_rows.insert_rows(open_connection, 8, range(1, 6), texts)
         asked = (query, "Ångström", "a\u030angstrom", "e\u030bzz")
         assert [lexical_candidates(open_connection, 8, one).ids.tolist() for one in asked] == [
             [1],
@@ -237,7 +233,9 @@ def test_a_query_of_nothing_but_common_words_finds_some(connection: sa.Connectio
 
 def test_words_that_half_of_many_passages_have_are_looked_for_alone_only(catalogue: Database) -> None:
     texts = [f"the {'dog' if number % 100 == 0 else 'cat'} {number}" for number in range(1, 1_101)]
-    with words_of(catalogue, 9, texts) as connection:
+    with catalogue.writing() as connection:
+        lexical_rows.create_table(connection, 9)
+        lexical_rows.insert_rows(connection, 9, range(1, 1_101), texts)
         result = lexical_candidates(connection, 9, "the dog")
         assert result.ids.tolist() == list(range(100, 1_101, 100))
         assert (result.used, result.common) == (("dog",), ())
@@ -255,7 +253,9 @@ def test_a_full_match_has_the_five_rarest_words_of_a_long_query(connection: sa.C
 
 
 def test_a_match_of_nothing_but_common_words_is_not_full(catalogue: Database) -> None:
-    with words_of(catalogue, 11, [f"the {number}" for number in range(100)]) as connection:
+    with catalogue.writing() as connection:
+        lexical_rows.create_table(connection, 11)
+        lexical_rows.insert_rows(connection, 11, range(1, 101), [f"the {number}" for number in range(100)])
         found = lexical_candidates(connection, 11, "the")
         assert found.scores.max() < 0.01 * found.full_score
 
@@ -274,13 +274,9 @@ def test_pieces_of_the_words_are_merged_by_eights(connection: sa.Connection) -> 
 
 
 @pytest.mark.long
-def test_thousands_of_scored_passages_do_not_set_the_collector_going(catalogue: Database) -> None:
-    with words_of(catalogue, 7, ["a dog and a cat"] * 8_000) as connection:
-        _check_collections(connection)
-
-
-def _check_collections(connection: sa.Connection) -> None:
-    assert len(found(connection, "dog cat")) == 8_000  # what is compiled once is compiled now
+def test_thousands_of_scored_passages_do_not_set_the_collector_going(connection: sa.Connection) -> None:
+    lexical_rows.insert_rows(connection, 7, range(100, 8_100), ["a dog and a cat"] * 8_000)
+    assert len(found(connection, "dog cat")) == 8_002  # what is compiled once is compiled now
     collections: list[str] = []
 
     def heard(phase: str, _: dict[str, int]) -> None:
@@ -292,5 +288,5 @@ def _check_collections(connection: sa.Connection) -> None:
         result = lexical_candidates(connection, 7, "dog cat")
     finally:
         gc.callbacks.remove(heard)
-    assert result.ids.size == 8_000
+    assert result.ids.size == 8_002
     assert collections.count("start") <= 2  # a row each that is held makes eleven
