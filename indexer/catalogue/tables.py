@@ -54,7 +54,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0017"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0018"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
