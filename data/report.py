@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self, Union, cast
 
 from nearsay.data.document import JsonValue
 
-__all__ = ["Finding", "Report", "as_json", "of_json"]
+__all__ = ["Done", "Finding", "Report", "as_json", "of_json"]
 
 
 class Report:
@@ -36,6 +36,18 @@ class Report:
         ValueError, KeyError or TypeError for what is none.
         """
         return cast("Self", of_json(cls, row))
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Report):
+    """How many of something a command removed, wrote or ended."""
+
+    REPORT: ClassVar = "done"
+
+    action: str  # removed, would remove (a dry run), written, pushed, ended
+    what: str  # documents, collections, jobs …
+    count: int
+    to: str | None = None  # the file or the address that it was written to
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup, option
 from nearsay.app.cli.options import ADDRESS, COLLECTION, JSON, WORKER_CPUS, WORKERS, Place
-from nearsay.app.cli.printing import print_json
+from nearsay.app.cli.printing import print_done, print_json
 from nearsay.data.quantity import counted, size_words
+from nearsay.data.report import Done
 
 __all__ = ["cluster"]
 
@@ -27,7 +28,7 @@ def cluster() -> None:
 
 
 @cluster.command()
-def up(workers: int | None = WORKERS(shown="all cores")) -> None:
+def up(workers: int | None = WORKERS(shown="all cores"), as_json: bool = JSON) -> None:
     """Start a Ray cluster on this machine, secured by a new token.
 
     The cluster runs until `nearsay cluster down`. The dashboard and usage reports are off. It listens on the
@@ -41,11 +42,8 @@ def up(workers: int | None = WORKERS(shown="all cores")) -> None:
     from nearsay.indexer.cluster.local import start_local
 
     local = start_local(workers)
-    click.echo(
-        f"a Ray cluster with {local.workers} cores runs at {local.address}. Use it: --cluster auto. "
-        "Stop it: nearsay cluster down",
-        err=True,
-    )
+    said = f"a Ray cluster with {local.workers} cores runs at {local.address}. Use it: --cluster auto. "
+    print_done(local, said + "Stop it: nearsay cluster down", as_json=as_json)
 
 
 @cluster.command()
@@ -107,7 +105,12 @@ def serve(
 
 
 @cluster.command()
-def release(collection: str = COLLECTION, cluster: str = ADDRESS("auto"), place: Place = GROUP) -> None:
+def release(
+    collection: str = COLLECTION,
+    cluster: str = ADDRESS("auto"),
+    as_json: bool = JSON,
+    place: Place = GROUP,
+) -> None:
     """Stop the processes that serve COLLECTION.
 
     \b
@@ -118,11 +121,12 @@ def release(collection: str = COLLECTION, cluster: str = ADDRESS("auto"), place:
 
     with place.open(cluster=Cluster(cluster)) as library:
         ended = library.release(collection)
-    click.echo(f"{counted(ended, 'process', 'processes')} ended", err=True)
+    said = f"{counted(ended, 'process', 'processes')} ended"
+    print_done(Done("ended", "processes", ended), said, as_json=as_json)
 
 
 @cluster.command()
-def down() -> None:
+def down(as_json: bool = JSON) -> None:
     """Stop the Ray cluster that `nearsay cluster up` started.
 
     \b
@@ -131,4 +135,5 @@ def down() -> None:
     """
     from nearsay.indexer.cluster.local import stop_local
 
-    click.echo(f"the Ray cluster at {stop_local().address} is stopped", err=True)
+    local = stop_local()
+    print_done(local, f"the Ray cluster at {local.address} is stopped", as_json=as_json)

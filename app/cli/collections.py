@@ -81,7 +81,9 @@ def show(
 
 
 @collections.command()
-def remove(collection: str = COLLECTION, removal: Removal = GROUP, place: Place = GROUP) -> None:
+def remove(
+    collection: str = COLLECTION, removal: Removal = GROUP, as_json: bool = JSON, place: Place = GROUP
+) -> None:
     """Remove COLLECTION with its documents, vectors and judgements.
 
     \b
@@ -95,10 +97,10 @@ def remove(collection: str = COLLECTION, removal: Removal = GROUP, place: Place 
         judged = target.judgements.counts().judgements
         also = f" and {counted(judged, 'judgement')}" if judged else ""
         what = f"'{collection}' with its {counted(count, 'document')}{also}"
-        if not removal.may(what):
-            return
-        target.delete()
-    click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
+        if removal.may(what):
+            target.delete()
+    said = f"removed the collection '{collection}' with {counted(count, 'document')}"
+    removal.print_done("collections", 1, said, as_json=as_json)
 
 
 def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy

@@ -31,11 +31,19 @@ from nearsay.app.cli.options import (
     Place,
     Removal,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_reports, print_table, rows_alone
+from nearsay.app.cli.printing import (
+    print_done,
+    print_json,
+    print_notes,
+    print_reports,
+    print_table,
+    rows_alone,
+)
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, Split
+from nearsay.data.report import Done
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
@@ -254,6 +262,7 @@ def remove(
     ids: tuple[str, ...] = option("Id of a document to remove. Can be repeated.", "--id", metavar="ID"),
     where: str | None = WHERE,
     removal: Removal = GROUP,
+    as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
     """Remove documents of COLLECTION by id or by a filter.
@@ -272,10 +281,10 @@ def remove(
     with place.open() as library:
         target = library.collection(collection)
         count, what = _chosen(target, ids, where)
-        if not removal.may(what, harmless=not count):
-            return
-        click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
-        print_notes(target.warnings())
+        if removal.may(what, harmless=not count):
+            count = target.remove(ids, where=where)
+        removal.print_done("documents", count, f"removed {counted(count, 'document')}", as_json=as_json)
+        print_notes(() if removal.dry_run else target.warnings())
 
 
 def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
@@ -305,6 +314,7 @@ def export(
     out: Path | None = option("File to write.", shown="standard output"),
     where: str | None = WHERE,
     vectors: bool = option("Write one line per passage with its vector instead of one line per document."),
+    as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
     """Export COLLECTION as JSON lines that `documents add` can read.
@@ -316,9 +326,10 @@ def export(
     stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
     with place.open() as library:
         count = library.collection(collection).export(stream, where=where, vectors=vectors)
-    print_notes(
-        [f"{counted(count, 'passage' if vectors else 'document')} written" + (f" to {out}" if out else "")]
-    )
+    what = "passage" if vectors else "document"
+    said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
+    # Without a file, standard output has JSON lines already: those of the documents, and no others.
+    print_done(Done("written", f"{what}s", count, str(out)), said, as_json=as_json and out is not None)
 
 
 @documents.command()

@@ -8,9 +8,10 @@ import click
 from nearsay.app.cli.command import FILE, GROUP, CommandGroup, argument, option
 from nearsay.app.cli.encoders_inside import inside
 from nearsay.app.cli.options import ENCODER, JSON, ONE_ENCODER, POOLING, TEXT, AtHand, Place, Run
-from nearsay.app.cli.printing import print_json, print_notes, print_results, print_table
+from nearsay.app.cli.printing import print_done, print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
+from nearsay.data.report import Done
 from nearsay.data.report import as_json as to_plain
 
 __all__ = ["encoders"]
@@ -121,6 +122,7 @@ def encode(
         "With --dtype int8: file with the ranges of earlier vectors, a .ranges.npy.", type=FILE
     ),
     tokens: bool = option("Write one vector per token instead of one per text."),
+    as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
     """Encode the texts of FILE into a NumPy array.
@@ -163,10 +165,8 @@ def encode(
     else:
         report = encode_file(file, out, encoder, numbers=dtype, ranges=ranges, **how)
     print_notes(report.notes)
-    click.echo(
-        f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} dimensions in {out}",
-        err=True,
-    )
+    vectors = counted(report.tokens or report.texts, "vector")
+    print_done(report, f"{vectors} of {report.dimension} dimensions in {out}", as_json=as_json)
 
 
 @encoders.command()
@@ -174,6 +174,7 @@ def push(
     name: str = argument(type=ENCODER),
     repository: str = argument("OWNER/NAME"),
     public: bool = option("Make a new repository public instead of private."),
+    as_json: bool = JSON,
     _home: AtHand = GROUP,
 ) -> None:
     """Upload an encoder to the Hugging Face hub, to the repository OWNER/NAME.
@@ -187,4 +188,5 @@ def push(
     """
     from nearsay.training.sentence.source import push_encoder
 
-    click.echo(push_encoder(name, repository, public=public))
+    address = push_encoder(name, repository, public=public)
+    print_json(Done("pushed", "encoders", 1, address)) if as_json else click.echo(address)

@@ -13,6 +13,7 @@ from nearsay.app.cli.command import GROUP, argument, command, option
 from nearsay.app.cli.options import (
     COLLECTION,
     DATE_FIELD,
+    JSON,
     LIMIT,
     REPLACE,
     ROWS,
@@ -106,7 +107,11 @@ def clusters(
 
 @command()
 def rename(
-    collection: str = COLLECTION, number: int = argument(), name: str = argument(), place: Place = GROUP
+    collection: str = COLLECTION,
+    number: int = argument(),
+    name: str = argument(),
+    as_json: bool = JSON,
+    place: Place = GROUP,
 ) -> None:
     """Name the cluster with the number NUMBER of COLLECTION.
 
@@ -117,8 +122,12 @@ def rename(
         nearsay explore rename papers 12 "holidays"
     """
     with place.open() as library:
-        library.collection(collection).explore.rename_cluster(number, name)
-    click.echo(f"cluster {number} of {collection} is called: {visible(name)}")
+        explorer = library.collection(collection).explore
+        explorer.rename_cluster(number, name)
+        if as_json:
+            print_json(next(one for one in explorer.clusters().clusters if one.number == number))
+        else:
+            click.echo(f"cluster {number} of {collection} is called: {visible(name)}")
 
 
 def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | None = None) -> None:

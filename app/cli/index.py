@@ -24,6 +24,7 @@ from nearsay.app.cli.options import (
 )
 from nearsay.app.cli.printing import (
     indexed_words,
+    print_done,
     print_json,
     print_notes,
     print_reports,
@@ -109,6 +110,7 @@ def promote(
         type=click.FloatRange(min=0),
     ),
     force: bool = option("Promote the generation even if it fails the gate; its results are marked."),
+    as_json: bool = JSON,
     place: Encoding = GROUP,
 ) -> None:
     """Make a ready generation of COLLECTION the live one.
@@ -123,6 +125,8 @@ def promote(
         nearsay index promote papers
         nearsay index promote papers --gate --margin 0.02
     """
+    from nearsay.indexer.writing.rollout import Promotion
+
     with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         number = target.promote(generation, gate=gate, margin=margin, force=force, progress=bar)
@@ -130,24 +134,26 @@ def promote(
         warnings = target.warnings()
     if measured:
         print_notes([measured["figures"]])
-    click.echo(
-        f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}", err=True
-    )
+    said = f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}"
+    print_done(Promotion(collection, number, measured or None), said, as_json=as_json)
     print_notes(warnings)
 
 
 @index.command()
-def rollback(collection: str = COLLECTION, place: Encoding = GROUP) -> None:
+def rollback(collection: str = COLLECTION, as_json: bool = JSON, place: Encoding = GROUP) -> None:
     """Make the previous generation live again.
 
     \b
     Example:
         nearsay index rollback papers
     """
+    from nearsay.indexer.writing.rollout import Promotion
+
     with place.open() as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         number, warnings = target.rollback(progress=bar), target.warnings()
-    click.echo(f"generation {number} of '{collection}' is live again", err=True)
+    said = f"generation {number} of '{collection}' is live again"
+    print_done(Promotion(collection, number), said, as_json=as_json)
     print_notes(warnings)
 
 
@@ -179,6 +185,7 @@ def compact(
         retired = [row.number for row in target.generations() if row.state == "retired"] * drop_retired
         what = f"{counted(len(retired), 'retired generation')} of '{collection}'"
         if not removal.may(what, harmless=not retired):
+            removal.print_done("retired generations", len(retired), "", as_json=as_json)
             return
         report = target.compact(drop_retired=drop_retired, grace=grace)
     if as_json:

@@ -8,8 +8,9 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
 from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal
-from nearsay.app.cli.printing import print_json, print_notes, print_results, print_table
+from nearsay.app.cli.printing import print_done, print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.app.jobs import Job, Jobs
@@ -133,7 +134,7 @@ def start(
 
 
 @jobs.command()
-def cancel(number: int, place: Place = GROUP) -> None:
+def cancel(number: int, as_json: bool = JSON, place: Place = GROUP) -> None:
     """Cancel a job after its current step; repeat the command to stop it at once.
 
     Results so far are kept, and `nearsay jobs resume` resumes the job.
@@ -145,8 +146,9 @@ def cancel(number: int, place: Place = GROUP) -> None:
     from nearsay.app.jobs import Jobs
 
     with place.open() as library:
-        Jobs(library).cancel(number)
-    click.echo(f"job {number} was asked to stop. Whether it has: nearsay jobs show {number}", err=True)
+        job = Jobs(library).cancel(number)
+        said = f"job {number} was asked to stop. Whether it has: nearsay jobs show {number}"
+        print_done(_facts(job), said, as_json=as_json)
 
 
 @jobs.command()
@@ -169,6 +171,7 @@ def resume(number: int, wait: bool = option(_WAIT), as_json: bool = JSON, place:
 def remove(
     numbers: tuple[int, ...] = argument("NUMBER…", required=True),
     removal: Removal = GROUP,
+    as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
     """Delete finished jobs with their logs; the files that they made are kept.
@@ -185,6 +188,7 @@ def remove(
         if removal.may(f"the logs and results of {titles}"):
             for number in numbers:
                 found.remove(number)
+    removal.print_done("jobs", len(numbers), f"removed {counted(len(numbers), 'job')}", as_json=as_json)
 
 
 def _waited(found: "Jobs", job: "Job") -> "Job":

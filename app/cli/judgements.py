@@ -9,10 +9,11 @@ import click
 from nearsay.app.cli.command import GROUP, CommandGroup, argument, command, option
 from nearsay.app.cli.judgements_next import import_, log, next_
 from nearsay.app.cli.options import COLLECTION, JSON, MODE, RATER, ROWS, WHERE, Encoding, Place
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_done, print_json, print_notes, print_table
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
+from nearsay.data.report import Done
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection, Hit
@@ -83,6 +84,7 @@ def remove(
     passage: int | None = option(
         "Number of the passage in the document, from 0.", metavar="N", least=0, shown="all judged passages"
     ),
+    as_json: bool = JSON,
     place: Place = GROUP,
 ) -> None:
     """Remove the judgements of QUERY and a document of COLLECTION.
@@ -99,7 +101,7 @@ def remove(
         raise BadInputError(
             f"'{id_}' was not judged for that query. See what was: nearsay judgements list {collection}"
         )
-    click.echo(f"taken back: {count:,}", err=True)
+    print_done(Done("removed", "judgements", count), f"taken back: {count:,}", as_json=as_json)
 
 
 def _hits(

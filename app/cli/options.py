@@ -15,10 +15,11 @@ from click.core import ParameterSource
 
 from nearsay.app import ONLY_CHECKED
 from nearsay.app.cli.command import FILE, argument, option
-from nearsay.app.cli.printing import ROWS_FORMAT, print_notes
+from nearsay.app.cli.printing import ROWS_FORMAT, print_done, print_notes
 from nearsay.app.cli.progress import ProgressBar, TrainingLine, hearer, stoppable
 from nearsay.data.document import visible
 from nearsay.data.read_options import Format, ReadOptions, Split
+from nearsay.data.report import Done
 from nearsay.training.encoder.hardware import Precision
 
 if TYPE_CHECKING:
@@ -332,6 +333,12 @@ class Removal:
                 )
             click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
         return not self.dry_run
+
+    def print_done(self, what: str, count: int, said: str, *, as_json: bool) -> None:
+        """Print how many were removed, or would be; said: the first of it in a sentence."""
+        if as_json or not self.dry_run:  # `may` has said the other
+            done = Done("would remove" if self.dry_run else "removed", what, count)
+            print_done(done, said, as_json=as_json)
 
 
 def _at_a_terminal() -> bool:

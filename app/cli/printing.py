@@ -32,6 +32,7 @@ __all__ = [
     "filled",
     "indexed_words",
     "near_line",
+    "print_done",
     "print_hits",
     "print_json",
     "print_notes",
@@ -93,6 +94,14 @@ def print_notes(notes: Iterable[str]) -> None:
     """Plain sentences on standard error, beside the results."""
     for note in notes:
         click.echo(visible(note), err=True)
+
+
+def print_done(result: object, said: str, *, as_json: bool) -> None:
+    """What was done: as JSON, or as a sentence on standard error."""
+    if as_json:
+        print_json(result)
+    else:
+        print_notes([said])
 
 
 def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:

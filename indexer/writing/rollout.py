@@ -1,7 +1,7 @@
 """Rolling an encoder out over a collection: rebuild, promote, roll back; and mending what is damaged."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.document import JsonValue
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
@@ -37,7 +38,16 @@ from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["RebuildReport", "catch_up", "last_retired", "mend", "promotable", "promote", "rebuild"]
+__all__ = [
+    "Promotion",
+    "RebuildReport",
+    "catch_up",
+    "last_retired",
+    "mend",
+    "promotable",
+    "promote",
+    "rebuild",
+]
 
 
 _WINDOW = 4096  # passages that are embedded at a time where some lack a vector
@@ -57,6 +67,17 @@ class RebuildReport(Report):
     mended: int  # segments that were damaged and are made anew
     notes: tuple[str, ...] = ()  # what could not be done, and what was not needed
     restored: int = 0  # segments that were in quarantine though they are whole, and answer again
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion(Report):
+    """Which generation went live."""
+
+    REPORT: ClassVar = "promoted"
+
+    collection: str
+    generation: int
+    gate: Mapping[str, JsonValue] | None = None  # what the gate measured; None where nothing was
 
 
 @dataclass(frozen=True, slots=True)

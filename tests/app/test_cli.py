@@ -21,7 +21,9 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.app.cli.progress import heard_by
+from nearsay.data.report import Done
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.writing.rollout import Promotion
 
 Run = Callable[..., Result]
 
@@ -570,3 +572,33 @@ def test_a_byte_order_mark_is_no_part_of_a_password(
     (tmp_path / "short").write_bytes("\ufeff1234567\n".encode())  # eight characters with the mark
     refused = run("ui", "--password-file", "short")
     assert (refused.exit_code, refused.stderr) == (1, Naming("7 characters", 8))
+
+
+def test_what_was_done_is_printed_as_json_for_a_program(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def done(*command: str) -> Done:
+        (row,) = lines(pets(*command, "--json"))
+        return Done.from_json(row)
+
+    two_legs = ("documents", "remove", "pets", "--where", "legs = 2")
+    assert done(*two_legs, "--dry-run") == Done("would remove", "documents", 1)
+    assert done(*two_legs, "--yes") == Done("removed", "documents", 1)
+    assert done("documents", "export", "pets", "--out", "c.jsonl") == Done(
+        "written", "documents", 2, "c.jsonl"
+    )
+    # Without a file the documents are the JSON lines.
+    assert [row["id"] for row in lines(pets("documents", "export", "pets", "--json"))] == ["cat", "dog"]
+    tried = ("index", "compact", "pets", "--drop-retired", "--dry-run")
+    assert done(*tried) == Done("would remove", "retired generations", 0)
+    assert done("collections", "remove", "pets", "--dry-run") == Done("would remove", "collections", 1)
+    assert done("collections", "remove", "pets", "--yes") == Done("removed", "collections", 1)
+
+
+def test_which_generation_went_live_is_printed_as_json(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: WordsEncoder)
+    pets("index", "rebuild", "pets", "--encoder", "other")
+    (promoted,) = lines(pets("index", "promote", "pets", "--json"))
+    (back,) = lines(pets("index", "rollback", "pets", "--json"))
+    assert (Promotion.from_json(promoted), Promotion.from_json(back)) == (
+        Promotion("pets", 2),
+        Promotion("pets", 1),
+    )

@@ -15,6 +15,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data import samples
+from nearsay.data.report import Done
 from nearsay.indexer.cluster import local
 
 if find_spec("ray") is None:
@@ -158,20 +159,24 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
     elsewhere.mkdir()
     (elsewhere / "cache").symlink_to(home / "cache")
     try:
-        assert _run(home, "cluster", "up", "--workers", "2").returncode == 0
+        up = json.loads(_run(home, "cluster", "up", "--workers", "2", "--json").stdout)
         assert _run(elsewhere, "documents", "add", "papers", "../papers.jsonl", *library).returncode == 0
         assert _run(elsewhere, "cluster", "serve", "papers", "--shards", "1", *library).returncode == 0
         asked = ["search", "papers", "a hungry cat", "--json"]
         found = _run(home, *asked, "--library", "elsewhere/library", "--cluster", "auto")
         assert found.returncode == 0, "the shards of a library are found however its folder is spelled"
         assert found.stdout == _run(elsewhere, *asked, "--library", "library").stdout
-        root = json.loads((home / "cache" / "nearsay" / "cluster.json").read_text())["process"]
+        assert json.loads((home / "cache" / "nearsay" / "cluster.json").read_text()) == up
+        root = up["process"]
+        released = _run(elsewhere, "cluster", "release", "papers", "--library", "library", "--json")
+        assert json.loads(released.stdout) == Done("ended", "processes", 1).to_json()
         _asks_for_a_token_and_shows_and_reports_nothing(root)
         found = _listening(root)
         assert len(found) >= 3, "the head, the machine's own process and the shard's worker"
         assert set().union(*found.values()) <= _LOOPBACK
     finally:
-        assert _run(home, "cluster", "down").returncode == 0
+        down = _run(home, "cluster", "down", "--json")
+    assert json.loads(down.stdout) == up
     assert not local._alive(root)
     said = (home / "cache" / "nearsay" / "cluster.log").read_text()
     assert "drain" not in said.lower(), "it would wait for processes of Ray Data"

@@ -113,3 +113,11 @@ def test_every_command_says_in_a_sentence_what_it_does() -> None:
         assert summary[:1].isupper(), name
         assert summary.endswith("."), name
         assert not re.search(r"\banew\b|\btold\b|go on with|goes on", command.help or ""), name
+
+
+# A tour for people, and two that serve a page until Ctrl-C.
+WITHOUT_JSON = {"demo", "explore atlas", "ui"}
+
+
+def test_every_command_that_has_a_result_prints_it_as_json_too() -> None:
+    assert {name for name, command in COMMANDS.items() if "--json" not in names(command)} == WITHOUT_JSON

@@ -1,6 +1,7 @@
 """`nearsay encoders encode` with --layers, --pooling and --tokens."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +71,8 @@ def test_features_of_many_windows_are_those_of_one(run: Run, monkeypatch: pytest
 
 
 def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
-    assert run("--out", "plain.npy").exit_code == 0
+    printed = json.loads(run("--out", "plain.npy", "--json").stdout)
+    assert (printed["texts"], printed["dimension"]) == np.load("plain.npy").shape
     # The encoder of a plain BERT averages its last layer.
     np.testing.assert_allclose(np.load("plain.npy"), features("last", "mean").encode(TEXTS), atol=1e-5)
 

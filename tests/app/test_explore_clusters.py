@@ -67,6 +67,8 @@ def test_a_name_is_given_and_searched_by(zoo: Run) -> None:
     assert (result.exit_code, result.stdout.splitlines()) == (0, [Naming("cluster 3", "zoo", "big beasts")])
     found = zoo("search", "zoo", "elephant", "--where", "cluster = 'big beasts'", "--json")
     assert {json.loads(line)["id"] for line in found.stdout.splitlines()} == {"beast0", "beast1", "beast2"}
+    renamed = json.loads(zoo("explore", "rename", "zoo", "3", "large beasts", "--json").stdout)
+    assert (renamed["report"], renamed["number"], renamed["name"]) == ("cluster", 3, "large beasts")
     result = zoo("explore", "rename", "zoo", "7", "none")
     assert result.exit_code == 1
     assert "has no cluster 7" in result.stderr

@@ -11,6 +11,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
+from nearsay.data.report import Done
 from nearsay.indexer import Library
 
 pytestmark = pytest.mark.usefixtures("short_runs")
@@ -98,6 +99,8 @@ def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
     ]  # fmt: skip
     assert run("judgements", "remove", "pets", "digging", "--id", "dog").stderr == "taken back: 1\n"
     refused = run("judgements", "remove", "pets", "digging", "--id", "dog", code=1)
+    (removed,) = objects(run("judgements", "remove", "pets", "night birds", "--id", "cat", "--json"))
+    assert removed == Done("removed", "judgements", 1).to_json()
     assert refused.stderr == Naming("'dog'", "not judged")
 
 

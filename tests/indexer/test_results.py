@@ -39,7 +39,7 @@ def _any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     for each in dataclasses.fields(kind):
         if not each.init:
             continue
-        if each.name in ("metadata", "details", "facts", "parameters"):
+        if each.name in ("metadata", "details", "facts", "gate", "parameters"):
             built[each.name] = st.dictionaries(_PLAIN[str], _PLAIN[str])
         else:
             built[each.name] = st.from_type(hints[each.name])

@@ -92,7 +92,7 @@ def test_in_the_background_a_command_gets_its_library_and_prints_json_where_it_c
         *place,
         "--json",
     ]
-    assert background_arguments(["index", "promote", "x"], HOME) == ["index", "promote", *place, "x"]
+    assert background_arguments(["explore", "atlas", "x"], HOME) == ["explore", "atlas", *place, "x"]
     assert background_arguments(["train", "vocabulary", "a", "--out", "b"], HOME) == [
         *("train", "vocabulary", "--json"),
         *("a", "--out", "b"),

@@ -15,6 +15,7 @@ from nearsay.app.cli import main
 from nearsay.app.jobs import Jobs, JobState
 from nearsay.app.jobs.job_folder import JobProgress
 from nearsay.data.faults import Fault
+from nearsay.data.report import Done
 from nearsay.indexer import Library
 from nearsay.indexer.writing.ingest import AddReport
 
@@ -170,6 +171,7 @@ def test_numbers_that_name_something_have_no_separators(
 def test_a_job_is_cancelled_resumed_and_removed(nearsay: Nearsay, jobs: Jobs, spawned: Spawned) -> None:
     nearsay("start", "scripted", "say")
     assert "job 1 was asked to stop" in nearsay("cancel", "1").stderr
+    assert json.loads(nearsay("cancel", "1", "--json").stdout)["number"] == 1
     refused = nearsay("remove", "1", "--yes")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     spawned.die(1)
@@ -177,7 +179,8 @@ def test_a_job_is_cancelled_resumed_and_removed(nearsay: Nearsay, jobs: Jobs, sp
     assert nearsay("remove", "1").stderr == Naming("would remove", "1 (")
     assert "would remove" in nearsay("remove", "1", "--dry-run").stderr
     assert [job.number for job in jobs.list()] == [2, 1]
-    assert nearsay("remove", "1", "--yes").exit_code == 0
+    removed = nearsay("remove", "1", "--yes", "--json")
+    assert json.loads(removed.stdout) == Done("removed", "jobs", 1).to_json()
     assert [job.number for job in jobs.list()] == [2]
     assert nearsay("show", "1").stderr == Naming("Error", "no job 1")
 

@@ -13,6 +13,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.report import Done
 from nearsay.training.sentence import bundled as bundled_module
 from nearsay.training.sentence.bundled import BUNDLED_NAME, BUNDLED_WEIGHTS_SHA256, check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder
@@ -241,7 +242,7 @@ def push(folder: Path, *options: str, **environment: str) -> "subprocess.Complet
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [(), ("--public",)])
+@pytest.mark.parametrize("options", [(), ("--public",), ("--json",)])
 def test_an_encoder_is_pushed_without_its_run(
     make_folder: MakeFolder, hub: Hub, options: tuple[str, ...]
 ) -> None:
@@ -252,10 +253,12 @@ def test_an_encoder_is_pushed_without_its_run(
     (folder / "README.md").write_text("---\nlibrary_name: sentence-transformers\n---\n# mine\n")
     done = push(folder, *options, HF_ENDPOINT=hub.address, HF_TOKEN="hf_mine")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{hub.address}/ada/mine\n"
+    address = f"{hub.address}/ada/mine"
+    printed = json.dumps(Done("pushed", "encoders", 1, address).to_json()) if "--json" in options else address
+    assert done.stdout == f"{printed}\n"
     (made,) = hub.made
     assert (made["name"], made["organization"]) == ("mine", "ada")
-    assert made["visibility"] == ("public" if options else "private")
+    assert made["visibility"] == ("public" if "--public" in options else "private")
     assert "Bearer hf_mine" in hub.tokens
     sent = {
         file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()

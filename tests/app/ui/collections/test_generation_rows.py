@@ -53,7 +53,7 @@ def test_a_generation_is_a_line() -> None:
         for number in (1, 1, 2)
     ]
     row = generation_row(_LIVE, segments)
-    assert (row["generation"], row["state"], row["segments"], row["MB"]) == (1, "● live", 2, 3.0)
+    assert (row["generation"], row["state"], row["segments"], row["size"]) == (1, "● live", 2, "3.0 MB")
     assert (row["plan"], row["contract"]) == ("ivf (lists 64)", "recall 0.95@10")
     assert (row["dimensions"], row["stored as"]) == (384, "float32")
     assert (row["cut texts"], row["made"]) == (3, "2024-05-01 10:00")
