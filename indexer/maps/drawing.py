@@ -319,60 +319,17 @@ def _shown(name: str) -> str:
     return f"metadata.{name}" if name == CLUSTER else name
 
 
-# Tableau's ten and ten more of their kind, the strongest first; the first twelve differ for the colour-blind.
-CATEGORIES: Final = (
-    *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#1fa3a3", "#d4a72c", "#9c755f", "#e377c2"),
-    *("#6b8e23", "#5b6fd6", "#c2533c", "#2e9e6b", "#a05195", "#3f97c9", "#8a7f2e", "#d97aa6", "#7a62c9"),
-)
 REST: Final = "#a3a7ae"  # what has no value or belongs nowhere
 OTHERS: Final = "#7d828a"  # what shares a colour
 # Viridis, https://bids.github.io/colormap/, without its darkest end, which dark ground swallows.
 RAMP: Final = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 
 
-def _shades() -> tuple[str, ...]:
-    """The categories' colours, then each of them lighter and darker: what many clusters are told apart by."""
-    base = np.array([[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in CATEGORIES], np.float64)
-    lighter, darker = base + 0.36 * (255 - base), base * 0.74
-    rows = np.concatenate((base, darker, lighter)).round().astype(int)
-    return tuple(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rows.tolist())
+def _oklab(srgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colours of 0 to 1 where distances are as they are seen: (n, 3) to (n, 3).
 
-
-SHADES: Final = _shades()
-
-
-def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
-    """A colour for each cluster, in their order: no two alike as long as there are shades, then far apart.
-
-    middles: where each lies. The first take the strongest colours; every further one takes the shade that
-    least resembles those of its neighbours, and repeats one only when all are taken, where its bearer is
-    farthest away.
+    Ottosson 2020, https://bottosson.github.io/posts/oklab/
     """
-    places: NDArray[np.float64] = np.asarray(middles, dtype=np.float64).reshape(-1, 2)
-    taken: list[int] = []
-    reach = _NEAR * float(np.hypot(*np.ptp(places, axis=0))) if len(places) else 1.0
-    for at, place in enumerate(places):
-        if at < len(CATEGORIES):
-            taken.append(at)
-            continue
-        away = np.hypot(*(places[:at] - place).T)
-        borne = np.array(taken)
-        free = [shade for shade in range(len(SHADES)) if shade not in taken]
-        if free:
-            closeness = np.exp(-((away / max(reach, 1e-9)) ** 2))
-            taken.append(min(free, key=lambda shade: float(closeness @ _ALIKE[shade, borne])))
-        else:
-            taken.append(max(range(len(SHADES)), key=lambda shade: float(away[borne == shade].min())))
-    return [SHADES[shade] for shade in taken]
-
-
-def _likeness() -> NDArray[np.float64]:
-    """How alike two shades look, 1 for the same: (shades, shades).
-
-    Distance in Oklab, Ottosson 2020, https://bottosson.github.io/posts/oklab/
-    """
-    rows = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in SHADES]
-    srgb = np.array(rows)
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     to_cones = [
         [0.4122214708, 0.5363325363, 0.0514459929],
@@ -384,14 +341,68 @@ def _likeness() -> NDArray[np.float64]:
         [1.9779984951, -2.4285922050, 0.4505937099],
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
-    lab = np.cbrt(linear @ np.array(to_cones).T) @ np.array(to_lab).T
-    apart = np.linalg.norm(lab[:, None] - lab[None], axis=-1)
-    return np.asarray(np.exp(-((apart / _ALIKE_WITHIN) ** 2)))
+    lab: NDArray[np.float64] = np.cbrt(linear @ np.array(to_cones).T) @ np.array(to_lab).T
+    return lab
 
 
-_NEAR = 0.15  # of the map's diagonal: clusters so near to each other are seen together
-_ALIKE_WITHIN = 0.12  # in Oklab: what is seen to differ at the size of a point
-_ALIKE: Final = _likeness()
+def _shades(count: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Four of Tableau's colours, then such as are least like all before; and how alike each two look.
+
+    What is hard to see on light ground or on dark is left out, as are what is nearly grey and what glares.
+    """
+    steps = np.arange(0, 256, 15)
+    every = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3)
+    lightness, *rest = _oklab(every / 255).T
+    chroma = np.hypot(*rest)
+    every = every[(lightness > 0.44) & (lightness < 0.83) & (chroma > 0.05) & (chroma < 0.2)]
+    every = np.concatenate(([[78, 121, 167], [242, 142, 43], [89, 161, 79], [225, 87, 89]], every))
+    lab = _oklab(every / 255)
+    taken = [0, 1, 2, 3]
+    away = np.linalg.norm(lab[:, None] - lab[taken], axis=-1).min(axis=1)
+    while len(taken) < count:
+        taken.append(int(away.argmax()))
+        away = np.minimum(away, np.linalg.norm(lab - lab[taken[-1]], axis=-1))
+    apart = np.linalg.norm(lab[taken][:, None] - lab[taken], axis=-1)
+    shades = tuple(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in every[taken].tolist())
+    return shades, np.exp(-((apart / _ALIKE_WITHIN) ** 2))
+
+
+_ALIKE_WITHIN = 0.09  # in Oklab: what is seen to differ at the size of a point
+_NEAR = 0.1  # of the map's diagonal: clusters so near to each other are seen together
+_SWAPS = 2 * 10**7  # pairs that are looked at: half a second
+SHADES, _ALIKE = _shades(64)
+CATEGORIES = SHADES[:18]  # of the commonest values of a field, where the others share one
+
+
+def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
+    """A colour for each cluster, in their order: what is seen together gets shades that are least alike.
+
+    middles: where each lies. Seen together are those that are near on the map, and those beside each other in
+    their order, which is the legend's. n clusters take the first n shades, and more than there are shades
+    take them again; then the two that gain most exchange theirs, until none would.
+    """
+    places: NDArray[np.float64] = np.asarray(middles, dtype=np.float64).reshape(-1, 2)
+    count = len(places)
+    if not count:
+        return []
+    reach = max(_NEAR * float(np.hypot(*np.ptp(places, axis=0))), 1e-9)
+    away = np.hypot(*(places[:, None] - places).transpose(2, 0, 1)) / reach
+    beside = np.abs(np.subtract.outer(np.arange(count), np.arange(count)))
+    together = np.exp(-(away**2)) + np.where(beside < 3, 1 / np.maximum(beside, 1), 0.0)
+    np.fill_diagonal(together, 0.0)
+    shade = np.arange(count) % len(SHADES)
+    cost = together @ _ALIKE[np.ix_(shade, shade)]  # of each one's neighbours to each one's shade
+    for _ in range(_SWAPS // count**2):
+        alike = _ALIKE[np.ix_(shade, shade)]
+        own = np.diagonal(cost)
+        change = cost + cost.T - own - own[:, None] - 2 * together * (1 - alike)
+        i, j = np.unravel_index(change.argmin(), change.shape)
+        if change[i, j] > -1e-9:
+            break
+        cost += np.outer(together[:, j] - together[:, i], alike[i] - alike[j])
+        cost[:, [i, j]] = cost[:, [j, i]]
+        shade[[i, j]] = shade[[j, i]]
+    return [SHADES[at] for at in shade]
 
 
 _NAMED = (

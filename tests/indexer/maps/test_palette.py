@@ -1,33 +1,56 @@
 """Colours of categories."""
 
-from nearsay.indexer.maps.drawing import CATEGORIES, SHADES, spread_colours
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from nearsay.indexer.maps.drawing import CATEGORIES, SHADES, _oklab, spread_colours
 
 
-def test_the_first_have_a_colour_each() -> None:
-    assert spread_colours([(0.0, float(at)) for at in range(len(CATEGORIES))]) == list(CATEGORIES)
-    assert len(set(CATEGORIES)) == len(CATEGORIES)
+def apart(one: str, other: str) -> float:
+    """How far two colours are apart in Oklab; .02 is just seen beside each other."""
+    rows = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in (one, other)]
+    first, second = _oklab(np.array(rows))
+    return float(np.linalg.norm(first - second))
+
+
+def test_red_is_where_oklab_has_it() -> None:
+    assert _oklab(np.array([[1.0, 0.0, 0.0]])) == pytest.approx(
+        np.array([[0.628, 0.225, 0.126]]), abs=5e-4
+    )  # https://bottosson.github.io/posts/oklab/
+
+
+def test_few_have_the_strongest_colours() -> None:
+    assert sorted(spread_colours([(0.0, float(at)) for at in range(5)])) == sorted(CATEGORIES[:5])
     assert spread_colours([]) == []
+    assert spread_colours([(1.0, 1.0)]) == [CATEGORIES[0]]
 
 
-def test_no_two_of_many_clusters_have_one_colour() -> None:
-    grid = [(float(at % 8), float(at // 8)) for at in range(len(SHADES))]
-    colours = spread_colours(grid)
-    assert sorted(colours) == sorted(SHADES)
-    assert len(set(SHADES)) == 3 * len(CATEGORIES)
+def test_no_two_of_many_clusters_have_one_colour_and_all_can_be_told_apart() -> None:
+    assert sorted(spread_colours(grid(8))) == sorted(SHADES)
+    assert len(set(SHADES)) == len(SHADES) == 64
+    assert min(apart(one, other) for one in SHADES for other in SHADES if one != other) > 0.07
 
 
-def test_a_further_cluster_takes_a_shade_that_its_neighbours_do_not_resemble() -> None:
-    places = [(100.0 + at, 0.0) for at in range(len(CATEGORIES))]
-    places[0], places[1] = (
-        (0.0, 0.0),
-        (1.0, 0.0),
-    )  # the blue and the orange one, which the new one lies beside
-    taken = spread_colours([*places, (0.5, 0.5)])[-1]
-    alike = [SHADES.index(CATEGORIES[at]) + shift * len(CATEGORIES) for at in (0, 1) for shift in (1, 2)]
-    assert taken not in {SHADES[at] for at in alike}
+def grid(side: int) -> list[tuple[float, float]]:
+    """The middles of clusters on a map, those of one row after each other."""
+    return [(float(at % side), float(at // side)) for at in range(side * side)]
 
 
-def test_a_shade_comes_again_where_it_is_farthest_when_all_are_taken() -> None:
-    line = [(float(at), 0.0) for at in range(len(SHADES))]
-    first = spread_colours(line)
-    assert spread_colours([*line, (-1.0, 0.0)])[-1] == first[-1]
+@pytest.mark.parametrize("side", [4, 6, 8])
+def test_what_is_seen_together_has_colours_far_apart(side: int) -> None:
+    colours = spread_colours(grid(side))
+    in_legend = [apart(*pair) for pair in pairwise(colours)]
+    below = [apart(*pair) for pair in zip(colours, colours[side:], strict=False)]
+    assert min(in_legend) > 0.14
+    assert min(below) > 0.14
+
+
+def test_a_shade_comes_again_far_away_when_all_are_taken() -> None:
+    line = [(float(at), 0.0) for at in range(len(SHADES) + 8)]
+    colours = spread_colours(line)
+    assert set(colours) == set(SHADES)
+    again = [at - colours.index(colour) for at, colour in enumerate(colours) if colours.index(colour) < at]
+    assert len(again) == 8
+    assert min(again) > len(line) / 4
