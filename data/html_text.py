@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from nearsay.data.document import FileText
+from nearsay.data.document import FileText, JsonValue
 from nearsay.data.errors import MissingExtraError
 from nearsay.data.json_values import UnusableRowError
 
@@ -59,6 +59,8 @@ _SPACE: Final = re.compile(r"[ \t\n\r\f]+")
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE
 )
+_AUTHOR: Final = frozenset({"author", "dc.creator", "dcterms.creator"})  # names of <meta>
+_DATE: Final = frozenset({"date", "dc.date", "dcterms.date", "dcterms.created", "article:published_time"})
 # What browsers take these names for: https://encoding.spec.whatwg.org/#names-and-labels
 _WIDER: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
 
@@ -83,7 +85,8 @@ def html_encoding(data: bytes) -> str | None:
 def html_text(markup: str, *, main_content: bool = False) -> FileText:
     """Read a page as it is seen: its title, and its text with a line for each block.
 
-    There are no scripts, styles, templates or `hidden` parts; white space is as a browser collapses it.
+    There are no scripts, styles, templates or `hidden` parts; white space is as a browser collapses it. The
+    metadata is the author and the date that a `<meta>` names.
 
     main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
         dialogs and cookie banners in it; a page without one is read whole
@@ -103,9 +106,15 @@ def html_text(markup: str, *, main_content: bool = False) -> FileText:
     title = parser.css_first("head > title")
     root = parser.root
     said = "" if title is None else _SPACE.sub(" ", title.text()).strip()
+    metadata: dict[str, JsonValue] = {}
+    for meta in parser.css("head > meta[content]"):
+        name = (meta.attributes.get("name") or meta.attributes.get("property") or "").strip().lower()
+        field = "author" if name in _AUTHOR else "date" if name in _DATE else None
+        if field and (value := _SPACE.sub(" ", meta.attributes["content"] or "").strip()):
+            metadata.setdefault(field, value)
     whole = "" if root is None else _visible_text(root)
     main = _main_text(root) if main_content and root is not None else None
-    return FileText(said, whole) if main is None else FileText(said, main, shortened=main != whole)
+    return FileText(said, whole if main is None else main, metadata, main is not None and main != whole)
 
 
 def _check_markup(markup: str) -> None:

@@ -180,8 +180,11 @@ def _document(source: Source, options: ReadOptions, found: FileText) -> Document
     if options.metadata is not None:
         metadata = {name: metadata[name] for name in options.metadata if name in metadata}
     check_string(found.title, "the title")
+    first, _, below = found.text.partition("\n")
+    repeats = below and " ".join(first.split()) == " ".join(found.title.split())
+    text = below.lstrip("\n") if repeats else found.text  # the title is embedded with the text, and once
     return Document(
-        checked_text(found.text, "text", options.max_text_bytes),
+        checked_text(text, "text", options.max_text_bytes),
         None if path is None else row_id(path, "path"),
         found.title,
         metadata,

@@ -60,7 +60,8 @@ class _Root(CommandGroup):
                     raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
             raise
         except NearsayError as error:
-            raise click.ClickException(visible(_in_the_library(ctx, " ".join(str(error).split())))) from error
+            said = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
+            raise click.ClickException(visible(_in_the_library(ctx, said))) from error
         except KeyboardInterrupt:
             click.echo(
                 "\nStopped. What was written is kept: the same command does what is missing.", err=True
@@ -199,4 +200,8 @@ def main() -> None:
         nearsay demo
         nearsay documents add notes my-notes/
         nearsay search notes "what did we decide about holidays"
+
+    \b
+    Complete commands and names with the Tab key (Zsh: zsh_source, Fish: fish_source):
+        eval "$(_NEARSAY_COMPLETE=bash_source nearsay)"
     """

@@ -1,7 +1,8 @@
 """What is asked of the page: the controls above the results, all of which stand in the address."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,6 +12,7 @@ from nearsay.app.ui.controls import capitalised
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import SearchMode
@@ -30,6 +32,7 @@ __all__ = [
     "begin_anew",
     "choices_now",
     "choices_said",
+    "example_filter",
     "hand_filter",
     "keep_choices",
     "keep_likeness",
@@ -42,6 +45,7 @@ __all__ = [
 
 
 _ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
+_PLAIN = re.compile(r"[A-Za-z_][\w.]*")  # a field that a filter names without quotes
 PAGE = 10  # results that are shown at once
 _MOST = 1_000  # results to leaf through; a file can hold more
 
@@ -163,12 +167,25 @@ def ask(expert: str) -> Asked:
     )
 
 
-def hand_filter() -> str:
+def example_filter(metadata: Mapping[str, JsonValue]) -> str:
+    """A filter that lets a document of this metadata through, to show how one is written."""
+    for name, value in metadata.items():
+        if not _PLAIN.fullmatch(name) or isinstance(value, bool):
+            continue
+        if isinstance(value, int | float):
+            return f"{name} >= {value}"
+        if isinstance(value, str) and value and len(value) <= 30 and not {"'", "\\", "\n"} & set(value):
+            return f"{name} = '{value}'"
+    return "id = 'the id of a document'"
+
+
+def hand_filter(visit: Visit) -> str:
     """The filter that is written by hand, drawn folded away in the sidebar; "" for one that cannot be read.
 
     What is wrong with that one is told below its field, which is unfolded, and on the page that it does not
     count.
     """
+    first = visit.collection.browser.page(None, limit=1).rows
     fault = _fault_in(st.session_state.get("where", st.query_params.get("where")) or "")
     with st.sidebar, st.expander("Filter by hand", expanded=fault is not None):
         _kept_in_address()
@@ -176,7 +193,7 @@ def hand_filter() -> str:
             "Filter by hand",
             key="where",
             bind="query-params",
-            placeholder="year >= 2019 and not venue = 'acl'",
+            placeholder=example_filter(first[0].metadata if first else {}),
             help="In the filter language of the command line: =, !=, <, >, in (…), contains, is missing, "
             "and, or, not. Fields: title, text, id, source, cluster, and those of the metadata.",
             on_change=begin_anew,

@@ -258,8 +258,8 @@ def passed(
     if not report.passed and not force:
         name, number = collection.name, report.generation
         raise GateError(
-            f"generation {number} of '{name}' is not promoted: {report.figures}. Judge more: nearsay "
-            f"judgements next {name} --between live generation={number}; or promote it all the same: "
+            f"generation {number} of '{name}' is not promoted:\n{report.figures}.\nJudge more: nearsay "
+            f"judgements next {name} --between live generation={number}\nOr promote it all the same: "
             f"nearsay index promote {name} --generation {number} --force"
         )
     return replace(report, forced=not report.passed)

@@ -1,11 +1,24 @@
 """What has to be said about a search, in plain sentences."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import sqlalchemy as sa
 
+from nearsay.data.document import JsonValue
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.filters.expression import Expression, Path, fields
+from nearsay.indexer.filters.expression import (
+    Compare,
+    Expression,
+    Kind,
+    Moment,
+    Path,
+    fields,
+    kind_of,
+    leaves,
+)
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -38,7 +51,7 @@ def search_notes(
     if lexical is not None:
         notes += _about_words(lexical, by_words_alone=by_words_alone)
     if expression is not None:
-        notes += _about_fields(connection, snapshot, fields(expression), nothing_found=found == 0)
+        notes += _about_fields(connection, snapshot, expression, nothing_found=found == 0)
     if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
         one = snapshot.waiting == 1
         notes.append(
@@ -104,13 +117,18 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
 
 
 def _about_fields(
-    connection: sa.Connection, snapshot: Snapshot, asked: list[Path], *, nothing_found: bool
+    connection: sa.Connection, snapshot: Snapshot, expression: Expression, *, nothing_found: bool
 ) -> list[str]:
-    """Fields that no document has, where nothing was found, and those that are another than may be meant."""
+    """Fields that are another than may be meant; where nothing was found, those that no document has.
+
+    And comparisons with another kind of value than the documents have.
+    """
+    asked = fields(expression)
     own = [path[0] for path in asked if metadata_path(path) is None]
     if not nothing_found and not own:
         return []
-    seen = documents.fields_seen(connection, snapshot.collection.id)
+    rows = [*documents.first_metadata(connection, snapshot.collection.id)]
+    seen = sorted({name for row in rows for name in row})
     notes = [
         f"'{name}' in a filter is the document's own {_OWN[name]}; documents have a metadata field of that "
         f"name, too. To ask for that one write metadata.{name}"
@@ -124,4 +142,34 @@ def _about_fields(
             dotted = ".".join(path)
             hint = f". For the field '{dotted}' write `{dotted}`, in backquotes" if dotted in seen else ""
             notes.append(f"no document looked at has a field '{path[0]}'; {there}{hint}")
-    return notes
+    return [*notes, *(_about_kinds(expression, rows) if nothing_found else ())]
+
+
+def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) -> Iterator[str]:
+    """Comparisons of numbers with text, or of text with numbers, which are true of no document."""
+    for leaf in leaves(expression):
+        path = metadata_path(leaf.field)
+        if not isinstance(leaf, Compare) or path is None:
+            continue
+        values = [value for row in rows if (value := _value(row, path)) is not None]
+        kinds = {_kind(value) for value in values}
+        if kinds in ({Kind.NUMBER}, {Kind.TEXT}) and kind_of(leaf.value) not in kinds:
+            hold = "numbers" if Kind.NUMBER in kinds else "text"
+            given = leaf.value.iso if isinstance(leaf.value, Moment) else f"{leaf.value!r}"
+            yield (
+                f"'{'.'.join(leaf.field)}' holds {hold}, such as {values[0]!r}, which no comparison with "
+                f"{given} finds. Compare it with such a value"
+            )
+
+
+def _value(found: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the metadata
+    for part in path:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _kind(value: object) -> Kind | None:
+    """What a value compares as; None for a list or an object."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        return Kind.NUMBER
+    return kind_of(value) if isinstance(value, str | int | float) else None

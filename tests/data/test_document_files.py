@@ -265,6 +265,34 @@ def test_that_a_page_was_shortened_is_said_and_an_option_takes_it_whole(
     assert reading.notes == []
 
 
+def test_a_title_that_begins_the_text_is_not_said_twice(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    for name, content in (
+        ("a.md", "# The *cat*\n\nIt sat."),
+        ("a.html", "<title>The cat</title><h1>The\ncat</h1><p>It sat.</p>"),
+    ):
+        (document,) = read_file(name, content)[0]
+        assert (document.title, document.text) == ("The cat", "It sat.")
+    assert read_file("b.md", "# The cat")[0][0].text == "The cat"
+    assert read_file("c.md", "# The cat\n\nThe cat sat.")[0][0].text == "The cat sat."
+
+
+def test_author_and_date_of_a_page_are_metadata(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    head = (
+        '<meta charset="utf-8"><meta name="Author" content=" Ada\n Lovelace"><meta name="author" content="B">'
+        '<meta property="article:published_time" content="2024-03-01"><meta name="viewport" content="x">'
+        '<meta name="date" content="">'
+    )
+    (document,) = read_file("a.html", f"<head>{head}</head><p>Text</p>")[0]
+    assert document.metadata == {"author": "Ada Lovelace", "date": "2024-03-01"}
+    assert read_file("a.html", f"<head>{head}</head><p>Text</p>", metadata=("date",))[0][0].metadata == {
+        "date": "2024-03-01"
+    }
+
+
 # PDF
 
 

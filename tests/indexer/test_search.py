@@ -333,6 +333,27 @@ def test_a_filter_that_names_no_known_field_is_told_which_there_are(compass: Col
     )
 
 
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("year > 'abc'", ("'year'", "numbers", "'abc'")),
+        ("metadata.year = '2019' and not venue = 'acl'", ("'metadata.year'", "numbers", "'2019'")),
+        ("venue >= 2019", ("'venue'", "text", "2019")),
+        ("year > 2019-01-01", ("'year'", "numbers", "2019-01-01")),
+        ("year > 9000", None),
+        ("venue = 'none'", None),
+    ],
+)
+def test_a_comparison_with_another_kind_of_value_is_told_where_nothing_is_found(
+    compass: Collection, where: str, named: tuple[str, ...] | None
+) -> None:
+    hits = compass.search("a", 2, where=where)
+    assert not hits
+    assert [note for note in hits.notes if "comparison" in note] == (
+        [] if named is None else [Naming(*named)]
+    )
+
+
 def test_a_known_field_that_nothing_passes_needs_no_such_note(compass: Collection) -> None:
     hits = compass.search("a", 2, where={"metadata.year": 1, "title": "x", "source": "y"})
     assert hits.notes == (Naming("nothing found", "filter"),)

@@ -144,17 +144,19 @@ def _ask_cutting() -> str | None:
         "A passage gets one vector, so it should say one thing: long passages blur, single sentences "
         "lose what stands around them.",
     )
-    tokens, overlap = 0, 32
+    tokens: int | None = None
+    overlap = 32
     with st.container(horizontal=True):
         if method == "tokens":
             tokens = st.number_input(
                 "Longest passage in tokens",
-                min_value=0,
+                min_value=1,
                 max_value=100_000,
-                value=0,
+                value=None,
                 step=50,
                 key="add_tokens",
-                help="0 is what the encoder reads, 256 for the bundled one. A token is most of a word.",
+                placeholder="what the encoder reads",
+                help="256 for the bundled encoder. A token is most of a word.",
                 width=220,
             )
             overlap = st.number_input(
@@ -176,7 +178,7 @@ def _ask_cutting() -> str | None:
                 help="Its code, such as en, de or zh: sentence ends are found by it.",
                 width=140,
             )
-    return chunking_text(method, int(tokens), int(overlap), language)
+    return chunking_text(method, tokens or 0, overlap, language)
 
 
 def _ask_gate() -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """The documents of a collection: looked through page by page, found, opened, deleted."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import streamlit as st
 
-from nearsay.app.ui.asked import LONGEST_FILTER, are_short, written_ids
+from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter, written_ids
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
 from nearsay.app.ui.controls import pick, widths
@@ -33,7 +32,6 @@ __all__ = [
 
 
 LONGEST_TEXT = 200_000  # characters: a longer text is neither written nor edited on a page
-_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def metadata_text(metadata: Mapping[str, JsonValue]) -> str:
@@ -89,22 +87,6 @@ def _each_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
             raise BadInputError(f"the metadata names the field {name!r} twice. Name it once")
         found[name] = value
     return found
-
-
-def example_filter(fields: Sequence[str], metadata: Mapping[str, JsonValue]) -> str:
-    """A filter that lets something through in a collection, to show how one is written.
-
-    fields: the collection's; metadata: of one of its documents
-    """
-    for name in fields:
-        value = metadata.get(name)
-        if not _PLAIN.fullmatch(name) or isinstance(value, bool):
-            continue
-        if isinstance(value, int | float):
-            return f"{name} >= {value}"
-        if isinstance(value, str) and value and len(value) <= 30 and not {"'", "\\", "\n"} & set(value):
-            return f"{name} = '{value}'"
-    return "id = 'the id of a document'"
 
 
 def shown_row(row: DocumentRow) -> dict[str, object]:
@@ -339,7 +321,7 @@ def _asked(collection: Collection) -> tuple[str, str | None]:
             "Filter",
             key="docs_where",
             bind="query-params",
-            placeholder=example_filter(fields, page.rows[0].metadata if page.rows else {}),
+            placeholder=example_filter(page.rows[0].metadata if page.rows else {}),
             help=f"Only documents for which this holds. Fields: {as_markdown(named) or 'none'}; also id, "
             "title, text, source.",
             on_change=_first_page,

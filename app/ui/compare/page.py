@@ -306,7 +306,7 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 def _filter(visit: Visit) -> str:
     """What holds on both sides: the filter of the page Search, and one by hand."""
-    expert, choices = hand_filter(), choices_said()
+    expert, choices = hand_filter(visit), choices_said()
     show_chosen(choices, expert, cluster_names(visit))
     return filter_text(choices, expert)
 

@@ -27,6 +27,7 @@ __all__ = [
 
 _PLOT_HEIGHT, _LEGEND_LINE = 320, 24  # pixels: of the plot and its axes, and of each name below
 _NAME = 48  # characters of a name in the legend
+_LINES = 5  # across the chart, roughly
 _LABELS = 24  # periods that are named below the chart, at most
 
 
@@ -80,7 +81,12 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
         .mark_line(point=True, strokeWidth=2)
         .encode(
             x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),
-            y=alt.Y("share:Q", title="share of its period", axis=alt.Axis(format="%")),
+            y=alt.Y(  # a line at the end of the axis, which no point lies above
+                "share:Q",
+                title="share of its period",
+                scale=alt.Scale(nice=_LINES),
+                axis=alt.Axis(format="~%", tickCount=_LINES),
+            ),
             color=alt.Color(series, sort=names, legend=by),
             strokeDash=alt.StrokeDash(series, sort=names, legend=by),
             shape=alt.Shape(series, sort=names, legend=None),

@@ -203,7 +203,7 @@ def show(visit: Visit) -> None:
         )
         widgets = st.container()
     controls = st.container()
-    expert = hand_filter()
+    expert = hand_filter(visit)
     with controls:
         asked = ask(expert)
     clusters = cluster_names(visit)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nearsay.app.ui.collections.documents_part import edited_document, example_filter, metadata_text
+from nearsay.app.ui.asked import example_filter
+from nearsay.app.ui.collections.documents_part import edited_document, metadata_text
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 
@@ -53,4 +54,4 @@ def test_an_empty_text_is_refused() -> None:
     ],
 )
 def test_a_filter_is_shown_that_holds_for_something(metadata: dict[str, object], shown: str) -> None:
-    assert example_filter(tuple(metadata), metadata) == shown
+    assert example_filter(metadata) == shown
