@@ -14,6 +14,7 @@ from nearsay.data.row_files import file_lines
 __all__ = ["Answer", "AnsweredQuestion", "AnsweredQuestions", "read_answered_questions"]
 
 _SHOWN: Final = 40  # characters of a text in a message
+_LONGEST: Final = 2**32  # bytes of a line: the whole of SQuAD is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def read_answered_questions(path: str | Path) -> AnsweredQuestions:
 
 
 def _parsed(path: str | Path) -> object:
-    text = "\n".join(line for _, line in file_lines(path))
+    text = "\n".join(line for _, line in file_lines(path, longest=_LONGEST))
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

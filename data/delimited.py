@@ -11,7 +11,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.json_values import MAX_FIELDS
-from nearsay.data.lines import too_long
+from nearsay.data.lines import RAISE_LIMIT, too_long
 from nearsay.data.quantity import counted
 
 __all__ = ["DelimitedRows", "cell_value", "check_width"]
@@ -212,7 +212,7 @@ class DelimitedRows:
 
     def _quote_fault(self, error: csv.Error, size: int) -> str:
         if size > self._limit:
-            return f"a quote is opened and not closed within {self._limit:,} bytes (--max-text-bytes)"
+            return f"a quote is opened and not closed within {self._limit:,} bytes{RAISE_LIMIT}"
         if "unexpected end" in str(error):
             return "a quote is opened and not closed"
         return f"the quotes of the row do not match: {error}"

@@ -21,8 +21,9 @@ TEXTS: Final = (
     *("text", "sentence", "utterance", "content", "body", "document", "question", "query", "review"),
     *("tweet", "comment", "message", "title"),
 )
+_NLI: Final = ("premise", "hypothesis")
 PAIRS: Final = (
-    ("premise", "hypothesis"),
+    _NLI,
     ("sentence1", "sentence2"),
     ("sentence_1", "sentence_2"),
     ("sentence_a", "sentence_b"),
@@ -35,7 +36,6 @@ PAIRS: Final = (
     ("question", "answer"),
     ("query", "passage"),
 )
-_NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write in gold_label when the annotators did not agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,10 @@ def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -
     columns: names that are given; those that are not are guessed from usual names (label, gold_label, …;
         text, sentence, …; premise and hypothesis, sentence1 and sentence2, question and sentence, …)
 
-    A label may be a string, a whole number or true and false in JSON lines. Rows that gold_label marks "-",
-    where SNLI's annotators did not agree, are left out and counted in the notes. BadInputError names the file
-    and line of the first row that cannot be used: a head trained on part of a file would mislead.
+    A label may be a string, a whole number or true and false in JSON lines. Rows on which SNLI's annotators
+    did not agree ("-" in gold_label, -1 beside a premise and a hypothesis) are left out and counted in the
+    notes. BadInputError names the file and line of the first row that cannot be used: a head trained on part
+    of a file would mislead.
     """
     given = columns or LabelColumns()
     rows: list[LabelledText] = []
@@ -112,7 +113,7 @@ def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -
         if found is None:
             found = _columns(row, given, path)
         labelled = _row(line, row, found, path)
-        if labelled.label == _NO_AGREEMENT and (found.label or "").lower() == "gold_label":
+        if labelled.label == _undecided(found):
             disagreed += 1
         else:
             rows.append(labelled)
@@ -130,7 +131,15 @@ def _notes(path: str | Path, given: LabelColumns, found: LabelColumns, disagreed
         second = "" if found.pair is None else f", second text = {found.pair!r}"
         yield f"{path}: label = {found.label!r}, text = {found.text!r}{second} (guessed)"
     if disagreed:
-        yield f"{path}: {disagreed} rows have the label '-' (no agreement) and are left out"
+        yield f"{path}: {disagreed} rows have the label {_undecided(found)!r} (no agreement) and are left out"
+
+
+def _undecided(columns: LabelColumns) -> str | None:
+    """What SNLI and MultiNLI write where their annotators did not agree; None: every label is one."""
+    if (columns.label or "").lower() == "gold_label":
+        return "-"
+    pair = (columns.text or "").lower(), (columns.pair or "").lower()
+    return "-1" if pair == _NLI else None  # in copies with numbers
 
 
 def _columns(row: Mapping[str, object], given: LabelColumns, path: str | Path) -> LabelColumns:

@@ -4,17 +4,20 @@ import codecs
 import io
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from nearsay.data.byte_streams import DamagedStreamError, text_stream
 from nearsay.data.faults import Fault
 
 __all__ = [
+    "RAISE_LIMIT",
     "USUAL_ENCODINGS",
     "Lines",
     "encoding_hint",
     "settled_encoding",
     "too_long",
+    "without_options",
 ]
 
 
@@ -79,6 +82,11 @@ def encoding_hint(sample: bytes, but: str) -> str:
     return f"; the file looks like {likely} (--encoding {likely})" if likely else ""
 
 
+def without_options(fault: Fault) -> Fault:
+    """The fault as it is reported where the command has neither --max-text-bytes nor --encoding."""
+    return replace(fault, reason=_OPTIONS.sub("", fault.reason))
+
+
 def _decodes(line: bytes, encoding: str) -> bool:
     try:
         line.decode(encoding)
@@ -94,11 +102,13 @@ def _is_single_byte(encoding: str) -> bool:
 
 
 _SKIP_BYTES: Final = 256 * 2**10
+RAISE_LIMIT: Final = "; raise --max-text-bytes to take it"
+_OPTIONS: Final = re.compile(rf"{RAISE_LIMIT}| \(--encoding \S+\)")
 
 
 def too_long(what: str, limit: int) -> str:
     """Say that something is over the limit, and what to do."""
-    return f"{what} is longer than {limit:,} bytes; raise --max-text-bytes to take it"
+    return f"{what} is longer than {limit:,} bytes{RAISE_LIMIT}"
 
 
 class Lines:

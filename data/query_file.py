@@ -1,13 +1,13 @@
 """A user's own queries, from a file or standard input."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.lines import without_options
 from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
 from nearsay.data.row_files import rows_and_faults
@@ -34,10 +34,7 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
     field = _field_of_queries(path) if kind.is_table else None
     options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
     for item in read([str(source)], options, stdin=stdin):
-        if isinstance(item, Fault):  # the reader names an option that only `documents add` has
-            yield replace(item, reason=item.reason.partition("; raise --max-text-bytes")[0])
-        else:
-            yield item
+        yield without_options(item) if isinstance(item, Fault) else item
 
 
 def read_queries(path: Path) -> list[str]:

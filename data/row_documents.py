@@ -1,10 +1,13 @@
 """Documents from rows with named fields."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NoReturn, TypeAlias
 
 from nearsay.data.document import Document, JsonValue
+from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import MISSING, Fields, FieldSurvey, reach
 from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_nan, json_value
@@ -200,8 +203,12 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
-    """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`."""
+    """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`.
+
+    BadInputError for a `.json` file that holds one big value: it would give a fault for each line.
+    """
     decode = _DECODER.raw_decode
+    may_be_one_value = name.lower().endswith((".json", ".json.gz"))
     for item in lines:
         if isinstance(item, Fault):
             yield item
@@ -210,6 +217,9 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
         line = line.strip()
         if not line:
             continue
+        if may_be_one_value:
+            may_be_one_value = False
+            _refuse_one_value(line, name)
         try:
             value, end = decode(line)
         except json.JSONDecodeError as error:
@@ -227,6 +237,25 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield Fault(name, number, f"not a JSON object: it starts with {line[:20]!r}")
         else:
             yield number, value
+
+
+def _refuse_one_value(first: str, name: str) -> None:
+    """BadInputError where the first line begins a list, or a value that goes on in the next line."""
+    is_list = first.startswith("[")
+    goes_on = False
+    try:
+        _DECODER.raw_decode(first)
+    except (ValueError, RecursionError) as error:
+        goes_on = getattr(error, "pos", 0) >= len(first)
+    if not is_list and not goes_on:
+        return
+    file, lines = (shlex.quote(one) for one in (name, re.sub(r"(?i)\.json(\.gz)?$", ".jsonl", name)))
+    file = f"<(gzip -dc {file})" if name.lower().endswith(".gz") else file
+    part = ".[]" if is_list else "."
+    raise BadInputError(
+        f"{name} holds one JSON value over its whole length, not one object a line. "
+        f"Convert it: jq -c '{part}' {file} > {lines}"
+    )
 
 
 SURVEYED_ROWS: Final = 100

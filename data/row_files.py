@@ -10,7 +10,7 @@ from nearsay.data.delimited import DelimitedRows
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import Fields
-from nearsay.data.lines import Lines
+from nearsay.data.lines import Lines, without_options
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_documents import Row, json_rows
@@ -19,19 +19,21 @@ __all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
 
 logger = logging.getLogger("nearsay")
 
-_MAX_ROW_BYTES: Final = 64 * 2**20
+MAX_ROW_BYTES: Final = 64 * 2**20
 _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
 
 
-def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+def file_lines(path: str | Path, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """Read a text file's lines (or its .gz) with their 1-based numbers.
 
     They are UTF-8, or what the file's mark or its bytes speak for; of the bytes a log warning tells.
-    BadInputError names the line that cannot be read.
+    BadInputError names the line that cannot be read, such as one that is too long.
+
+    longest: bytes of a line; None: as many as a row may have
     """
-    for item in _lines(path):
+    for item in _lines(path, longest):
         if isinstance(item, Fault):
-            raise BadInputError(f"{item}. Mend or remove the line")
+            raise BadInputError(f"{without_options(item)}. Mend or remove the line")
         yield item
 
 
@@ -54,12 +56,15 @@ def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
     damage after which nothing can be read (a cut .gz), because nobody knows how much is missing.
     """
     for item in _rows(path):
-        if isinstance(item, Fault) and item.reason.endswith(_REST_LOST):
+        if not isinstance(item, Fault):
+            yield item
+        elif item.reason.endswith(_REST_LOST):
             raise BadInputError(f"{item}. Get the file again")
-        yield item
+        else:
+            yield without_options(item)
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
+def _lines(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:
         with place.open("rb") as file:
@@ -68,7 +73,7 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
                 stream,
                 name=str(path),
                 encoding=None,
-                limit=_MAX_ROW_BYTES,
+                limit=longest or MAX_ROW_BYTES,
                 settled=lambda found: logger.warning("%s: read as %s: its bytes are not utf-8", path, found),
             )
     except DamagedStreamError as error:
@@ -97,14 +102,14 @@ def _delimited(path: str | Path, *, quoted: bool) -> Iterator[Row | Fault]:
         name=str(path),
         quoted=quoted,
         delimiter=None,
-        max_row_bytes=_MAX_ROW_BYTES,
+        max_row_bytes=MAX_ROW_BYTES,
     )
 
 
 def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator[tuple[int, str] | Fault]:
     first = next(lines, None)
     if isinstance(first, Fault):
-        raise BadInputError(f"{first}. Mend or remove the line")
+        raise BadInputError(f"{without_options(first)}. Mend or remove the line")
     if first is not None:
         yield first
         yield from lines

@@ -255,8 +255,6 @@ class SourceDocuments:
         )
 
     def _json(self, lines: Iterator[NumberedLine], source: Source) -> Iterator[Document | Fault]:
-        if source.name.lower().endswith((".json", ".json.gz")):
-            lines = _checked_json(lines, source.name)
         rows = json_rows(lines, source.name)
         first = first_rows(rows)
         good = [row[1] for row in first if not isinstance(row, Fault)]
@@ -358,22 +356,6 @@ def _told_by_first_line(
             is_json = item[1].lstrip().startswith("{")
             return Format.JSONL if is_json else Format.TXT, chain(before, lines)
     return Format.TXT, iter(before)
-
-
-def _checked_json(lines: Iterator[NumberedLine], name: str) -> Iterator[NumberedLine]:
-    """Refuse a `.json` file that holds one big value: it would give a fault for each line."""
-    for item in lines:
-        if not isinstance(item, Fault) and item[1].strip():
-            start = item[1].strip()
-            if start.startswith("[") or start == "{":
-                raise BadInputError(
-                    f"{name} holds one JSON value over its whole length, not one object a line. "
-                    f"Convert it: jq -c '.[]' {name} > {name.removesuffix('.gz').removesuffix('.json')}.jsonl"
-                )
-            yield item
-            break
-        yield item
-    yield from lines
 
 
 def _typed_rows(rows: Iterator[Row | Fault], fields: Fields) -> Iterator[Row | Fault]:

@@ -75,7 +75,8 @@ def read_tagged_sentences(path: str | Path) -> TaggedSentences:
 
 
 def _word_and_tag(text: str, place: str) -> tuple[str, str]:
-    cells = text.split("\t") if "\t" in text else text.split()
+    # At spaces alone: a word may hold a no-break one, as 10 000 does in French.
+    cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
     if len(cells) < 2:
         raise BadInputError(
             f"{place}: {text[:40]!r} is a word without a tag; put the tag after it, with a tab between"

@@ -10,6 +10,7 @@ from nearsay.data.chunking import sentence_spans
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.lines import without_options
 from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
 from nearsay.data.read_options import Format
 from nearsay.data.source_documents import SourceDocuments
@@ -118,7 +119,7 @@ class TextSources:
         self._options = options
         self._stdin = stdin
         self._note = note
-        self._fault = fault
+        self._tell = fault
 
     @property
     def bytes_total(self) -> int | None:
@@ -144,6 +145,9 @@ class TextSources:
 
     def _count(self, size: int) -> None:
         self.bytes_read += size
+
+    def _fault(self, fault: Fault) -> None:
+        self._tell(without_options(fault))
 
     def _documents(self, reader: SourceDocuments, source: Source) -> Iterator[Block]:
         for item in reader.documents(source):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from nearsay.data import row_files
 from nearsay.data.answered_questions import Answer, AnsweredQuestion, read_answered_questions
 from nearsay.data.errors import BadInputError
 
@@ -86,3 +87,8 @@ def test_ids_given_twice_are_refused(write: Write) -> None:
     content["data"].append(content["data"][0])
     with pytest.raises(BadInputError, match=r"data\[1\]\.paragraphs\[0\].*'q1'.*before"):
         read_answered_questions(write("a.json", json.dumps(content)))
+
+
+def test_a_file_of_one_line_may_be_longer_than_a_row(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "MAX_ROW_BYTES", 20)
+    assert len(read_answered_questions(write("a.json", asked()))) == 1

@@ -196,12 +196,27 @@ def test_dotted_names_reach_into_objects(read_file: Callable[..., tuple[list[Doc
     assert (documents[0].text, documents[0].id) == ("hello", "x")
 
 
-@pytest.mark.parametrize("content", ['[{"text": "a"}]', '\n[\n{"text": "a"}\n]', '{\n"text": "a"\n}'])
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ('[{"text": "a"}]', r"\.\[\]"),
+        ('\n[\n{"text": "a"}\n]', r"\.\[\]"),
+        ('{\n"text": "a"\n}', r"\."),
+        ('{"data": [\n{"text": "a"}\n]}', r"\."),
+    ],
+)
 def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
-    write: Callable[[str, str | bytes], str], content: str
+    write: Callable[[str, str | bytes], str], content: str, part: str
 ) -> None:
-    with pytest.raises(BadInputError, match=r"jq -c '\.\[\]' a\.json > a\.jsonl"):
+    with pytest.raises(BadInputError, match=rf"jq -c '{part}' a\.json > a\.jsonl"):
         list(read([write("a.json", content)]))
+
+
+def test_a_json_file_whose_first_row_is_bad_loses_that_row_alone(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.json", f'{{"text": nothing}}\n{GOOD}\n')
+    assert (len(documents), len(faults)) == (1, 1)
 
 
 def test_a_json_file_of_lines_is_read(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:

@@ -1,5 +1,6 @@
 """Reading texts and text pairs with labels."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -111,3 +112,12 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are(write: Write) -
 def test_columns_that_cannot_be_are_refused(names: dict[str, str], reason: str) -> None:
     with pytest.raises(BadInputError, match=reason):
         LabelColumns(**names)
+
+
+def test_the_number_for_no_agreement_is_no_label_of_an_entailment_set(write: Write) -> None:
+    rows = [{"premise": "a", "hypothesis": "b", "label": label} for label in (0, -1, 2)]
+    found = read_labelled_texts(write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows)))
+    assert [row.label for row in found.rows] == ["0", "2"]
+    assert found.notes[1] == Naming("a.jsonl", "1 rows", "'-1'")
+    moods = read_labelled_texts(write("b.tsv", "label\ttext\n-1\tbad\n1\tgood\n"))
+    assert [row.label for row in moods.rows] == ["-1", "1"]

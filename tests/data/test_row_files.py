@@ -7,10 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from naming import Naming
 
+from nearsay.data import row_files
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.row_files import file_rows, rows_and_faults
+from nearsay.data.row_files import file_lines, file_rows, rows_and_faults
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 
 Write = Callable[[str, str | bytes], str]
@@ -92,3 +94,51 @@ def test_a_table_in_the_encoding_of_excel_loses_no_row(
     assert [
         record.getMessage().endswith("read as cp1252: its bytes are not utf-8") for record in caplog.records
     ] == [True]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.tsv", "a.csv"])
+def test_a_row_that_is_too_long_is_named_without_an_option_that_trainings_do_not_have(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(row_files, "MAX_ROW_BYTES", 20)
+    row = '{"n": "%s"}\n' if name == "a.jsonl" else "%s\n"
+    head = "" if name == "a.jsonl" else "n\n"
+    items = list(rows_and_faults(write(name, head + row % ("x" * 30) + row % 2)))
+    assert items[1] == (3 if head else 2, {"n": "2"})
+    assert isinstance(items[0], Fault)
+    assert items[0].reason == Naming("line", "20 bytes")
+    assert "--" not in items[0].reason
+
+
+def test_an_open_quote_is_named_without_an_option_that_trainings_do_not_have(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "MAX_ROW_BYTES", 20)
+    fault = next(rows_and_faults(write("a.csv", 'n\n"open\n' + "word\n" * 9)))
+    assert isinstance(fault, Fault)
+    assert fault.reason == Naming("quote", "not closed within 20 bytes")
+    assert "--" not in fault.reason
+
+
+def test_a_line_that_cannot_be_decoded_is_named_without_an_option_that_trainings_do_not_have(
+    write: Write,
+) -> None:
+    lines = ["plain"] + ["Où est le café ?"] * 3
+    content = "\n".join(lines).encode() + b"\n" + "Où est le café noir ?".encode("cp1252") + b"\n"
+    with pytest.raises(BadInputError, match=r"a\.txt:5: byte 2 .*not utf-8") as caught:
+        list(file_lines(write("a.txt", content)))
+    assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("a b.json", '[{"n": "1"},\n{"n": "2"}]', r"\.\[\]' 'a b\.json' > 'a b\.jsonl'"),
+        ("a.json.gz", '{"n": "1",\n"m": "2"}\n', r"\.' <\(gzip -dc a\.json\.gz\) > a\.jsonl"),
+    ],
+)
+def test_one_json_value_over_many_lines_is_refused_with_the_way_to_convert_it(
+    write: Write, name: str, content: str, part: str
+) -> None:
+    with pytest.raises(BadInputError, match="jq -c '" + part):
+        list(rows_and_faults(write(name, content)))

@@ -59,3 +59,10 @@ def test_a_bad_line_is_an_error_with_its_number(write: Write, content: str | byt
 def test_a_file_that_is_not_there_is_named() -> None:
     with pytest.raises(BadInputError, match=r"nowhere\.conll does not exist"):
         read_tagged_sentences("nowhere.conll")
+
+
+def test_a_no_break_space_is_part_of_its_word(write: Write) -> None:
+    name = write("a.conll", "10\u00a0000 CD B-number\nFrancs  NNP  O\n")
+    assert read_tagged_sentences(name).sentences == [
+        TaggedSentence(("10\u00a0000", "Francs"), ("B-number", "O"), 1)
+    ]

@@ -53,6 +53,15 @@ def test_blank_lines_end_documents_and_lines_are_cut_into_sentences(
     )
 
 
+def test_a_line_that_is_too_long_is_named_without_an_option_that_trainings_do_not_have(
+    write: Callable[..., Path],
+) -> None:
+    odd = write("odd.txt", "It was late and dark.\nA gull left.\n")
+    documents, _, faults = read([odd], reading=ReadOptions(max_text_bytes=15))
+    assert (documents, faults) == ([["A gull left."]], [Naming("odd.txt:1", "15 bytes")])
+    assert "--" not in faults[0]
+
+
 def test_a_line_can_be_a_sentence_as_it_is(write: Callable[..., Path], harbour: str) -> None:
     documents, _, _ = read([write("harbour.txt.gz", harbour)], one_sentence_a_line=True)
     assert documents == [

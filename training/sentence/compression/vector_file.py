@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from nearsay.data.document import Document
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.lines import without_options
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.training.sentence.text_encoder import cut_note
@@ -141,7 +142,9 @@ def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
     texts: list[str] = []
     for item in reading:
         if not isinstance(item, Document):
-            raise BadInputError(f"{item}. Mend the row: leaving it out would shift the vectors after it")
+            raise BadInputError(
+                f"{without_options(item)}. Mend the row: leaving it out would shift the vectors after it"
+            )
         texts.append(item.text)
     if not texts:
         raise BadInputError(f"{source} holds no texts. Name a file with at least one")
