@@ -10,7 +10,15 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["GZIP_MAGIC", "DamagedStreamError", "TextStream", "counted", "text_stream", "uncompressed"]
+__all__ = [
+    "BYTE_ORDER_MARKS",
+    "GZIP_MAGIC",
+    "DamagedStreamError",
+    "TextStream",
+    "counted",
+    "text_stream",
+    "uncompressed",
+]
 
 _BUFFER_BYTES: Final = 256 * 2**10
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -18,7 +26,7 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_FACTOR: Final = 150
 _PACKED_BYTES: Final = 32 * 2**10  # that are read at once: what was read but not unpacked yet counts, too
 _GZIP_FREE: Final = 16 * 2**20  # bytes that any archive may unpack to
-_BOMS: Final = (  # the longer first: UTF-32's begins with UTF-16's
+BYTE_ORDER_MARKS: Final = (  # the longer first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8"),
@@ -124,7 +132,7 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
         that they are found in their line. Of text whose lines end in CR alone these become LF.
     """
     head = stream.read(4)
-    mark, marked = next(((mark, name) for mark, name in _BOMS if head.startswith(mark)), (b"", None))
+    mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"

@@ -3,7 +3,13 @@
 from pathlib import PurePath
 from typing import BinaryIO, Final
 
-from nearsay.data.byte_streams import GZIP_MAGIC, DamagedStreamError, counted, uncompressed
+from nearsay.data.byte_streams import (
+    BYTE_ORDER_MARKS,
+    GZIP_MAGIC,
+    DamagedStreamError,
+    counted,
+    uncompressed,
+)
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
 
@@ -12,7 +18,7 @@ __all__ = ["check_content"]
 _UNPACKED_FACTOR: Final = 10  # a .gz may unpack to as many times the largest upload
 _HEAD: Final = 64 * 2**10
 _STEP: Final = 256 * 2**10
-_MARKS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # byte order marks of UTF-8, UTF-16, UTF-32
+_MARKS: Final = tuple(mark for mark, _ in BYTE_ORDER_MARKS)
 _CONTROLS: Final = frozenset(range(32)) - {9, 10, 11, 12, 13, 27}
 _MOST_CONTROLS: Final = 0.05  # of the bytes at the beginning
 _KINDS: Final = (  # https://en.wikipedia.org/wiki/List_of_file_signatures

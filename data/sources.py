@@ -127,7 +127,10 @@ def _in_folder(folder: Path, wanted: Format | None, notes: list[str]) -> Iterato
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(root, name)
-            if name.startswith(".") or not path.is_file():
+            if name.startswith("."):
+                continue
+            if (otherwise := _no_file(path)) is not None:
+                skipped[otherwise] += 1
                 continue
             kind = format_of(path)
             if kind is None or (wanted is not None and kind is not wanted):
@@ -143,7 +146,9 @@ def _in_folder(folder: Path, wanted: Format | None, notes: list[str]) -> Iterato
 
 def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
     parts = Path(pattern).parts
-    fixed = next(index for index, part in enumerate(parts) if _MAGIC.search(part))
+    # What is there is no pattern: notes [old]/*.md
+    paths_to = (Path(*parts[: index + 1]) for index in range(len(parts)))
+    fixed = next(index for index, place in enumerate(paths_to) if not place.exists())
     base = Path(*parts[:fixed])
     rest = [*parts[fixed:], *(["*"] if parts[-1] == "**" else [])]
     try:
@@ -160,7 +165,10 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
                 reversed(parts_below), [*reversed(rest), *["**"] * len(parts_below)], strict=False
             )
         )
-        if hidden or not path.is_file():
+        if hidden or path.is_dir():
+            continue
+        if (otherwise := _no_file(path)) is not None:
+            skipped[otherwise] += 1
             continue
         kind = wanted or format_of(path)
         if kind is None:
@@ -172,6 +180,13 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
         ". Check the pattern, or say what the files hold, such as --input-format txt",
     )
     yield from _found(pattern, sources, skipped, refusal, notes)
+
+
+def _no_file(path: Path) -> str | None:
+    """What is there in place of a file; None: it is one."""
+    if os.path.isfile(path):  # noqa: PTH113 - Path's own raises where it may not look
+        return None
+    return "broken link" if os.path.islink(path) else "device, pipe or unreadable file"  # noqa: PTH114 - likewise
 
 
 def _found(

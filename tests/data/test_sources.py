@@ -252,3 +252,23 @@ def test_a_named_pipe_is_read_like_standard_input(tmp_path: Path) -> None:
     assert list(reading) == [Document("a", line=1)]
     writer.join()
     assert reading.bytes_total is None
+
+
+def test_what_is_no_file_is_counted(write: Callable[[str, str | bytes], str]) -> None:
+    write("n/a.txt", "a")
+    Path("n/gone.txt").symlink_to("nowhere.txt")
+    Path("n/round.txt").symlink_to("round.txt")
+    os.mkfifo("n/pipe.txt")
+    for given in ("n", "n/*"):
+        reading = read([given])
+        assert [item.text for item in reading] == ["a"]
+        assert reading.notes == [Naming(given, "2 broken link", "1 device, pipe")]
+
+
+def test_brackets_of_a_folder_that_is_there_are_no_pattern(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    write("notes [old]/a.txt", "one")
+    write("notes [old]/b.md", "two")
+    assert texts("notes [old]/*.txt") == ["one"]
+    assert texts(str(Path("notes [old]/[ab].*").absolute())) == ["one", "two"]

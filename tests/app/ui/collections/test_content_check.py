@@ -1,5 +1,6 @@
 """Uploads are what they are called, told by their bytes."""
 
+import codecs
 import gzip
 import io
 import json
@@ -34,6 +35,7 @@ def _check(name: str, content: bytes) -> None:
         ("packed-all-the-same.csv", _packed(b"text\nhello\n")),
         ("umlaut.txt", "Grüße aus Köln".encode("latin-1")),
         ("wide.txt", "from Windows".encode("utf-16")),
+        ("widest.txt", codecs.BOM_UTF32_BE + "from afar".encode("utf-32-be")),
         ("tabs.tsv", b"id\ttext\n1\thello\n"),
         ("page.html", b"<html><body>hello</body></html>"),
         ("paper.pdf", b"%PDF-1.7\n\x00\x01\x02"),
