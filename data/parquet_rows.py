@@ -149,7 +149,7 @@ def _opened(path: Path) -> "pq.ParquetFile":
         _ = file.schema_arrow
     except MemoryError:  # also an ArrowException
         raise
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # a name that is not UTF-8 among them
         raise DamagedStreamError(f"damaged Parquet file: {first_line(error)}") from error
     return file
 
@@ -164,7 +164,7 @@ def _batches(path: Path, columns: list[str], limit: int) -> Iterator[_Batch]:
                 yield from _rows(_plain(batch), limit)
         except MemoryError:
             raise
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is not UTF-8 among them
             raise DamagedStreamError(f"damaged Parquet file: {first_line(error)}") from error
 
 

@@ -161,8 +161,11 @@ def test_word_documents_that_would_grow_are_refused(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"no archive", b"\xd0\xcf\x11\xe0", gzip.compress(b"x", mtime=0), word()],
-    ids=["empty", "no archive", "an older one", "gzip", "no document"],  # not by bytes that carry the time
+    [
+        *(b"", b"no archive", b"\xd0\xcf\x11\xe0", gzip.compress(b"x", mtime=0), word()),
+        word(document="<d/>", é="").replace("é".encode(), b"\xff\xff"),
+    ],
+    ids=["empty", "no archive", "an older one", "gzip", "no document", "a name that is not UTF-8"],
 )
 def test_what_is_only_called_a_word_document_is_a_fault(write: Write, content: bytes) -> None:
     (fault,) = read_beside_good(write, "a.docx", content)

@@ -150,3 +150,14 @@ def test_two_parquet_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(BadInputError, match="two columns 'text'"):
         list(read([tmp_path / "a.parquet"]))
+
+
+def test_a_column_whose_name_is_not_utf_8_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = Path(write_parquet("a.parquet", {"text": ["one"], "naïve": ["two"]})).read_bytes()
+    Path("a.parquet").write_bytes(data.replace("ï".encode(), b"\xff\xff"))
+    Path("b.txt").write_text("three")
+    fault, document = read(["a.parquet", "b.txt"])
+    assert isinstance(fault, Fault)
+    assert fault.reason == Naming("damaged Parquet file")
+    assert isinstance(document, Document)

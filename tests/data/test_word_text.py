@@ -16,6 +16,7 @@ from nearsay.data.word_text import word_text
 Write = Callable[[str, str | bytes], str]
 WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+MATHS = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 RELATION = '<Relationship Type="http://x/{}" Target="{}"/>'
 
 
@@ -77,8 +78,16 @@ TABLE = (
             "box\n\nouter",
         ),
         (paragraph("R&amp;D &lt;b&gt; été"), "R&D <b> été"),
+        (
+            f'<w:p><m:oMath xmlns:m="{MATHS}"><m:r><m:t>a=b</m:t></m:r></m:oMath></w:p>',
+            "a=b",
+        ),
+        ("<w:p><w:r><w:t>left</w:t><w:ptab/><w:t>right</w:t></w:r></w:p>", "left right"),
     ],
-    ids=["paragraphs", "tables", "tabs", "controls", "revisions", "moves", "boxes", "letters"],
+    ids=[
+        *("paragraphs", "tables", "tabs", "controls", "revisions", "moves", "boxes", "letters"),
+        *("formulas", "placed tabs"),
+    ],
 )
 @pytest.mark.parametrize("space", [WORDS, STRICT])
 def test_a_word_document_is_one_document_of_its_paragraphs_and_tables(
