@@ -6,7 +6,7 @@ from typing import BinaryIO, Final
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, KeptFaults, spread
 from nearsay.data.fields import FieldSurvey
 from nearsay.data.python_rows import python_documents
 from nearsay.data.read_options import Format, ReadOptions
@@ -16,6 +16,8 @@ from nearsay.data.sources import Source, find_sources
 __all__ = ["Fault", "Format", "ReadOptions", "Reading", "Source", "read", "rows"]
 
 _USUAL: Final = ReadOptions()
+_FAULTS_NAMED: Final = 10
+_BETWEEN_LOOKS: Final = 256  # documents
 
 
 class Reading:
@@ -53,6 +55,33 @@ class Reading:
     def count(self, size: int) -> None:
         """Add bytes that were read."""
         self.bytes_read += size
+
+    def documents(self, listener: Callable[[int, int | None], None] | None = None) -> Iterator[Document]:
+        """Iterate over the documents alone; in the end `notes` names ten of the rows that cannot be used.
+
+        listener: told how many documents there were and, estimated from the bytes, how many there are
+        BadInputError in the end when rows are there and none of them can be used.
+        """
+        faults, made = KeptFaults(), 0
+        for item in self:
+            if isinstance(item, Fault):
+                faults.take(item)
+                continue
+            made += 1
+            if listener is not None and made % _BETWEEN_LOOKS == 0:
+                total = self.bytes_total if self.bytes_read else None
+                listener(made, made * total // self.bytes_read if total else None)
+            yield item
+        count, named = faults.counts.total(), spread(faults.kept, _FAULTS_NAMED)
+        if count and not made:
+            raise BadInputError(f"none of the {count:,} rows can be used; the first: {named[0]}")
+        self.notes += [f"skipped {fault}" for fault in named]
+        if count > len(named):
+            self.notes.append(f"… {count:,} rows skipped in all")
+
+    def texts(self, listener: Callable[[int, int | None], None] | None = None) -> Iterator[str]:
+        """Iterate over the documents' texts, as `documents` does: ids and titles are no texts."""
+        return (document.text for document in self.documents(listener))
 
 
 def read(

@@ -49,13 +49,18 @@ def batches(
     """
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data import samples
-    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.data.read_options import ReadOptions, Split
+    from nearsay.data.reading import read
     from nearsay.training.evaluation.batch_equality import batch_equality
     from nearsay.training.evaluation.text_sample import TextSample
 
-    source = Texts([file or samples.folder() / "corpus.jsonl"])
-    with TextSample(source, sample, seed=seed) as drawn, ProgressBar("encoding", unit="texts") as bar:
-        print_notes([*source.notes, *([drawn.note] if drawn.note else [])])
+    place = file or samples.folder() / "corpus.jsonl"
+    reading = read([place], ReadOptions(metadata=(), split=Split.LINES))
+    with (
+        TextSample(reading.texts(), sample, seed=seed) as drawn,
+        ProgressBar("encoding", unit="texts") as bar,
+    ):
+        print_notes([*reading.notes, *([drawn.note] if drawn.note else [])])
         differences = batch_equality(
             run.loaded(encoder),
             list(drawn),

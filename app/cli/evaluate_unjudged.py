@@ -99,14 +99,14 @@ def tokenizer(
         nearsay evaluate tokenizer papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
     """
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.data.reading import read
     from nearsay.training.evaluation.text_sample import TextSample
     from nearsay.training.evaluation.tokenizer_fit import encoder_fit
 
     with ProgressBar("reading") as bar:
-        texts = Texts(sources, fields.reading(), listener=bar.at)
-        drawn = TextSample(texts, sample, seed=seed)
-    print_notes(texts.notes)
+        reading = read(sources, fields.reading())
+        drawn = TextSample(reading.texts(bar.at), sample, seed=seed)
+    print_notes(reading.notes)
     with drawn, ProgressBar("tokenizing") as bar:
         fits = []
         for index, encoder in enumerate(encoders):

@@ -89,18 +89,18 @@ def vocabulary(
         nearsay train vocabulary novels/ --out my-vocabulary --size 8192
     """
     from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.reading import read
     from nearsay.training.bert.vocabulary import Accents, VocabularyConfig, train_vocabulary
     from nearsay.training.bert.vocabulary_folder import check_vocabulary_folder, save_vocabulary
-    from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.evaluation.judged.reports import Trained
 
     config = VocabularyConfig(size, cased, Accents(accents), min_frequency, alphabet, ascii_, special, unused)
     check_vocabulary_folder(out, replace=replace)
     with ProgressBar("reading") as bar:
-        texts = Texts(sources, fields.reading(), listener=bar.at)
-        trained = train_vocabulary(texts, config)
-    save_vocabulary(trained, out, sources=texts.names, replace=replace)
-    print_notes([*texts.notes, *trained.notes])
+        reading = read(sources, fields.reading())
+        trained = train_vocabulary(reading.texts(bar.at), config)
+    save_vocabulary(trained, out, sources=[source.name for source in reading.sources], replace=replace)
+    print_notes([*reading.notes, *trained.notes])
     if as_json:
         print_json(Trained(str(out), {"size": trained.size, **asdict(trained.counts)}))
     else:

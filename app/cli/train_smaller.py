@@ -197,31 +197,31 @@ def reduce(
         nearsay train reduce all-MiniLM-L6-v2 abstracts.txt --dimension 128 --out small-encoder
     """
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.data.reading import read
     from nearsay.training.sentence.source import find_encoder
 
     if (method == "pca") != bool(sources):
         raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")
     find_encoder(encoder)
-    texts = Texts(sources, fields.reading()) if sources else None
-    read = iter(texts or ())
-    first = [*islice(read, 1)]  # or the error of a file of which nothing can be used
+    reading = read(sources, fields.reading()) if sources else None
+    texts = reading.texts() if reading else iter(())
+    first = [*islice(texts, 1)]  # or the error of a file of which nothing can be used
     from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder  # seconds
 
-    if texts is None:
+    if reading is None:
         report = truncate_encoder(encoder, out, dimension=dimension)
     else:
         with ProgressBar("encoding", unit="texts") as bar:
             report = reduce_encoder(
                 encoder,
-                chain(first, read),
+                chain(first, texts),
                 out,
                 dimension=dimension,
                 device=run.device,
                 precision=run.precision,
                 progress=bar.at,
             )
-        print_notes(texts.notes)
+        print_notes(reading.notes)
     print_reports([report], as_json=as_json)
 
 
@@ -254,7 +254,7 @@ def static(
 
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data.durable import require_new
-    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.data.reading import read
     from nearsay.training.evaluation.text_sample import TextSample
     from nearsay.training.sentence.source import find_encoder
 
@@ -262,9 +262,9 @@ def static(
     require_new(out)  # before a large sample is read
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
-        read = Texts(sources, fields.reading()) if sources else None
-        sample = stack.enter_context(TextSample(read or (), rows, seed=seed))
-        print_notes([*(read.notes if read else ()), *([sample.note] if sample.note else ())])
+        reading = read(sources, fields.reading()) if sources else None
+        sample = stack.enter_context(TextSample(reading.texts() if reading else (), rows, seed=seed))
+        print_notes([*(reading.notes if reading else ()), *([sample.note] if sample.note else ())])
         from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # seconds
 
         report = make_static_encoder(

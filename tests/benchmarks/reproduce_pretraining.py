@@ -17,12 +17,12 @@ from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Pack
 from nearsay.data.pretraining.prepare import prepare_text
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.data.read_options import ReadOptions, Split
+from nearsay.data.reading import read
 from nearsay.training.bert.pretrain import Pretraining, pretrain
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.bert.vocabulary import VocabularyConfig, train_vocabulary
 from nearsay.training.bert.vocabulary_folder import save_vocabulary
-from nearsay.training.bert.vocabulary_texts import Texts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.run_folder import RunFolder
@@ -190,7 +190,7 @@ def vocabulary(bench: Bench) -> Path:
     folder = bench.pretrained / "vocabulary"
     if not folder.is_dir():
         options = ReadOptions(metadata=(), split=Split.LINES, max_text_bytes=64 * 2**20)
-        texts = Texts([novels(bench)["train"]], options)
+        texts = read([novels(bench)["train"]], options).texts()
         save_vocabulary(
             train_vocabulary(texts, VocabularyConfig(bench.budget.pretraining.vocabulary)), folder
         )

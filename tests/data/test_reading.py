@@ -12,6 +12,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Format, ReadOptions, read
 
@@ -231,3 +232,35 @@ def test_a_damaged_gz_file_gives_a_fault(write: Callable[[str, str | bytes], str
 def test_a_gz_name_on_other_data_is_a_fault(write: Callable[[str, str | bytes], str]) -> None:
     Path(write("a.txt", "hello\n")).rename("a.txt.gz")
     assert texts("a.txt.gz") == [Naming("! a.txt.gz", ".gz", "not gzip")]
+
+
+def test_documents_alone_pass_over_rows_that_cannot_be_used_and_name_the_first_ten(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    rows = ['{"text": "good", "title": "no text"}', *["{bad"] * 12, '{"text": "fine"}']
+    reading = read([write("rows.jsonl", "\n".join(rows))])
+    assert list(reading.texts()) == ["good", "fine"]
+    assert reading.notes[1:] == [
+        *(Naming(f"skipped rows.jsonl:{line}: not JSON") for line in range(2, 12)),
+        Naming("12 rows"),
+    ]
+
+
+def test_where_no_row_can_be_used_documents_name_the_first(write: Callable[[str, str | bytes], str]) -> None:
+    name = write("rows.jsonl", '{"text": ""}\n{"text": 7}\n')
+    with pytest.raises(BadInputError, match=r"none of the 2 rows .*rows\.jsonl:1: "):
+        list(read([name], ReadOptions(text="text")).documents())
+    assert list(read([write("empty.txt", "\n")]).documents()) == []
+
+
+def test_a_listener_hears_how_many_documents_there_probably_are(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    name = write("lines.txt", "a line of text\n" * 100_000)
+    heard: list[tuple[int, int | None]] = []
+    list(read([name]).documents(lambda done, total: heard.append((done, total))))
+    assert [done for done, _ in heard[:2]] == [256, 512]
+    done, total = heard[len(heard) // 2]
+    assert total == pytest.approx(100_000, rel=0.2)
+    assert total is not None
+    assert done <= total

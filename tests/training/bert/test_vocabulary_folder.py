@@ -101,10 +101,10 @@ _MAKE = """
 import json, sys
 from pathlib import Path
 from nearsay.data import samples
+from nearsay.data.reading import read
 from nearsay.training.bert.vocabulary import VocabularyConfig, train_vocabulary
 from nearsay.training.bert.vocabulary_folder import save_vocabulary
-from nearsay.training.bert.vocabulary_texts import Texts
-texts = Texts([samples.folder() / "corpus.jsonl"])
+texts = read([samples.folder() / "corpus.jsonl"]).texts()
 save_vocabulary(train_vocabulary(texts, VocabularyConfig(size=3000)), sys.argv[1])
 """
 

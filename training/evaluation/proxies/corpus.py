@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
 from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
 
@@ -61,14 +60,12 @@ def read_unjudged_corpus(
     """Read documents from files, folders, patterns and `-`, and keep some of them, drawn by chance.
 
     most: documents that are kept; of a txt file with a passage a line, 20 lines in a row are a document
-    Rows that cannot be used are passed over, and a note counts them. Raises BadInputError for a source that
-    does not exist, for `most` under 2, and when fewer than 2 documents are there.
+    Rows that cannot be used are passed over; the notes name some and count them. Raises BadInputError for a
+    source that does not exist, for `most` under 2, and when fewer than 2 documents are there.
     """
     reading = read(sources, options or ReadOptions(metadata=(), split=Split.LINES))
-    faults: list[Fault] = []
-    corpus = corpus_of_documents(_usable(reading, faults), most=most, seed=seed)
-    skipped = [f"{len(faults)} rows are skipped; the first: {faults[0]}"] if faults else []
-    return UnjudgedCorpus(corpus.documents, (*reading.notes, *skipped, *corpus.notes))
+    corpus = corpus_of_documents(reading.documents(), most=most, seed=seed)
+    return UnjudgedCorpus(corpus.documents, (*reading.notes, *corpus.notes))
 
 
 def corpus_of_documents(documents: Iterable[Document], *, most: int, seed: int) -> UnjudgedCorpus:
@@ -93,14 +90,6 @@ def corpus_of_documents(documents: Iterable[Document], *, most: int, seed: int) 
     return UnjudgedCorpus(
         tuple(_document(title, lines) for _, title, lines in sorted(kept)), (note,) if seen > most else ()
     )
-
-
-def _usable(items: Iterable[Document | Fault], faults: list[Fault]) -> Iterator[Document]:
-    for item in items:
-        if isinstance(item, Fault):
-            faults.append(item)
-        else:
-            yield item
 
 
 def _grouped(documents: Iterable[Document]) -> Iterator[tuple[str, tuple[str, ...]]]:

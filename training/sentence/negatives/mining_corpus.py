@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
@@ -122,7 +121,6 @@ class MiningConfig:
 
 
 _USUAL = ReadOptions(metadata=(), split=Split.LINES)
-_FAULTS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +185,8 @@ def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _US
     reading = read(sources, options)
     texts: list[str] = []
     untitled: list[str] = []
-    skipped: list[str] = []
-    for item in reading:
-        if isinstance(item, Document):
-            texts.append(f"{item.title} {item.text}" if item.title else item.text)
-            untitled.append(item.text)
-        else:
-            skipped.append(f"skipped {item}")
-    notes = [*reading.notes, *skipped[:_FAULTS_SHOWN]]
-    if len(skipped) > _FAULTS_SHOWN:
-        notes.append(f"… {len(skipped):,} rows of the corpus skipped in all")
+    for item in reading.documents():
+        texts.append(f"{item.title} {item.text}" if item.title else item.text)
+        untitled.append(item.text)
     name = ", ".join(str(source) for source in sources)
-    return MiningCorpus.of(name, texts, notes=notes, untitled=untitled)
+    return MiningCorpus.of(name, texts, notes=reading.notes, untitled=untitled)

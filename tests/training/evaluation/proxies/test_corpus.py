@@ -47,7 +47,7 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = read_unjudged_corpus([tmp_path / "pets.jsonl"])
     assert [document.title for document in corpus.documents] == ["", "Dogs"]
-    assert any(note == Naming("1 rows", "skipped") for note in corpus.notes)
+    assert any(note == Naming("skipped", "pets.jsonl:2") for note in corpus.notes)
 
 
 def test_some_of_many_documents_are_drawn_in_their_order_and_equally() -> None:
