@@ -23,9 +23,7 @@ from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, Sen
 from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
 from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
 
-__all__ = [
-    "read_sentence_examples",
-]
+__all__ = ["SAMPLE_ROWS", "read_sentence_examples", "row_texts"]
 
 
 _ANCHOR_AND_POSITIVE: Final = 2
@@ -153,7 +151,7 @@ def _text(value: object, name: str) -> str:
     return value
 
 
-_SAMPLE_ROWS: Final = 200  # what the columns are told from
+SAMPLE_ROWS: Final = 200  # what the columns are told from
 _SHOWN: Final = 5  # rows or values named in a message
 
 _Row = tuple[int, Mapping[str, object]]
@@ -199,7 +197,7 @@ def read_sentence_examples(
             reading.take_lines(file_lines(path))
         else:
             rows = reading.good(rows_and_faults(path))
-            sample = list(islice(rows, _SAMPLE_ROWS))
+            sample = list(islice(rows, SAMPLE_ROWS))
             if not sample:
                 raise BadInputError(f"{path} holds no rows{reading.why()}; give a file with examples")
             chosen = choose_columns(

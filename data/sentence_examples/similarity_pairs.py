@@ -1,19 +1,19 @@
 """Pairs of sentences with a person's score of how alike they are."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError
 from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.columns import choose_columns
 from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.labels import LabelReader, written_label
+from nearsay.data.sentence_examples.reading import SAMPLE_ROWS, row_texts
 
 __all__ = ["ScoredPair", "read_scored_pairs"]
-
-_SAMPLE_ROWS = 200  # what the columns are told from
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def read_scored_pairs(
     file would mislead.
     """
     rows = file_rows(path)
-    sample = list(islice(rows, _SAMPLE_ROWS))
+    sample = list(islice(rows, SAMPLE_ROWS))
     if not sample:
         raise BadInputError(
             f"{path} holds no pairs; give a file with the columns score, sentence1 and sentence2"
@@ -44,31 +44,15 @@ def read_scored_pairs(
     chosen = choose_columns(
         [row for _, row in sample], kind=ExampleKind.SCORED, columns=columns, label=label, path=str(path)
     )
-    names = chosen.texts
+    scores = LabelReader(ExampleKind.SCORED)
     pairs: list[ScoredPair] = []
     for line, row in chain(sample, rows):
-        place = f"{path}:{line}"
-        first, second = (row.get(name) for name in names)
-        if (
-            not isinstance(first, str)
-            or not isinstance(second, str)
-            or not first.strip()
-            or not second.strip()
-        ):
-            raise BadInputError(
-                f"{place}: {names[0]} or {names[1]} is empty or no text; mend or remove the row"
-            )
-        pairs.append(ScoredPair(first, second, _score(row.get(chosen.label or ""), place)))
+        try:
+            ((first, second),) = row_texts(row, chosen.texts, ExampleKind.SCORED)
+            score = scores.read(written_label(row.get(chosen.label or "")))
+        except UnusableRowError as error:
+            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
+        if score is None:
+            raise BadInputError(f"{path}:{line}: the score is '-', not a number; mend or remove the row")
+        pairs.append(ScoredPair(first, second, score))
     return pairs
-
-
-def _score(value: object, place: str) -> float:
-    try:
-        score = (
-            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-        )
-    except (ValueError, OverflowError):
-        score = math.nan
-    if not math.isfinite(score):
-        raise BadInputError(f"{place}: the score is {value!r}, not a number; mend or remove the row")
-    return score
