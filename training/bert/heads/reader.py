@@ -1,6 +1,7 @@
 """A trained reader: questions and contexts in, answers out."""
 
 import logging
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,8 +204,10 @@ class Reader:
             shares = softmax([*scores, null])
             if difference > settings.threshold:
                 return ReadAnswer("", 0, 0, float(shares[-1]), difference)
-        best = spans[0]
-        return ReadAnswer(context[best.start : best.end], best.start, best.end, float(shares[0]), difference)
+        start, end = spans[0].start, spans[0].end
+        while end < len(context) and unicodedata.category(context[end]) == "Mn":
+            end += 1  # an accent by itself, which an uncased tokenizer takes off its letter
+        return ReadAnswer(context[start:end], start, end, float(shares[0]), difference)
 
 
 def _settings_of_others(max_tokens: int) -> ReaderSettings:

@@ -187,3 +187,9 @@ def test_a_reader_that_others_saved_is_loaded_too(by_heart: Path, tmp_path: Path
     reader = loaded(theirs)
     assert (reader.settings.length, reader.settings.threshold) == (64, None)
     assert reader.predict([("a", "the cat sat on x")])[0].text == "cat"
+
+
+def test_an_accent_that_stands_by_itself_stays_with_its_letter(by_heart: Path) -> None:
+    context = "the cat\u0301 sat on x"  # whose accent the tokenizer takes off
+    (answer,) = Reader.load(by_heart, device="cpu").predict([("a", context)])
+    assert answer.text == context[answer.start : answer.end] == "cat\u0301"
