@@ -128,9 +128,10 @@ def _note(fields: Fields, survey: FieldSurvey, file: str, option: str, *, text_g
             rest = [name for name in rest if name != "metadata"]
             rest += [name for name in survey.inner_names if name not in rest]
         metadata = tuple(rest)
+    unnamed = "none" if fields.metadata == () else f"none (name one: {option})"  # texts alone need no ids
     return (
         f"{file}: text = {fields.text!r}{' (guessed)' if text_guessed else ''}, "
-        f"id = {f'none (name one: {option})' if fields.id is None else repr(fields.id)}, "
+        f"id = {unnamed if fields.id is None else repr(fields.id)}, "
         f"title = {'none' if fields.title is None else repr(fields.title)}, "
         f"metadata = {_listed(metadata)}"
     )

@@ -33,8 +33,14 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
         kind = Format.TXT
     field = _field_of_queries(path) if kind.is_table else None
     options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
-    for item in read([str(source)], options, stdin=stdin):
-        yield without_options(item) if isinstance(item, Fault) else item
+    try:
+        for item in read([str(source)], options, stdin=stdin):
+            yield without_options(item) if isinstance(item, Fault) else item
+    except BadInputError as error:
+        said, nameless, _ = str(error).partition("Name it: --text")
+        if not nameless:
+            raise
+        raise BadInputError(f"{said}Rename it to query") from error
 
 
 def read_queries(path: Path) -> list[str]:

@@ -54,3 +54,10 @@ def test_a_file_without_queries_is_refused(tmp_path: Path) -> None:
     path.write_text("\n\n", encoding="utf-8")
     with pytest.raises(BadInputError, match="holds no queries"):
         read_queries(path)
+
+
+def test_a_table_without_a_field_of_queries_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "asked.jsonl"
+    path.write_text('{"one": "where do swifts sleep", "two": "and when"}\n', encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"fields are one, two\. .*to query$"):
+        read_queries(path)

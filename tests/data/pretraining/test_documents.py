@@ -62,6 +62,11 @@ def test_a_line_that_is_too_long_is_named_without_an_option_that_trainings_do_no
     assert "--" not in faults[0]
 
 
+def test_what_is_guessed_of_rows_does_not_ask_for_ids(write: Callable[..., Path]) -> None:
+    _, notes, _ = read([write("rows.jsonl", '{"text": "It was late."}\n')])
+    assert notes == [Naming("text = 'text'", "id = none, title = none")]
+
+
 def test_a_line_can_be_a_sentence_as_it_is(write: Callable[..., Path], harbour: str) -> None:
     documents, _, _ = read([write("harbour.txt.gz", harbour)], one_sentence_a_line=True)
     assert documents == [
