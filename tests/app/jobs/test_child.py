@@ -193,6 +193,10 @@ def test_a_job_outlives_who_started_it(library: Library, jobs: Jobs, new_pipe: N
     assert job.state is JobState.RUNNING
     assert job.pid is not None
     assert os.getsid(job.pid) == job.pid  # no terminal's end reaches it
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, job.pid) == min(ours + 10, 19)
+    group = Path(f"/proc/{job.pid}/autogroup")  # where Linux shares processors among sessions
+    assert not group.exists() or group.read_text().split()[1:] in ([], ["nice", "10"])
     jobs.cancel(job.number)
     assert jobs.wait(job.number).state is JobState.CANCELLED
 
