@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import click
 
@@ -52,24 +51,22 @@ def hearer() -> ProgressHearer | None:
 
 
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_DRAWINGS = 0.2
+_USUAL_COLUMNS = 80  # of a terminal that does not say
+_BAR = 10  # columns
 
 
-class ProgressBar:
-    """A listener that draws a bar with tqdm on a terminal, and writes a line every ten seconds elsewhere."""
+class _Line:
+    """Keeps one line up to date on a terminal, and writes one every ten seconds elsewhere."""
 
-    def __init__(self, what: str, *, unit: str = "passages") -> None:
-        """`what`: the work, in a word; `unit`: what is counted. Nothing is drawn before the first is done."""
-        from tqdm import tqdm
+    _look: "JobProgress"  # the last one
 
-        self._made_for = self._what, self._unit = what, unit
+    def __init__(self) -> None:
+        """Nothing is drawn yet."""
         self._terminal = sys.stderr.isatty()
         self._hearer = hearer()
-        self._make: Callable[..., Any] = partial(
-            tqdm, dynamic_ncols=True, delay=0.5, disable=not self._terminal
-        )
-        self._bar = self._make(desc=what, unit=f" {unit}")
-        self._begun = self._said = time.monotonic()
-        self._tell(0, None)
+        self._said = time.monotonic()
+        self._drawn = False  # the cursor stands behind a line
 
     def __enter__(self) -> Self:
         return self
@@ -80,134 +77,118 @@ class ProgressBar:
         self.close()
 
     def close(self) -> None:
-        """Stop drawing the bar; what was drawn stays."""
-        self._bar.close()
+        """Go to the next line; what was drawn stays, as it is now."""
+        if self._drawn:
+            self._draw()
+            click.echo(err=True)
+            self._drawn = False
+
+    def _show(self, look: "JobProgress") -> None:
+        """Tell the listener, if there is one, and draw where it is time to."""
+        self._look = look
+        if self._hearer is not None:
+            self._hearer(look)
+        if time.monotonic() - self._said >= (
+            _SECONDS_BETWEEN_DRAWINGS if self._terminal else _SECONDS_BETWEEN_LINES
+        ):
+            self._draw()
+
+    def _draw(self) -> None:
+        self._said = time.monotonic()
+        if not self._terminal:
+            click.echo(self._look.words(), err=True)
+            return
+        share, room = self._look.share, _columns() - 1  # a line that wraps cannot be drawn over
+        bar = "" if share is None else f"{'█' * round(_BAR * share):░<{_BAR}} "
+        click.echo("\r\x1b[K" + (bar + self._look.words(room - len(bar)))[:room], err=True, nl=False)
+        self._drawn = True
+
+
+class ProgressBar(_Line):
+    """A listener to work that is counted."""
+
+    def __init__(self, what: str, *, unit: str = "passages") -> None:
+        """`what`: the work, in a word; `unit`: what is counted."""
+        super().__init__()
+        self._made_for = self._what, self._unit = what, unit
+        self._begun = self._said
+        self.at(0)
 
     def __call__(self, progress: "Progress") -> None:
         """Show one look at the work."""
         wanted = (progress.doing, progress.unit) if progress.doing else self._made_for
         if wanted != (self._what, self._unit):
             self._turn_to(*wanted)
-        total = None if progress.total is None else max(progress.done, progress.total)
-        self._tell(progress.done, total)
-        if self._terminal:
-            self._bar.total = total
-            self._bar.update(progress.done - self._bar.n)
-        elif time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
-            click.echo(self._look(progress.done, total).words(), err=True)
+        self.at(progress.done, progress.total)
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Show how much is done."""
-        from nearsay.indexer.vectors.progress import Progress
+        """Show how much is done; total: an estimate, which more may be done than."""
+        from nearsay.app.jobs import JobProgress
 
-        self(Progress(done, total))
+        total = None if total is None else max(done, total)
+        seconds = time.monotonic() - self._begun
+        rate = done / seconds if done and seconds else None
+        self._show(
+            JobProgress(
+                doing=self._what,
+                unit=self._unit,
+                done=done,
+                total=total,
+                share=done / total if total else None,
+                rate=rate,
+                seconds=seconds,
+                seconds_left=(total - done) / rate if total and rate else None,
+            )
+        )
 
     def _turn_to(self, what: str, unit: str) -> None:
         """From now on something else is done: said at once, since its first step may take long."""
+        self.close()
         self._what, self._unit = what, unit
-        self._bar.close()
-        self._bar = self._make(desc=what, unit=f" {unit}")
         self._begun = self._said = time.monotonic()
         if not self._terminal:
             click.echo(f"{what} …", err=True)
 
-    def _tell(self, done: int, total: int | None) -> None:
-        """Report to the listener, if there is one."""
-        if self._hearer is not None:
-            self._hearer(self._look(done, total))
 
-    def _look(self, done: int, total: int | None) -> "JobProgress":
-        from nearsay.app.jobs import JobProgress
+class TrainingLine(_Line):
+    """A listener to a training."""
 
-        seconds = time.monotonic() - self._begun
-        rate = done / seconds if done and seconds else None
-        return JobProgress(
-            doing=self._what,
-            unit=self._unit,
-            done=done,
-            total=total,
-            share=done / total if total else None,
-            rate=rate,
-            seconds=seconds,
-            seconds_left=(total - done) / rate if total and rate else None,
-        )
-
-
-_USUAL_COLUMNS = 80  # of a terminal that does not say
-_SHOWN = ("loss", "mlm_accuracy", "nsp_accuracy", "accuracy")
-
-
-class TrainingLine:
-    """A listener that keeps one line up to date on a terminal, and writes one every ten seconds elsewhere."""
-
-    def __init__(self, before: "ProgressBar | None" = None) -> None:
+    def __init__(self, before: ProgressBar | None = None) -> None:
         """`before`: the bar of what comes before the training, which its first step closes."""
+        super().__init__()
         self._before = before
-        self._terminal = sys.stderr.isatty()
-        self._hearer = hearer()
+        self._contended = False
         if self._hearer is not None and before is None:
             from nearsay.app.jobs import JobProgress
 
             self._hearer(JobProgress("preparing", "steps", 0, None, None, None, 0.0, None))
-        self._said = time.monotonic()
-        self._pending = False
-        self._contended = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pending:
-            click.echo(err=True)
 
     def __call__(self, progress: "TrainingProgress") -> None:
-        """Show one look at the run."""
+        """Show one look at the run; that other programs begin to take the cores is a line of its own."""
+        from nearsay.app.jobs import JobProgress
+
         if self._before is not None:
             self._before.close()
-        if self._hearer is not None:
-            self._hearer(_look(progress))
-        self._tell_contention(progress)
-        since = time.monotonic() - self._said
-        if self._terminal and since >= 0.2:
-            click.echo("\r\x1b[K" + self._line(progress, _columns() - 1), err=True, nl=False)
-            self._pending, self._said = True, time.monotonic()
-        elif since >= _SECONDS_BETWEEN_LINES:
-            click.echo(self._line(progress), err=True)
-            self._said = time.monotonic()
-
-    def _tell_contention(self, progress: "TrainingProgress") -> None:
-        """Say on a line of its own that other programs begin to take the cores."""
-        began = progress.contention is not None and not self._contended
+        if progress.contention is not None and not self._contended:
+            self.close()
+            click.echo(f"step {progress.step:,}: {progress.contention}", err=True)
         self._contended = progress.contention is not None
-        if not began:
-            return
-        if self._pending:
-            click.echo(err=True)
-            self._pending = False
-        click.echo(f"step {progress.step:,}: {progress.contention}", err=True)
-
-    def _line(self, progress: "TrainingProgress", room: int | None = None) -> str:
-        """room: characters; what matters least is left out, since a line that wraps cannot be drawn over."""
-        of = f" of {progress.steps:,}" if progress.steps else ""
-        parts = [f"step {progress.step:,}{of} ({progress.share:.0%})"]
-        parts += [
-            f"{name.replace('_', ' ')} {progress.metrics[name]:.3f}"
-            for name in _SHOWN
-            if name in progress.metrics
-        ]
-        measured = list(progress.evaluation.items())[:1]
-        parts += [f"dev {name.replace('_', ' ')} {value:.3f}" for name, value in measured]
-        parts.append(f"{progress.tokens_per_second:,.0f} tokens/s")
-        if progress.peak_share is not None:
-            parts.append(f"{progress.peak_share:.0%} of peak")
-        minutes, seconds = divmod(int(progress.seconds_left), 60)
-        parts.append(f"{minutes}:{seconds:02} left")
-        while room is not None and len(parts) > 1 and len(", ".join(parts)) > room:
-            del parts[-2 if len(parts) > 2 else -1]  # how far it is, and how long it takes, go last
-        return ", ".join(parts)[:room]
+        self._show(
+            JobProgress(
+                doing="training",
+                unit="steps",
+                done=progress.step,
+                total=progress.steps,
+                share=progress.share,
+                rate=progress.step / progress.seconds if progress.seconds else None,
+                seconds=progress.seconds,
+                seconds_left=progress.seconds_left,
+                metrics=dict(progress.metrics),
+                evaluation=dict(progress.evaluation),
+                tokens_per_second=progress.tokens_per_second,
+                peak_share=progress.peak_share,
+            )
+        )
 
 
 def _columns() -> int:
@@ -216,24 +197,6 @@ def _columns() -> int:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
     except (OSError, ValueError):
         return _USUAL_COLUMNS
-
-
-def _look(progress: "TrainingProgress") -> "JobProgress":
-    from nearsay.app.jobs import JobProgress
-
-    return JobProgress(
-        doing="training",
-        unit="steps",
-        done=progress.step,
-        total=progress.steps,
-        share=progress.share,
-        rate=progress.step / progress.seconds if progress.seconds else None,
-        seconds=progress.seconds,
-        seconds_left=progress.seconds_left,
-        metrics=dict(progress.metrics),
-        evaluation=dict(progress.evaluation),
-        tokens_per_second=progress.tokens_per_second,
-    )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ __all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration"]
 JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
 _TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines
+_SHOWN = ("loss", "mlm_accuracy", "nsp_accuracy", "accuracy")  # metrics of a training
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,36 @@ class JobProgress:
     metrics: Mapping[str, float] = field(default_factory=dict)  # of a training, as of the log's last line
     evaluation: Mapping[str, float] = field(default_factory=dict)  # of a training, the last one
     tokens_per_second: float | None = None  # of a training
+    peak_share: float | None = None  # of a training: of what the hardware could do
     at: float = field(default_factory=time.time)  # when this was seen, in seconds since 1970
 
-    def words(self) -> str:
-        """As in "embedding: 1,200 of about 23,300 passages (5%), 350 a second, 1 min 3 s left"."""
+    def words(self, room: int | None = None) -> str:
+        """As in "embedding: 1,200 of about 23,300 passages (5%), 350 a second, 1 min 3 s left".
+
+        room: characters, for which what matters least is left out: what stands before the time that is left
+        """
         if not self.done and (self.total is None or self.rate is None):
             return f"{self.doing} …"
         counted = f"{self.done:,} {self.unit}"
-        if self.total:
-            about = (
-                "" if self.unit == "steps" else "about "
-            )  # a training knows; of a corpus it is an estimate
+        if self.total:  # a training knows; of a corpus it is an estimate
+            about = "" if self.unit == "steps" else "about "
             counted = f"{self.done:,} of {about}{max(self.total, self.done):,} {self.unit}"
         share = "" if self.share is None else f" ({self.share:.0%})"
         parts = [f"{self.doing}: {counted}{share}" if self.doing else f"{counted}{share}"]
+        shown = {name: self.metrics[name] for name in _SHOWN if name in self.metrics}
+        shown |= {f"dev {name}": value for name, value in [*self.evaluation.items()][:1]}
+        parts += [f"{name.replace('_', ' ')} {value:.3f}" for name, value in shown.items()]
+        if self.tokens_per_second is not None:
+            parts.append(f"{self.tokens_per_second:,.0f} tokens/s")
+        if self.peak_share is not None:
+            parts.append(f"{self.peak_share:.0%} of peak")
         if self.rate:
             slow = self.rate < 1.0
             parts.append(f"{1 / self.rate:,.1f} s each" if slow else f"{self.rate:,.0f} a second")
         if self.seconds_left is not None and not (self.total and self.done >= self.total):
             parts.append(f"{duration(self.seconds_left)} left")
+        while room is not None and len(parts) > 1 and len(", ".join(parts)) > room:
+            del parts[-2 if len(parts) > 2 else -1]
         return ", ".join(parts)
 
 
