@@ -1,10 +1,9 @@
 """The page Jobs: the long work of the library, live and done, and one job in full with its curves and log."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -105,71 +104,39 @@ def _number(asked: str) -> int:
     return int(asked)
 
 
+_ALONE = {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}  # each in its own chart
 _SCORES = ("accuracy", "f1", "matthews", "exact_match", "score")
 _MOST_POINTS = 1_000  # of one line: more cannot be told apart on a screen
 
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """One metric at one step."""
-
-    step: int
-    value: float
-    series: str  # whose line it is on
-    held_out: bool  # measured on the dev set
+Point = dict[str, Any]  # of one metric: step, value, series (whose line it is on), held_out (on the dev set)
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """What is drawn together."""
+def curves(lines: Sequence[Mapping[str, JsonValue]]) -> dict[str, list[Point]]:
+    """Losses, scores, the learning rate and the speed of a training, those that there are: a chart each.
 
-    title: str
-    points: tuple[CurvePoint, ...]
-
-    @property
-    def series(self) -> tuple[str, ...]:
-        """The names of the lines, in the order in which they first came."""
-        return tuple(dict.fromkeys(point.series for point in self.points))
-
-
-def curves(lines: Sequence[Mapping[str, JsonValue]]) -> list[Curve]:
-    """Losses, scores, the learning rate and the speed of a training, those that there are.
-
-    lines: as `read_metrics` gives them; of a line with very many points an even share is taken, the last too
+    lines: as `read_metrics` gives them; of a series with many points an even share is taken, the last too
     """
-    found: dict[str, list[CurvePoint]] = {"Loss": [], "Score": [], "Learning rate": [], "Tokens a second": []}
+    found: dict[str, dict[str, list[Point]]] = {title: {} for title in ("Loss", "Score", *_ALONE.values())}
     for line in lines:
-        for panel, point in _points(line):
-            found[panel].append(point)
-    return [Curve(title, tuple(_thinned(points))) for title, points in found.items() if points]
+        step, evaluation = line.get("step"), line.get("evaluation")
+        held_out = isinstance(evaluation, dict)
+        for name, value in (evaluation if isinstance(evaluation, dict) else line).items():
+            title = "Loss" if name.endswith("loss") else _ALONE.get(name)
+            title = "Score" if name.endswith(_SCORES) else title
+            if title and isinstance(step, int) and isinstance(value, int | float) and math.isfinite(value):
+                series = ("dev " if held_out else "") + name.replace("_", " ")
+                point = {"step": step, "value": float(value), "series": series, "held_out": held_out}
+                found[title].setdefault(series, []).append(point)
+    return {
+        title: [point for own in series.values() for point in _thinned(own)]
+        for title, series in found.items()
+        if series
+    }
 
 
-def _points(line: Mapping[str, JsonValue]) -> Iterator[tuple[str, CurvePoint]]:
-    step, evaluation = line.get("step"), line.get("evaluation")
-    if not isinstance(step, int):
-        return
-    held_out = isinstance(evaluation, dict)
-    for name, value in (evaluation if isinstance(evaluation, dict) else line).items():
-        panel = _panel(name)
-        if panel is None or not isinstance(value, int | float) or not math.isfinite(value):
-            continue
-        shown = name.replace("_", " ")
-        yield panel, CurvePoint(step, float(value), f"dev {shown}" if held_out else shown, held_out)
-
-
-def _panel(name: str) -> str | None:
-    if name.endswith("loss"):
-        return "Loss"
-    if name.endswith(_SCORES):
-        return "Score"
-    return {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}.get(name)
-
-
-def _thinned(points: Sequence[CurvePoint]) -> Iterator[CurvePoint]:
-    for series in dict.fromkeys(point.series for point in points):
-        own = [point for point in points if point.series == series]
-        every = math.ceil(len(own) / _MOST_POINTS)
-        yield from (point for place, point in enumerate(own) if (len(own) - 1 - place) % every == 0)
+def _thinned(own: list[Point]) -> list[Point]:
+    every = math.ceil(len(own) / _MOST_POINTS)
+    return own[(len(own) - 1) % every :: every]
 
 
 _FEW = 40  # points of a chart that are marked one by one
@@ -177,27 +144,28 @@ _SMALL = 1e-3  # values below are written with an exponent
 _COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
 
 
-def show_curves(curves: Sequence[Curve]) -> None:
+def show_curves(curves: Mapping[str, list[Point]]) -> None:
     """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
     columns = st.columns(2 if len(curves) > 1 else 1)
-    for place, curve in enumerate(curves):
+    for place, (title, points) in enumerate(curves.items()):
         with columns[place % len(columns)]:
-            st.markdown(f"**{curve.title}**")
-            st.altair_chart(_chart(curve), width="stretch", height=280)
+            st.markdown(f"**{title}**")
+            st.altair_chart(_chart(points), width="stretch", height=280)
 
 
-def _chart(curve: Curve) -> "alt.LayerChart | alt.FacetChart":
+def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
     import altair as alt
 
-    names = list(curve.series)
+    names = list(dict.fromkeys(point["series"] for point in points))
+    small = max(abs(point["value"]) for point in points) < _SMALL
+    axis = alt.Axis(format=".1e" if small else ",.4~r")
     legend = alt.Legend(orient="bottom", title=None, columns=2, labelLimit=300) if len(names) > 1 else None
     held_out = alt.StrokeDash(
         "held_out:N", legend=None, scale=alt.Scale(domain=[False, True], range=[[1, 0], [4, 3]])
     )
-    points: alt.Data = alt.InlineData([asdict(point) for point in curve.points])
-    base = alt.Chart(points).encode(
+    base = alt.Chart(alt.InlineData(points)).encode(
         x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1)),
-        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(format=_format(curve))),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False), axis=axis),
         color=alt.Color(
             "series:N",
             sort=names,
@@ -210,16 +178,11 @@ def _chart(curve: Curve) -> "alt.LayerChart | alt.FacetChart":
             alt.Tooltip("value:Q", format=".4g"),
         ],
     )
-    marked = base if len(curve.points) <= _FEW else base.transform_filter("datum.held_out")
+    marked = base if len(points) <= _FEW else base.transform_filter("datum.held_out")
     # Without its names a shape's scale would have none where no point is marked, and the legend too.
     shape = alt.Shape("series:N", sort=names, legend=legend, scale=alt.Scale(domain=names))
     line = base.mark_line(strokeWidth=2).encode(strokeDash=held_out)
     return alt.layer(line, marked.mark_point(filled=True, size=40).encode(shape=shape))
-
-
-def _format(curve: Curve) -> str:
-    largest = max(abs(point.value) for point in curve.points)
-    return ".1e" if largest < _SMALL else ",.4~r"
 
 
 TRAININGS = (JobKind.PRETRAIN, JobKind.SENTENCE, JobKind.DISTIL, JobKind.HEAD, JobKind.TRAIN)
