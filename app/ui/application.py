@@ -12,7 +12,7 @@ import streamlit as st
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, make_library, opened
-from nearsay.app.ui.page_link import NEXT_COLLECTION
+from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -112,9 +112,10 @@ def _sidebar(settings: Settings, library: Library) -> None:
         if wanted in names:
             st.session_state["collection"] = wanted
         elif names and st.session_state.get("collection") not in names:
+            leave_collection()  # it was deleted
             st.session_state["collection"] = names[0]
         if names:
-            st.selectbox("Collection", names, key="collection", on_change=_to_address)
+            st.selectbox("Collection", names, key="collection", on_change=_another_collection)
             _to_address()
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
@@ -128,6 +129,11 @@ def _sidebar(settings: Settings, library: Library) -> None:
 def _to_address() -> None:
     """Streamlit's own binding leaves out the first choice, and which is the first may change."""
     st.query_params["collection"] = st.session_state["collection"]
+
+
+def _another_collection() -> None:
+    leave_collection()
+    _to_address()
 
 
 def _offer_library(settings: Settings) -> None:

@@ -8,7 +8,14 @@ import streamlit as st
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-__all__ = ["NEXT_COLLECTION", "bring_into_view", "link_to", "open_page", "scroll_to_top"]
+__all__ = [
+    "NEXT_COLLECTION",
+    "bring_into_view",
+    "leave_collection",
+    "link_to",
+    "open_page",
+    "scroll_to_top",
+]
 
 
 NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
@@ -27,6 +34,13 @@ def open_page(path: str, *, collection: str | None = None, **query: str) -> None
     if collection is not None:
         st.session_state[NEXT_COLLECTION] = collection
     st.switch_page(_page(path), query_params=query)
+
+
+def leave_collection() -> None:
+    """Forget what the page is at, of a collection that is left for another: it is of no other."""
+    for name in ("doc", "after", "before", "like", "unlike"):
+        st.query_params.pop(name, None)
+    st.session_state["at"] = ""
 
 
 def _with_collection(query: dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
-from nearsay.app.ui.page_link import link_to, open_page
+from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection, link_to, open_page
 from nearsay.app.ui.uploads import Uploads
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import followed, jobs_of, running_jobs, start_job, watch_job
@@ -47,8 +47,8 @@ def look_at(part: Part, name: str) -> None:
     """Go to a part of the page, of a collection; for a button's callback."""
     with telling_errors():
         st.session_state[PART] = part
-        st.session_state["collection"] = name
-        st.query_params.pop("doc", None)
+        st.session_state[NEXT_COLLECTION] = name
+        leave_collection()
         if part is Part.ADD:
             st.session_state["add_into"] = name
 

@@ -270,7 +270,6 @@ def show_documents(visit: Visit) -> None:
         return
     collection = visit.collection
     st.subheader(f"Documents of {as_markdown(collection.name)}", anchor=False)
-    _leave_another(collection.name)
     opened = st.query_params.get("doc")
     if opened is not None:
         show_document(visit, collection, opened)
@@ -437,14 +436,6 @@ def _turn(name: str = "", number: int = 0) -> None:
         _first_page()
         if name:
             st.query_params[name] = str(number)
-
-
-def _leave_another(name: str) -> None:
-    """A place in the list, and an open document, are of the collection that they were chosen in."""
-    if st.session_state.get("docs_of", name) != name:
-        _first_page()
-        st.query_params.pop("doc", None)
-    st.session_state["docs_of"] = name
 
 
 def _first_page() -> None:

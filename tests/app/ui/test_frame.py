@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from naming import Naming
+from streamlit.testing.v1 import AppTest
 
 from nearsay.app.jobs import JobKind, Jobs
 from nearsay.app.ui import errors, opened
@@ -234,3 +235,56 @@ def test_the_page_asks_no_address_but_its_own(visitor):
     log = " ".join(entry["message"] for entry in visitor.browser.get_log("performance"))
     asked = re.findall(r'"url":"(\w+://[^"/]+)', log)
     assert {host.split("://")[1] for host in asked} == {visitor.address.split("://")[1]}
+
+
+@pytest.fixture
+def with_sidebar(settings, monkeypatch):
+    """`with_sidebar("search", q="rain")`: a page and the sidebar, over 'samples' and another one."""
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("other").add_rows(
+            [{"id": f"o{n}", "text": f"a note about cats {n}"} for n in range(3)]
+        )
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+
+    def look(path, **query):
+        app = AppTest.from_function(_sidebar_and_page, args=(path,), default_timeout=60)
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return look
+
+
+def _sidebar_and_page(path):
+    """AppTest runs this function's text by itself."""
+    from nearsay.app.ui import application
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+
+    settings = Settings.from_environment()
+    application._sidebar(settings, opened(settings))
+    application.show_page(path, settings)
+
+
+def test_a_button_of_a_card_leads_to_its_own_collection(with_sidebar):
+    app = with_sidebar("collections", collection="samples")
+    app.button(key="go-Documents-other").click().run()
+    assert app.subheader[0].value == "Documents of other"
+    assert app.sidebar.selectbox(key="collection").value == "other"
+
+
+def test_another_collection_is_shown_from_its_beginning(with_sidebar, settings):
+    with Library.open(settings.library, device="cpu") as library:
+        id_ = next(library.collection("samples").documents()).id
+    app = with_sidebar("search", collection="samples", like=id_, k="30", at="11")
+    assert not app.error
+    app.sidebar.selectbox(key="collection").select("other").run()
+    assert not app.error
+    assert not {"like", "at"} & set(app.query_params)
+    app = with_sidebar("collections", collection="samples", see="Documents", doc=id_)
+    app.sidebar.selectbox(key="collection").select("other").run()
+    assert "doc" not in app.query_params
+    assert app.dataframe[0].value["id"].tolist() == ["o0", "o1", "o2"]
