@@ -4,7 +4,7 @@ from nearsay.app.ui.watching import running_jobs, start_job, watch_job
 
 job = start_job(visit, ["documents", "add", …], "Add papers")
 watch_job(visit, job)  # polls while it is at work; when it has ended the page is run again, once
-for job in running_jobs(visit, visit.name):  # after a reload: what is still at work
+for job in running_jobs(visit):  # after a reload: what is still at work
     watch_job(visit, job)
 """
 
@@ -33,6 +33,7 @@ __all__ = [
     "offer_job",
     "running_jobs",
     "show_command",
+    "show_line",
     "start_job",
     "to_watch",
     "watch_job",
@@ -88,13 +89,13 @@ def offer_job(
         show_command(visit, arguments)
 
 
-def running_jobs(visit: Visit, collection: str | None = None) -> list[Job]:
-    """The jobs that are at work or wait for their turn, the newest first; collection: only those about it."""
+def running_jobs(visit: Visit) -> list[Job]:
+    """The jobs that are at work or wait for their turn, the newest first."""
     jobs = jobs_of(visit)
     found = [
         job
         for state in (JobState.WAITING, JobState.RUNNING)  # one that begins meanwhile is seen at least once
-        for job in jobs.list(state, collection, limit=None)
+        for job in jobs.list(state, limit=None)
     ]
     return sorted({job.number: job for job in found}.values(), key=lambda job: -job.number)
 
@@ -162,7 +163,6 @@ def watch_job(
     place: str = "",
     log: int = 6,
     done: str | None = None,
-    command: bool = True,
     follow: bool = True,
 ) -> None:
     """Show a job: title, state, progress, the last lines of its log, cancel; when it has ended, how.
@@ -174,7 +174,6 @@ def watch_job(
     place:   tells apart the buttons where a page shows the same job twice
     log:     lines of the log that are shown while it works
     done:    what is said of success, as plain text; "Done." and how long it took if left out
-    command: show the same as a command line
     follow:  of a job that was resumed, show the one that goes on with it; without, the page is one whose
              address names the job, and Resume changes it
 
@@ -189,9 +188,7 @@ def watch_job(
             _ended(visit, job, place, log, done, follow=follow)
         else:
             _at_work(visit, job.number, place, log)
-        if command:
-            with st.expander("The same in a shell", icon=":material/terminal:"):
-                st.code(visible(job.command), language="bash", wrap_lines=True)
+        show_line(job.command)
 
 
 @st.fragment(run_every=0.5)
@@ -317,5 +314,10 @@ def moment(at: str | None) -> str:
 def show_command(visit: Visit, arguments: Sequence[str]) -> None:
     """Show the command, folded away; arguments: what stands behind `nearsay`."""
     library = visit.library.store.folder if visit.may_write else "LIBRARY"  # others need not know where it is
+    show_line(shell_line(arguments, Path(library)))
+
+
+def show_line(line: str) -> None:
+    """Show a command line, folded away."""
     with st.expander("The same in a shell", icon=":material/terminal:"):
-        st.code(shell_line(arguments, Path(library)), language="bash", wrap_lines=True)
+        st.code(visible(line), language="bash", wrap_lines=True)

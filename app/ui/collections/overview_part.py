@@ -11,7 +11,7 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import jobs_of, moment, running_jobs, start_job, watch_job
+from nearsay.app.ui.watching import jobs_of, moment, running_jobs, show_line, start_job, watch_job
 from nearsay.data.quantity import counted
 from nearsay.data.report import Finding
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
@@ -127,8 +127,7 @@ def _report(visit: Visit, job: Job) -> None:
     wrong = [row for row in rows if row["state"] == "✗ wrong"]
     for row in wrong:  # whole sentences: a cell may cut them
         st.markdown(f"- **{as_markdown(row['what'])}**: {as_markdown(row['found'])}")
-    with st.expander("The same in a shell", icon=":material/terminal:"):
-        st.code(job.command, language="bash", wrap_lines=True)
+    show_line(job.command)
 
 
 def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
