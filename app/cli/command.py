@@ -65,7 +65,7 @@ class _Declared:
         optional = get_origin(of) in (Union, UnionType) and NoneType in get_args(of)
         if optional:
             of = next(part for part in get_args(of) if part is not NoneType)
-        settings = {"type": _click_type(of), **self.settings}
+        settings = {"type": _click_type(of), "callback": _in_range, **self.settings}
         if self.argument:
             yield click.Argument([name], nargs=-1 if many else 1, **settings)
             return
@@ -102,6 +102,14 @@ def _click_type(of: Any) -> Any:  # noqa: ANN401 - any type
     if isinstance(of, type) and issubclass(of, StrEnum):
         return OneOf(of)
     return click.Choice(list(get_args(of))) if get_origin(of) is Literal else of
+
+
+def _in_range(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
+    """The value; BadParameter for what no 64 bits hold, and for nan, which would pass every bound."""
+    for one in value if isinstance(value, tuple) else [value]:
+        if isinstance(one, int | float) and not abs(one) < 2**63:
+            raise click.BadParameter(f"{one} is out of range.", context, parameter)
+    return value
 
 
 def option(

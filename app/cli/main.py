@@ -33,6 +33,7 @@ from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
 from nearsay.data.document import visible
+from nearsay.data.durable import FULL
 from nearsay.data.errors import NearsayError
 
 __all__ = ["main"]
@@ -62,7 +63,17 @@ class _Root(CommandGroup):
         except NearsayError as error:
             said = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
             raise click.ClickException(visible(_in_the_library(ctx, said))) from error
-        except KeyboardInterrupt:
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for Python's own flush
+            raise click.ClickException(
+                f"no room left to write what is printed ({error.strerror}). Free some space, or print it to "
+                "another place"
+            ) from error
+        except (KeyboardInterrupt, click.Abort) as stop:
+            if isinstance(stop, click.Abort) and not isinstance(stop.__context__, KeyboardInterrupt):
+                raise  # a question was answered by no
             click.echo(
                 "\nStopped. What was written is kept: the same command does what is missing.", err=True
             )

@@ -173,6 +173,47 @@ def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.
     assert "same command" in result.stderr
 
 
+def test_a_question_that_is_stopped_ends_as_any_command_that_is(
+    pets: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nearsay.app.cli.options._at_a_terminal", lambda: True)
+    for answered, status in ((stopped, 130), (lambda *_: "n", 1)):
+        monkeypatch.setattr("click.termui.visible_prompt_func", answered)
+        with pytest.raises(SystemExit) as ended:
+            main.main(["collections", "remove", "pets"], prog_name="nearsay")
+        assert ended.value.code == status
+    assert pets("collections", "list", "--format", "csv").stdout.splitlines()[1].startswith("pets,")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [("collections", "list"), ("documents", "export", "pets")])
+def test_a_place_without_room_for_what_is_printed_is_told(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.collection("pets").add_rows([{"id": "cat", "text": "a cat sat"}])
+    command = [sys.executable, "-m", "nearsay.app.cli", *arguments, "--library", str(tmp_path / "library")]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [Naming("Error", "No space left")]
+
+
+@pytest.mark.long
+def test_a_reader_that_has_read_enough_ends_a_command_without_a_word(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.collection("pets").add_rows([{"id": str(n), "text": "a cat sat " * 90} for n in range(200)])
+    command = [sys.executable, "-m", "nearsay.app.cli", "documents", "export", "pets"]
+    with subprocess.Popen(
+        [*command, "--library", str(tmp_path / "library")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
 def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n{"id": 2, "body": ""}\n')
     result = run("documents", "add", "mixed", "mixed.jsonl")

@@ -121,3 +121,22 @@ WITHOUT_JSON = {"demo", "explore atlas", "ui"}
 
 def test_every_command_that_has_a_result_prints_it_as_json_too() -> None:
     assert {name for name, command in COMMANDS.items() if "--json" not in names(command)} == WITHOUT_JSON
+
+
+NUMBERS = [
+    (name, one)
+    for name, command in COMMANDS.items()
+    for one in command.params
+    if isinstance(one.type, click.types.IntParamType | click.types.FloatParamType)
+]
+
+
+@pytest.mark.parametrize(("name", "one"), NUMBERS, ids=[f"{name} {one.name}" for name, one in NUMBERS])
+def test_no_command_takes_a_number_that_passes_every_bound_or_that_nothing_holds(
+    name: str, one: click.Parameter
+) -> None:
+    context = click.Context(COMMANDS[name])
+    is_float = isinstance(one.type, click.types.FloatParamType)
+    for given in ("nan", "inf", "-inf") if is_float else ("9" * 30, "-" + "9" * 30):
+        with pytest.raises(click.BadParameter):
+            one.process_value(context, [given] if one.multiple or one.nargs == -1 else given)

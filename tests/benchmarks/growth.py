@@ -89,7 +89,9 @@ def grow(
     indexed: list[float] = []
     began = time.perf_counter()
     started = began - pace
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), os.nice, (10,)) as pool:  # as a job's is
+    with ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn"), os.nice, (10,)
+    ) as pool:  # as a job's is
         beside: Future[float] | None = None
         for begin in range(0, len(vectors), batch):
             end = min(begin + batch, len(vectors))
