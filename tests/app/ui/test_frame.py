@@ -279,12 +279,15 @@ def test_a_button_of_a_card_leads_to_its_own_collection(with_sidebar):
 def test_another_collection_is_shown_from_its_beginning(with_sidebar, settings):
     with Library.open(settings.library, device="cpu") as library:
         id_ = next(library.collection("samples").documents()).id
-    app = with_sidebar("search", collection="samples", like=id_, k="30", at="11")
-    assert not app.error
-    app.sidebar.selectbox(key="collection").select("other").run()
-    assert not app.error
-    assert not {"like", "at"} & set(app.query_params)
-    app = with_sidebar("collections", collection="samples", see="Documents", doc=id_)
-    app.sidebar.selectbox(key="collection").select("other").run()
-    assert "doc" not in app.query_params
+    for path, query in (
+        ("search", {"like": id_, "k": "30", "at": "11"}),
+        ("collections", {"see": "Documents", "doc": id_}),
+        ("collections", {"see": "Documents", "after": "50"}),
+    ):
+        app = with_sidebar(path, collection="samples", **query)
+        app.sidebar.selectbox(key="collection").select("other").run()
+        assert not app.error
+        assert not {"like", "at", "doc", "after"} & set(app.query_params)
     assert app.dataframe[0].value["id"].tolist() == ["o0", "o1", "o2"]
+    (first,) = [button for button in app.button if button.key == "docs-first"]
+    assert first.disabled

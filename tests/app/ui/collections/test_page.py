@@ -343,29 +343,6 @@ def test_a_job_that_is_not_there_is_passed_over(page: Page, number: str) -> None
 
 
 @pytest.mark.long
-def test_another_collection_is_shown_from_its_first_document(page: Page, settings: Settings) -> None:
-    with _library(settings) as library:
-        library.collection("few").add_rows([{"id": "one", "text": "The only document of its collection."}])
-    app = _press(page("collections", see="Documents"), "Next")
-    app.session_state["collection"] = "few"
-    app.run()
-    assert app.dataframe[0].value["id"].tolist() == ["one"]
-    (first,) = [button for button in app.button if button.key == "docs-first"]
-    assert first.disabled
-
-
-def test_an_open_document_is_left_with_its_collection(page: Page, settings: Settings) -> None:
-    with _library(settings) as library:
-        id_ = next(library.collection("samples").documents()).id
-        library.collection("few").add_rows([{"id": id_, "text": "Of the same id, and another document."}])
-    app = page("collections", see="Documents", doc=id_)
-    app.session_state["collection"] = "few"
-    app.run()
-    assert "doc" not in app.query_params
-    assert "1 document." in _said(app)
-
-
-@pytest.mark.long
 def test_what_was_written_of_a_document_that_changed_meanwhile_is_kept_and_not_saved(
     page: Page, settings: Settings
 ) -> None:
