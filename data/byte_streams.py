@@ -126,14 +126,17 @@ class TextStream(NamedTuple):
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     r"""Find a stream's encoding and take its byte order mark off.
 
-    encoding: what the user says; None = what the mark says, else UTF-8. A mark is believed in any case, and
-        text without a NUL that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line
-        does not end in the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so
-        that they are found in their line. Of text whose lines end in CR alone these become LF.
+    encoding: what the user says; None = what the mark says, else UTF-16 where every other byte is NUL, as
+        some programs of Windows write, else UTF-8. A mark is believed in any case, and text without a NUL
+        that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line does not end in
+        the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so that they are
+        found in their line. Of text whose lines end in CR alone these become LF.
     """
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
+    if not marked and not encoding and b"\0" in head:
+        name = _unmarked_utf16(head + stream.peek()) or name
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
     read: Callable[[int], bytes] = stream.read1
@@ -147,6 +150,14 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     if "\n".encode(name) == b"\n":
         return TextStream(stream, name, bool(mark))
     return TextStream(_buffered(_transcoder(stream, name)), "utf-8", bool(mark))
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
+    """Name the UTF-16 of text without a mark: most characters are ASCII, so that one byte of them is NUL."""
+    low, high = head[::2].count(0), head[1::2].count(0)
+    if 3 * max(low, high) < len(head) or min(low, high):
+        return None
+    return "utf-16-le" if high else "utf-16-be"
 
 
 def _ends_in_returns(head: bytes) -> bool:

@@ -218,12 +218,15 @@ def _single_rows(batch: "pa.RecordBatch") -> Iterator[Mapping[str, Any] | str]:
     import pyarrow as pa
 
     for index in range(batch.num_rows):
+        row: dict[str, Any] = {}
         try:
-            yield {name: batch.column(name)[index].as_py() for name in batch.schema.names}
+            for name in batch.schema.names:
+                row[name] = batch.column(name)[index].as_py()
+            yield row
         except MemoryError:
             raise
         except (ValueError, OverflowError, pa.ArrowException) as error:
-            yield f"a value cannot be read: {first_line(error)}"
+            yield f"the field {name!r} cannot be read: {first_line(error)}; mend it, or leave the column out"
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":

@@ -229,7 +229,7 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield Fault(name, number, "not JSON that can be read: nested too deeply")
             continue
         except ValueError as error:  # NaN, Infinity, or a number of more digits than Python converts
-            yield Fault(name, number, f"not JSON: {error}")
+            yield Fault(name, number, f"not JSON: {str(error).partition(';')[0]}")
             continue
         if end != len(line):
             yield Fault(name, number, f"not JSON: more after the value, at column {end + 1}")

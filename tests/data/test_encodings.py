@@ -111,3 +111,17 @@ def test_the_encoding_asked_for_stays_unless_the_bytes_speak_against_it(
     sample: bytes, asked: str, settled: str
 ) -> None:
     assert settled_encoding(sample, asked) == settled
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_utf_16_without_a_mark_is_read(write: Write, encoding: str, end: str) -> None:
+    write("n/a.txt", f"{SAID}{end}日本{end}".encode(encoding))
+    write("n/b.csv", f"id,text{end}1,x{end}".encode(encoding))
+    found = [item for item in read(["n"]) if isinstance(item, Document)]
+    assert [item.text for item in found] == [SAID, "日本", "x"]
+
+
+def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
+    for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n"):
+        assert any(isinstance(item, Fault) for item in read([write("a.txt", content)]))

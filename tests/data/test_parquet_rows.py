@@ -161,3 +161,13 @@ def test_a_column_whose_name_is_not_utf_8_is_damage(tmp_path: Path, monkeypatch:
     assert isinstance(fault, Fault)
     assert fault.reason == Naming("damaged Parquet file")
     assert isinstance(document, Document)
+
+
+def test_a_value_that_python_has_no_form_for_is_named_with_its_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    when = pa.array([0, 2**50], pa.timestamp("ms"))
+    document, fault = read([write_parquet("a.parquet", {"text": ["one", "two"], "when": when})])
+    assert isinstance(document, Document)
+    assert str(fault) == Naming("a.parquet:2", "'when'", "leave the column out")
