@@ -8,7 +8,7 @@ from typing import Final
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
-from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.row_files import file_lines
 
 __all__ = ["Answer", "AnsweredQuestion", "AnsweredQuestions", "read_answered_questions"]
@@ -161,11 +161,7 @@ def _list(value: object, name: str, place: str) -> list[object]:
 
 
 def _text(value: object, name: str, place: str) -> str:
-    found = _field(value, name, place)
-    if not isinstance(found, str) or not found.strip():
-        raise BadInputError(f"{place}: {name!r} is empty or no text; mend or remove it")
     try:
-        check_string(found, repr(name))
+        return text_of(_field(value, name, place), repr(name))
     except UnusableRowError as error:
         raise BadInputError(f"{place}: {error}; mend or remove it") from error
-    return found

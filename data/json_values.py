@@ -19,6 +19,7 @@ __all__ = [
     "check_string",
     "is_nan",
     "json_value",
+    "text_of",
 ]
 
 MAX_DEPTH: Final = 32  # lists and mappings inside one another
@@ -42,6 +43,18 @@ def check_string(text: str, what: str) -> None:
             text.encode()
         except UnicodeEncodeError:
             raise UnusableRowError(f"{what} holds a lone surrogate, which is no character") from None
+
+
+def text_of(value: object, what: str) -> str:
+    """Give a text; UnusableRowError when it is missing, empty, no text, or none that a store takes."""
+    if not isinstance(value, str):
+        if value is None or is_nan(value):
+            raise UnusableRowError(f"{what} is missing")
+        raise UnusableRowError(f"{what} is no text but of type {type(value).__name__}")
+    if not value or value.isspace():
+        raise UnusableRowError(f"{what} is empty")
+    check_string(value, what)
+    return value
 
 
 def is_nan(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
-from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.row_files import file_rows
 
 __all__ = ["LABELS", "PAIRS", "TEXTS", "LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
@@ -175,18 +175,11 @@ def _unnamed(path: str | Path, row: Mapping[str, object], what: str, option: str
 
 
 def _row(line: int, row: Mapping[str, object], columns: LabelColumns, path: str | Path) -> LabelledText:
-    texts: list[str] = []
-    for name in (columns.text, columns.pair):
-        if name is None:
-            continue
-        text = row.get(name)
-        if not isinstance(text, str) or not text.strip():
-            raise BadInputError(f"{path}:{line}: {name} is empty or no text; mend or remove the row")
-        try:
-            check_string(text, name)
-        except UnusableRowError as error:
-            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
-        texts.append(text)
+    try:
+        names = [name for name in (columns.text, columns.pair) if name is not None]
+        texts = [text_of(row.get(name), name) for name in names]
+    except UnusableRowError as error:
+        raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
     label = row.get(columns.label or "")
     if isinstance(label, bool):
         label = str(label).lower()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.json_values import UnusableRowError, check_string, is_nan
+from nearsay.data.json_values import UnusableRowError, check_string, is_nan, text_of
 from nearsay.data.mapped import numbered
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
@@ -39,9 +39,9 @@ def row_texts(
     UnusableRowError when a text is empty, missing, no text, or holds NUL or half a surrogate pair.
     """
     if kind is not ExampleKind.TUPLES and kind is not ExampleKind.PAIRS:
-        yield tuple(_text(row.get(name), name) for name in columns)
+        yield tuple(text_of(row.get(name), name) for name in columns)
         return
-    anchor = _text(row.get(columns[0]), columns[0])
+    anchor = text_of(row.get(columns[0]), columns[0])
     positives = _texts(row.get(columns[1]), columns[1])
     if not positives:
         raise UnusableRowError(f"{columns[1]} is an empty list")
@@ -136,19 +136,8 @@ def _present(value: object, name: str) -> list[str]:
 
 def _texts(value: object, name: str) -> list[str]:
     if isinstance(value, list):
-        return [_text(item, name) for item in value]
-    return [_text(value, name)]
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        if value is None or is_nan(value):
-            raise UnusableRowError(f"{name} is missing")
-        raise UnusableRowError(f"{name} is no text but of type {type(value).__name__}")
-    if not value or value.isspace():
-        raise UnusableRowError(f"{name} is empty")
-    check_string(value, name)
-    return value
+        return [text_of(item, name) for item in value]
+    return [text_of(value, name)]
 
 
 SAMPLE_ROWS: Final = 200  # what the columns are told from

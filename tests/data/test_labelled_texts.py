@@ -85,7 +85,7 @@ def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: 
         ("a.tsv", "label\tone\ttwo\nx\ty\tz\n", "which column .*text.*--text"),
         ("a.jsonl", '{"text": "a", "label": 1.5}\n', r"a\.jsonl:1: label is 1\.5"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a\.jsonl:2: label is None"),
-        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', r"a\.jsonl:1: text is empty"),
+        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', r"a\.jsonl:1: text is no text"),
         ("a.jsonl", '{"text": "\\ud800", "label": "x"}\n', r"a\.jsonl:1: text holds a lone surrogate"),
         ("a.xlsx", "x", "no tsv, csv or jsonl file"),
     ],
