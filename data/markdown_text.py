@@ -126,7 +126,9 @@ def _inline(token: "Token") -> str:
             parts.append(child.content)
         elif child.type == "image":
             parts.append(_inline(child))
-        elif child.type == "softbreak":
+        elif child.type == "softbreak" or (
+            child.type == "html_inline" and child.content[:3].lower() == "<br"
+        ):
             parts.append(" ")
         elif child.type == "hardbreak":
             parts.append("\n")

@@ -1,5 +1,6 @@
 """Sentences whose words are tagged: named entities in a CoNLL file."""
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -66,12 +67,21 @@ def read_tagged_sentences(path: str | Path) -> TaggedSentences:
         sentences.append(TaggedSentence(tuple(words), tuple(tags), first))
     if not sentences:
         raise BadInputError(f"{path} holds no tagged words; give a file with a word and its tag on each line")
+    if len(sentences[0].words) > 1 and all(one.words == _numbered(len(one.words)) for one in sentences):
+        raise BadInputError(
+            f"{path}: the first column numbers the words of each sentence, and it has to hold them. Take "
+            f"the columns of the word and its tag: cut -f2,3 {shlex.quote(str(path))}"
+        )
     notes = (
         [f"{path}: {stray} I- tags continue no entity of their type; each begins one, as in conlleval"]
         if stray
         else []
     )
     return TaggedSentences(str(path), file_sha256(Path(path)), sentences, notes)
+
+
+def _numbered(words: int) -> tuple[str, ...]:
+    return tuple(map(str, range(1, words + 1)))
 
 
 def _word_and_tag(text: str, place: str) -> tuple[str, str]:

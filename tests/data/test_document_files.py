@@ -81,6 +81,14 @@ def test_loose_lists_and_code_in_lists_are_kept() -> None:
     assert markdown_text("- a\n\n- b\n\n      code\n").text == "a\n\nb\n\ncode"
 
 
+def test_a_line_break_of_html_in_markdown_parts_words() -> None:
+    table = "| a<br>b | c |\n|---|---|\n| d<BR />e | f |"
+    assert (
+        markdown_text(f"one<br>two<br/>three <b>f</b>our\n\n{table}").text
+        == "one two three four\n\na b | c\nd e | f"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "reason"),

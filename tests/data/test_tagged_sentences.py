@@ -66,3 +66,10 @@ def test_a_no_break_space_is_part_of_its_word(write: Write) -> None:
     assert read_tagged_sentences(name).sentences == [
         TaggedSentence(("10\u00a0000", "Francs"), ("B-number", "O"), 1)
     ]
+
+
+def test_words_that_are_numbers_of_words_are_refused(write: Write) -> None:
+    name = write("a.tsv", "1\tAda\tB-person\tO\n2\tsat\tO\tO\n\n1\tthere\tO\tO\n")
+    with pytest.raises(BadInputError, match=r"first column numbers.*cut -f2,3 a\.tsv"):
+        read_tagged_sentences(name)
+    assert len(read_tagged_sentences(write("b.tsv", "1\tO\n2\tO\n\nAda\tB-person\n")).sentences) == 2
