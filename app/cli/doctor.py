@@ -8,6 +8,7 @@ from click.core import ParameterSource
 from nearsay.app.cli.command import GROUP, command, option
 from nearsay.app.cli.options import JSON, Encoding
 from nearsay.app.cli.printing import print_json
+from nearsay.data.document import visible
 
 __all__ = ["doctor"]
 
@@ -58,6 +59,6 @@ def doctor(
                 if finding.sound
                 else click.style("WRONG", fg="red", bold=True)
             )
-            click.echo(f"{mark} {finding.subject}: {finding.detail}")
+            click.echo(f"{mark} {visible(f'{finding.subject}: {finding.detail}')}")
     if not all(finding.sound for finding in findings):
         sys.exit(1)

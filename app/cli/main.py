@@ -4,6 +4,7 @@ Exit status 0: done, no hits included. 1: a known error, one clear line with its
 130: stopped by the user.
 """
 
+import errno
 import os
 import re
 import shlex
@@ -39,6 +40,7 @@ from nearsay.data.errors import NearsayError
 __all__ = ["main"]
 
 _CONFIG = "nearsay.config"  # the file that gives options their defaults
+_NO_PLACE = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP}
 _REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 
 
@@ -64,13 +66,16 @@ class _Root(CommandGroup):
             said = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
             raise click.ClickException(visible(_in_the_library(ctx, said))) from error
         except OSError as error:
-            if error.errno not in FULL:
-                raise
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - for Python's own flush
-            raise click.ClickException(
-                f"no room left to write what is printed ({error.strerror}). Free some space, or print it to "
-                "another place"
-            ) from error
+            if error.errno in FULL:
+                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - Python flushes it
+                said = (
+                    f"no room left to write what is printed ({error.strerror}). Free some space, or print it"
+                )
+                raise click.ClickException(f"{said} to another place") from error
+            if error.errno in _NO_PLACE and error.filename is not None:
+                said = f"{error.filename} cannot be looked at ({error.strerror}). Name another place"
+                raise click.ClickException(visible(said)) from error
+            raise
         except (KeyboardInterrupt, click.Abort) as stop:
             if isinstance(stop, click.Abort) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise  # a question was answered by no

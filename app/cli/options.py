@@ -183,7 +183,7 @@ JUDGED_CORPUS = option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
 # How it is done.
-SEED = option("Seed of the random number generator.")
+SEED = option("Seed of the random number generator.", least=0)
 SAMPLE = option("Maximum number of items to compute from, drawn at random.", metavar="N", least=1)
 REPLACE = option("Replace the result of an earlier run.")
 STRICT = option("Fail if a row cannot be used, instead of skipping it.")

@@ -188,6 +188,26 @@ def test_a_question_that_is_stopped_ends_as_any_command_that_is(
     assert pets("collections", "list", "--format", "csv").stdout.splitlines()[1].startswith("pets,")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "pets", "cat", "--rerank", "x" * 5000),
+        ("encoders", "show", "x" * 5000),
+        ("judgements", "import", "pets", "x" * 5000),
+        ("train", "vocabulary", "pets.jsonl", "--out", "x" * 5000),
+        ("doctor", "--library", "x" * 5000),
+    ],
+)
+def test_a_name_that_no_disk_takes_is_told(pets: Run, arguments: tuple[str, ...]) -> None:
+    result = pets(*arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr == Naming("Error", "File name too long")
+
+
+def test_the_doctor_tells_of_a_library_whose_name_is_no_text(pets: Run) -> None:
+    assert "WRONG library" in pets("doctor", "--library", "caf\udce9").stdout
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [("collections", "list"), ("documents", "export", "pets")])
 def test_a_place_without_room_for_what_is_printed_is_told(tmp_path: Path, arguments: tuple[str, ...]) -> None:
