@@ -46,14 +46,9 @@ def cluster_graph(points: Points, neighbours: int, *, listener: ProgressListener
     return neighbour_graph(points, neighbours, exact=exact, listener=listener)
 
 
-_CONTENT_ORDER_BLOCK = 8192
-_COARSE_DIMENSIONS = 32
-_COARSE_STEPS = 64  # in a unit: vectors that differ by rounding alone nearly always share the coarse key
-
-
 @dataclass(frozen=True, slots=True)
 class DistinctPoints:
-    """The different vectors among points, in an order that looks random but is the same for the same set."""
+    """The different vectors among points, in memory, in the order of `Distinct`."""
 
     points: Points  # (m,) different vectors; their ids are their places
     counts: NDArray[np.int64]  # (m,) how many points have each
@@ -64,40 +59,10 @@ class DistinctPoints:
 
 
 def distinct(points: Points, seed: int) -> DistinctPoints:
-    """Points in the order of a hash of their vectors, so that whatever is computed on them in turn, or on
-    the first few as a sample, does not depend on the order in which the passages came.
-
-    The hash's first part is of coarsely rounded numbers: where an encoder's rounding makes the same text
-    differ in the last bits, its place hardly changes.
-    """
-    generator = np.random.default_rng(seed)
-    dimension = points.dimension
-    coarse_factors = _odd(generator, min(_COARSE_DIMENSIONS, dimension))
-    exact_factors = _odd(generator, dimension)
-    keys = np.empty((len(points), 2), dtype=np.uint64)  # coarse, exact
-    for begin, rows in points.blocks(_CONTENT_ORDER_BLOCK):
-        end = begin + len(rows)
-        rounded = np.rint(rows[:, : coarse_factors.size] * _COARSE_STEPS).astype(np.int64)
-        keys[begin:end, 0] = _mixed(rounded.view(np.uint64), coarse_factors)
-        bits = (np.ascontiguousarray(rows, dtype=np.float32) + np.float32(0)).view(np.uint32)  # -0 becomes 0
-        keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact_factors)
-    found = Distinct.by(keys)
-    vectors = points.rows(found.first)
-    places = np.arange(len(vectors), dtype=np.int64)
-    return DistinctPoints(Points.from_array(places, vectors), found.copies, found.number)
-
-
-def _odd(generator: np.random.Generator, size: int) -> NDArray[np.uint64]:
-    drawn: NDArray[np.uint64] = generator.integers(0, 2**64, size, dtype=np.uint64) | np.uint64(1)
-    return drawn
-
-
-def _mixed(numbers: NDArray[np.uint64], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Multilinear hashing, then the finaliser of SplitMix64 (Steele et al. 2014)."""
-    mixed: NDArray[np.uint64] = (numbers * factors).sum(axis=1, dtype=np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+    """The points without copies; see `Distinct.of`."""
+    found = Distinct.of(points, seed)
+    places = np.arange(len(found), dtype=np.int64)
+    return DistinctPoints(Points.from_array(places, points.rows(found.first)), found.copies, found.number)
 
 
 RESOLUTIONS = (0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)

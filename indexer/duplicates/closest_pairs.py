@@ -1,6 +1,6 @@
 """The most similar pairs of passages: all with all up to some hundred thousand, through lists beyond."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.neighbours.graph import ListedProducts
 from nearsay.indexer.neighbours.points import (
-    GROUP,
-    MOST_OF_A_BLOCK,
     Distinct,
     Products,
     Proposals,
     Vectors,
     cosines_of,
-    products_at,
-    set_places,
-    tiles,
+    greatest,
+    runs,
 )
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
@@ -32,6 +29,7 @@ __all__ = ["MOST_PAIRS", "ClosestPairs", "TooManyPairsError", "closest_pairs", "
 MOST_PAIRS = 5_000_000  # that are listed: 80 MB
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
 _PRUNED_FROM = 1_000_000  # pairs kept before they are looked through
+_TOGETHER = 1_000_000  # places, or pairs of them, that are listed at a time
 
 
 class TooManyPairsError(BadInputError):
@@ -48,7 +46,7 @@ class TooManyPairsError(BadInputError):
 
 
 class Closest(Proposals):
-    """The pairs of different rows over a threshold, or the `top` best of them."""
+    """The pairs of different rows over a threshold, or the `top` best of them; one bar for all."""
 
     def __init__(
         self,
@@ -58,98 +56,49 @@ class Closest(Proposals):
         apart: NDArray[np.int64] | None = None,
     ) -> None:
         """apart: (m,) a number for each row; rows of the same number are no pair."""
-        super().__init__(products, room=max(4 * (top or 0), _PRUNED_FROM), most=3 * MOST_PAIRS)
+        bars = np.full(1, -np.inf if threshold is None else threshold, dtype=np.float32)
+        every = np.arange(len(products))
+        super().__init__(products, every, bars, max(4 * (top or 0), _PRUNED_FROM), 3 * MOST_PAIRS)
         self._top = top
-        self._threshold = -np.inf if threshold is None else float(np.float32(threshold))
+        self._threshold = float(bars[0])
         self._apart = apart
-        self._bar = self._threshold  # a pair whose cosine is lower is not wanted
-
-    def look(self, some: NDArray[np.int64], rows: slice, *, only_after: bool) -> None:
-        """Look for pairs of one of some rows (numbers, rising) and one of others.
-
-        only_after: a row makes a pair with those after it only: for rows that are on both sides.
-        BadInputError when more are over the threshold than can be listed.
-        """
-        if some.size and rows.stop > rows.start:
-            for part, others in tiles(some, rows):
-                if not only_after or others.stop - 1 > part[0]:
-                    self._look(part, others, only_after)
-
-    def _look(self, some: NDArray[np.int64], rows: slice, only_after: bool) -> None:
-        if self._all_together(some, rows):
-            return
-        products, error = self.products.between(some, rows), self.products.error
-        found = self._over_the_bar(products, error, some, rows, only_after, MOST_OF_A_BLOCK)
-        if found is None:
-            products, error = self.products.again(some, rows)
-            found = self._over_the_bar(products, error, some, rows, only_after, products.numel())
-        if found is not None and found[0].size:
-            first, second, values = found
-            self._keep(np.minimum(first, second), np.maximum(first, second), values, error)
 
     def decided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Both rows (m,) of each pair, the lower first, and their cosines by float32 sums; in no order.
 
         With `top` so many pairs and all that tie with the last; 1 is the cosine of the same vector only.
+        BadInputError, and from looking already, when more are over the threshold than can be listed.
         """
         self._decide()
         return self._one.astype(np.int64), self._other.astype(np.int64), self._low
 
-    def _all_together(self, some: NDArray[np.int64], rows: slice) -> bool:
-        if self._apart is None:
-            return False
-        number = self._apart[rows.start]
-        return bool((self._apart[some] == number).all() and (self._apart[rows] == number).all())
-
-    def _over_the_bar(
-        self,
-        products: "torch.Tensor",
-        error: float,
-        some: NDArray[np.int64],
-        rows: slice,
-        only_after: bool,
-        most: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
-        """Both rows and the product of what may be among the best; None: more than `most`."""
-        import torch
-
-        with torch.inference_mode():
-            if self._top is not None and np.isneginf(self._bar):
-                self._first_bar(products, error, some, rows, only_after)
-            bar = self._bar - error - 2.0**-8 * (products.dtype != torch.float32)
-            passing = products >= bar  # lower by what rounding the bar itself may add
-            flat = set_places(passing)
-            if flat.size > (2 * most if only_after else most):  # those before are still among them
-                return None
-            number, column = np.divmod(flat, products.shape[1])
-            first, second = some[number], column + rows.start
-            wanted = first < second if only_after else first != second
-            if self._apart is not None:
-                wanted &= self._apart[first] != self._apart[second]
-            first, second = first[wanted], second[wanted]
-            values = products_at(products, number[wanted], column[wanted])
-        wanted = values >= self._bar - error
-        return first[wanted], second[wanted], values[wanted]
-
-    def _first_bar(
-        self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice, only_after: bool
-    ) -> None:
-        """A bar that `top` pairs of this block reach, if it has as many."""
-        import torch
-
-        top = self._top or 0
-        left = torch.from_numpy(some)[:, None]
-        right = torch.arange(rows.start, rows.stop)[None, :]
-        unwanted = left >= right if only_after else left == right
+    def _look(self, some: NDArray[np.int64], rows: slice) -> None:
         if self._apart is not None:
-            number = torch.from_numpy(self._apart)
-            unwanted |= number[some][:, None] == number[rows][None, :]
-        masked = products.masked_fill(unwanted.to(products.device), -torch.inf)
-        groups = masked.shape[1] // GROUP
-        if groups * len(some) >= 2 * top:
-            masked = masked[:, : groups * GROUP].reshape(len(some), groups, GROUP).amax(dim=2)
-        if masked.numel() >= top:
-            self._bar = float(masked.flatten().topk(top).values[-1]) - error
+            number = self._apart[rows.start]
+            if (self._apart[some] == number).all() and (self._apart[rows] == number).all():
+                return  # no two of them are a pair
+        super()._look(some, rows)
+
+    def _set_bars(self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice) -> None:
+        import torch
+
+        if self._top is None or not np.isneginf(self.bars[0]):
+            return
+        wanted = self._wanted(some[:, None], np.arange(rows.start, rows.stop)[None, :], rows)
+        masked = products.masked_fill(torch.from_numpy(~wanted).to(products.device), -torch.inf)
+        best = greatest(masked, -(-self._top // len(some))).flatten()
+        if best.numel() >= self._top:
+            self.bars[0] = np.float32(float(best.topk(self._top).values[-1]) - error)
+
+    def _wanted(self, first: NDArray[np.int64], second: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
+        """Of two that each ask and are found with these rows, the lower asks."""
+        wanted: NDArray[np.bool_] = (first < second) | (first >= rows.stop)
+        return wanted if self._apart is None else wanted & (self._apart[first] != self._apart[second])
+
+    def _keep(
+        self, one: NDArray[np.int64], other: NDArray[np.int64], value: NDArray[np.float32], error: float
+    ) -> None:
+        super()._keep(np.minimum(one, other), np.maximum(one, other), value, error)
 
     def _prune(self) -> None:
         """Each pair once, and none that cannot be wanted."""
@@ -158,7 +107,7 @@ class Closest(Proposals):
         _, once = np.unique(key, return_index=True)
         self._take(once)
         self._raise_bar()
-        self._take(np.flatnonzero(self._high >= self._bar))
+        self._take(np.flatnonzero(self._high >= self.bars))
         sure = int(np.count_nonzero(self._low >= self._threshold))
         if self._top is None and sure > MOST_PAIRS:
             raise TooManyPairsError(sure, self._threshold)
@@ -170,138 +119,105 @@ class Closest(Proposals):
         self._low = self._high = np.minimum(cosines, _BELOW_ONE)
         self._take(np.flatnonzero(self._low >= self._threshold))
         self._raise_bar()
-        self._take(np.flatnonzero(self._low >= self._bar))
+        self._take(np.flatnonzero(self._low >= self.bars))
 
     def _raise_bar(self) -> None:
         """To what the best `top` are sure to reach."""
         if self._top is not None and self._low.size >= self._top:
             last = self._low.size - self._top
-            self._bar = max(self._bar, float(np.partition(self._low, last)[last]))
+            self.bars = np.maximum(self.bars, np.partition(self._low, last)[last])
 
 
 Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
 
 
-class CopiedPairs:
-    """What the places that share a vector do to pairs."""
+def _of_vectors(distinct: Distinct, apart: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of each of the different vectors, (m,); one of its own where its places have several."""
+    of_members = apart[distinct.members]
+    lowest = np.minimum.reduceat(of_members, distinct.starts[:-1])
+    highest = np.maximum.reduceat(of_members, distinct.starts[:-1])
+    own = apart.max(initial=0) + 1 + np.arange(len(distinct))
+    return np.where(lowest == highest, lowest, own)
 
-    def __init__(self, distinct: Distinct, apart: NDArray[np.int64] | None) -> None:
-        """apart: (n,) a number for each place; two of the same number are no pair. None = every two are."""
-        self._distinct = distinct
-        self._apart = None if apart is None else np.unique(apart, return_inverse=True)[1].astype(np.int64)
 
-    def apart_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        """The number of each of the different vectors, (m,); one of its own where its places have several."""
-        if self._apart is None:
-            return None
-        of_members = self._apart[self._distinct.members]
-        lowest = np.minimum.reduceat(of_members, self._distinct.starts[:-1])
-        highest = np.maximum.reduceat(of_members, self._distinct.starts[:-1])
-        own = self._apart.max(initial=0) + 1 + np.arange(len(self._distinct))
-        found: NDArray[np.int64] = np.where(lowest == highest, lowest, own)[numbers]
-        return found
+def _of_the_same(distinct: Distinct, apart: NDArray[np.int64] | None) -> int:
+    """How many pairs of places share a vector."""
+    pairs = int((distinct.copies * (distinct.copies - 1) // 2).sum())
+    if apart is not None and pairs:
+        both = distinct.number * (int(apart.max()) + 1) + apart
+        together = np.unique(both, return_counts=True)[1]
+        pairs -= int((together * (together - 1) // 2).sum())
+    return pairs
 
-    def of_the_same(self) -> int:
-        """How many pairs of places share a vector."""
-        copies = self._distinct.copies
-        pairs = int((copies * (copies - 1) // 2).sum())
-        if self._apart is not None and pairs:
-            both = self._distinct.number * (int(self._apart.max()) + 1) + self._apart
-            together = np.unique(both, return_counts=True)[1]
-            pairs -= int((together * (together - 1) // 2).sum())
-        return pairs
 
-    def spread(
-        self,
-        first: NDArray[np.int64],
-        second: NDArray[np.int64],
-        cosines: NDArray[np.float32],
-        top: int | None,
-        threshold: float | None,
-    ) -> Found:
-        """The pairs of places of the pairs of different vectors, after those that share a vector; in order.
+def _of_places(
+    distinct: Distinct,
+    apart: NDArray[np.int64] | None,
+    pairs: "ClosestPairs",
+    top: int | None,
+) -> Found:
+    """The pairs of places that share a vector or have a pair of them; in order, cut after `top`.
 
-        Cut after `top`; TooManyPairsError for more than MOST_PAIRS without it.
-        """
-        copies = self._distinct.copies
-        together = copies[first] * copies[second]
-        if top is None and int(together.sum()) + self.of_the_same() > MOST_PAIRS:
-            raise TooManyPairsError(
-                int(together.sum()) + self.of_the_same(), -1.0 if threshold is None else threshold
-            )
-        parts = [self._same(top)]
-        alone = together == 1
-        one, other = self._distinct.first[first[alone]], self._distinct.first[second[alone]]
-        parts.append((np.minimum(one, other), np.maximum(one, other), cosines[alone]))
-        several = np.flatnonzero(~alone)
-        several = several[np.argsort(-cosines[several], kind="stable")]
-        parts += self._several(first[several], second[several], cosines[several], top)
-        left, right, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        order = np.lexsort((right, left, -value))[:top]
-        return left[order], right[order], value[order]
-
-    def _same(self, top: int | None) -> Found:
-        """The pairs that share a vector, in order."""
-        distinct = self._distinct
-        left, right = self._listed(
-            np.flatnonzero(distinct.copies[distinct.number] > 1),
-            lambda place: distinct.places(distinct.number[place]),
-            top,
-        )
-        return left, right, np.ones(left.size, dtype=np.float32)
-
-    def _several(
-        self,
-        first: NDArray[np.int64],
-        second: NDArray[np.int64],
-        cosines: NDArray[np.float32],
-        top: int | None,
-    ) -> list[Found]:
-        """The pairs of places of pairs by falling cosine, as many of each as can be among the best."""
-        parts: list[Found] = []
-        better, there, before = 0, 0, np.inf  # pairs of a greater cosine, and all so far
-        for one, other, cosine in zip(first.tolist(), second.tolist(), cosines.tolist(), strict=True):
-            if cosine < before:
-                better, before = there, cosine
-            if top is not None and better >= top:
+    apart: (n,) as in `closest_pairs`
+    """
+    copied = np.flatnonzero(distinct.copies > 1)
+    cosine = np.concatenate([np.ones(copied.size, dtype=np.float32), pairs.cosines, pairs.cosines])
+    order = np.argsort(-cosine, kind="stable")
+    cosine = cosine[order]
+    # Of the two vectors of a pair either may be that of the lower place.
+    lower = np.concatenate([copied, pairs.first, pairs.second])[order]
+    higher = np.concatenate([copied, pairs.second, pairs.first])[order]
+    places = np.cumsum(distinct.copies[lower])
+    parts: list[Found] = [(copied[:0], copied[:0], cosine[:0])]
+    begin, count = 0, 0
+    while begin < cosine.size and (top is None or count < top):
+        last = min(int(np.searchsorted(places, places[begin] + _TOGETHER)), cosine.size - 1)
+        end = int(np.searchsorted(-cosine, -cosine[last], side="right"))  # all of that cosine
+        some = slice(begin, end)
+        for part in _of_lower_places(distinct, apart, lower[some], higher[some], cosine[some]):
+            parts.append(part)
+            count += part[0].size
+            if top is not None and count >= top:
                 break
-            left, right = self._across(one, other, None if top is None else top - better)
-            there += left.size
-            parts.append((left, right, np.full(left.size, cosine, dtype=np.float32)))
-        return parts
+        begin = end
+    left, right, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.lexsort((right, left, -value))[:top]
+    return left[order], right[order], value[order]
 
-    def _across(self, one: int, other: int, most: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first pairs of a place that has the one vector and a place that has the other."""
-        sides = self._distinct.places(one), self._distinct.places(other)
-        return self._listed(
-            np.sort(np.concatenate(sides)),
-            lambda place: sides[1] if self._distinct.number[place] == one else sides[0],
-            most,
-        )
 
-    def _listed(
-        self, places: NDArray[np.int64], others_of: Callable[[int], NDArray[np.int64]], most: int | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first pairs of one of the rising places and a later one that it goes with."""
-        left, right, count = [], [], 0
-        for place in places.tolist():
-            if most is not None and count >= most:
-                break
-            others = others_of(place)
-            others = self._paired(place, others[np.searchsorted(others, place, side="right") :])[:most]
-            left.append(np.full(others.size, place))
-            right.append(others)
-            count += others.size
-        none = np.zeros(0, dtype=np.int64)
-        return np.concatenate([none, *left]), np.concatenate([none, *right])
-
-    def _paired(self, place: int, others: NDArray[np.int64]) -> NDArray[np.int64]:
-        return others if self._apart is None else others[self._apart[others] != self._apart[place]]
+def _of_lower_places(
+    distinct: Distinct,
+    apart: NDArray[np.int64] | None,
+    lower: NDArray[np.int64],
+    higher: NDArray[np.int64],
+    cosine: NDArray[np.float32],
+) -> Iterator[Found]:
+    """Each place that has a lower vector with the later places of the higher; by cosine, then lower place."""
+    row = np.repeat(np.arange(lower.size), distinct.copies[lower])
+    left = distinct.members[runs(distinct.starts[lower], distinct.copies[lower])]
+    order = np.lexsort((left, -cosine[row]))
+    left, value, other = left[order], cosine[row[order]], higher[row[order]]
+    count = distinct.members.size
+    key = distinct.number[distinct.members] * count + distinct.members
+    begins = np.searchsorted(key, other * count + left, side="right")
+    later = distinct.starts[other + 1] - begins
+    total = np.cumsum(later)
+    changes = np.flatnonzero((np.diff(left) != 0) | (np.diff(value) != 0)) + 1
+    changes = np.append(changes, left.size)  # all pairs of a place and a cosine stay together
+    at = 0
+    while at < left.size:
+        end = int(np.searchsorted(total, total[at] + _TOGETHER))
+        end = int(changes[np.searchsorted(changes, end)])
+        some = slice(at, end)
+        one = np.repeat(left[some], later[some])
+        two = distinct.members[runs(begins[some], later[some])]
+        wanted = slice(None) if apart is None else apart[one] != apart[two]
+        yield one[wanted], two[wanted], np.repeat(value[some], later[some])[wanted]
+        at = end
 
 
 EXACT_PAIRS_UP_TO = 300_000  # different vectors; each pair is multiplied once, unlike for neighbours
 _ROWS = 2048
-_OTHERS = 8192  # rows multiplied at a time: with the rows above 32 MB of products
 _NEAREST = 10  # neighbours whose recall says into how many lists is looked
 
 
@@ -350,26 +266,28 @@ def closest_pairs(
     if threshold is not None and not -1.0 <= threshold <= 1.0:
         raise BadInputError(f"threshold is {threshold}, and cosines go from -1 to 1. Take one like 0.9")
     distinct = Distinct.of(points)
-    copied = CopiedPairs(distinct, apart)
-    same = copied.of_the_same()
+    if apart is not None:
+        apart = np.unique(apart, return_inverse=True)[1].astype(np.int64)
+    same = _of_the_same(distinct, apart)
     if top is None and same > MOST_PAIRS:
         raise TooManyPairsError(same, 1.0)
     if threshold == 1.0 or (top is not None and same >= top):  # copies alone fill the list
         found = ClosestPairs.none()
     else:
-        numbers = np.arange(len(distinct))
         found = distinct_pairs(
             points,
             distinct,
             top=top,
             threshold=threshold,
-            apart=copied.apart_of(numbers),
+            apart=None if apart is None else _of_vectors(distinct, apart),
             listener=listener,
             exact=exact,
             device=device,
         )
-    spread = copied.spread(found.first, found.second, found.cosines, top, threshold)
-    return ClosestPairs(*spread, found.exact, found.recall)
+    pairs = same + int((distinct.copies[found.first] * distinct.copies[found.second]).sum())
+    if top is None and pairs > MOST_PAIRS:
+        raise TooManyPairsError(pairs, -1.0 if threshold is None else threshold)
+    return ClosestPairs(*_of_places(distinct, apart, found, top), found.exact, found.recall)
 
 
 def distinct_pairs(
@@ -411,8 +329,7 @@ def _all_with_all(closest: Closest, listener: ProgressListener) -> None:
     pairs = count * (count - 1) // 2
     for begin in range(0, count, _ROWS):
         rows = np.arange(begin, min(begin + _ROWS, count))
-        for other in range(begin, count, _OTHERS):
-            closest.look(rows, slice(other, min(other + _OTHERS, count)), only_after=True)
+        closest.look(rows, slice(begin, count))
         left = count - int(rows[-1]) - 1
         listener(Progress(pairs - left * (left - 1) // 2, pairs, "comparing", "pairs"))
 
@@ -421,7 +338,5 @@ def _in_lists(closest: Closest, listed: ListedProducts, listener: ProgressListen
     """Each row with those of the lists that it looks into."""
     for queries in listed.blocks():
         for asking, rows in listed.looks(queries):
-            asked = asking + queries.start
-            own = bool(asked.size and rows.start <= asked[0] < rows.stop)
-            closest.look(asked, rows, only_after=own)
+            closest.look(asking + queries.start, rows)
         listener(Progress(queries.stop, len(listed.products), "finding neighbours", "passages"))

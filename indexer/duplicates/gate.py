@@ -16,7 +16,6 @@ links looks for another.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -33,7 +32,8 @@ from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearD
 from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.neighbours.points import Points, Products, products_at
+from nearsay.indexer.neighbours.graph import KBest
+from nearsay.indexer.neighbours.points import Points, Products
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
@@ -97,11 +97,7 @@ class Arrangement:
 
 MOST = 1000  # nearest passages of one that are looked at
 _STEPS = (16, 128, MOST)  # nearest that are asked for, until the last is below the threshold
-_OTHERS = 8192  # rows multiplied at a time
-_HELD = 2_000_000  # proposals, before all but the nearest of each are let go: some 300 MB with a step's own
 _SURELY = 1e-5  # below the threshold: more than float32 errs
-# The document that asks (p,) by its place in the block, the row that is proposed, and their product.
-_Proposals: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.float32]]
 
 
 class Asked:
@@ -147,48 +143,17 @@ class Multiplied:
         """Two bytes a number of every vector are held where the machine multiplies those."""
         self._arrangement = arrangement
         self._products = Products.of(arrangement.points, arrangement.places, device)
-        # A product is rounded, to 2^-9 of it at worst, and that is in the bound; the bar itself is, too.
-        self._bar = threshold - self._products.error - 2.0**-8 - _SURELY
+        self._bar = threshold - _SURELY
 
     def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
         """See `Asked`."""
-        import torch
-
         arrangement = self._arrangement
-        rows = arrangement.middle(ranks)
         end = int(arrangement.starts[int(ranks[-1]) + 1])
         kept_rows = kept[arrangement.ranks[:end]]
-        found: list[_Proposals] = []
-        for begin in range(0, end, _OTHERS):
-            others = slice(begin, min(begin + _OTHERS, end))
-            with torch.inference_mode():
-                products = self._products.between(rows, others)
-                passing = (products >= self._bar).cpu().numpy()
-                passing &= kept_rows[None, others]
-                number, column = np.divmod(np.flatnonzero(passing), others.stop - others.start)
-                values = products_at(products, number, column)
-            found.append((number.astype(np.uint16), column + begin, values))
-            if sum(values.size for _, _, values in found) > _HELD:
-                found = [_nearest(found)]
-        asking, answering, _ = _nearest(found)
-        bounds = np.searchsorted(asking, np.arange(ranks.size + 1))
-        return [
-            np.unique(arrangement.ranks[answering[begin:end]]) for begin, end in pairwise(bounds.tolist())
-        ]
-
-
-def _nearest(found: list[_Proposals]) -> _Proposals:
-    """By who asks the nearest of them, at most MOST of each; of those as near the first.
-
-    found: parts whose rows rise from one to the next, and within each where they are as near to the same
-    """
-    asking, answering, values = (np.concatenate(part) for part in zip(*found, strict=True))
-    order = np.argsort(-values, kind="stable")
-    order = order[np.argsort(asking[order], kind="stable")]
-    sorted_asking = asking[order]
-    place = np.arange(order.size) - np.searchsorted(sorted_asking, sorted_asking)
-    order = order[place < MOST]
-    return asking[order], answering[order], values[order]
+        best = KBest(self._products, arrangement.middle(ranks), MOST, self._bar, kept_rows)
+        best.look(np.arange(ranks.size), slice(0, end))
+        rows, _ = best.decided()
+        return [np.unique(arrangement.ranks[near[near >= 0]]) for near in rows]
 
 
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))

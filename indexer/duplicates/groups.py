@@ -24,7 +24,7 @@ from nearsay.indexer.duplicates.closest_pairs import (
 )
 from nearsay.indexer.duplicates.pairs import PairedPassage
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Distinct, Explored, Look, Points, Vectors
+from nearsay.indexer.neighbours.points import Distinct, Explored, Look, Points, Vectors, runs
 from nearsay.indexer.query.export import export_documents, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
@@ -183,7 +183,7 @@ def _means(
         part = some[begin : begin + _BLOCK]
         held = bounds[wanted[part] + 1] - bounds[wanted[part]]
         row = np.repeat(np.arange(part.size), held)
-        its = places[np.repeat(bounds[wanted[part]] - np.cumsum(held) + held, held) + np.arange(row.size)]
+        its = places[runs(bounds[wanted[part]], held)]
         means = np.zeros((part.size, points.dimension))
         for first in range(0, row.size, _BLOCK):
             np.add.at(means, row[first : first + _BLOCK], points.rows(its[first : first + _BLOCK]))

@@ -9,17 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours.points import (
-    GROUP,
-    MOST_OF_A_BLOCK,
     Distinct,
     Points,
     Products,
     Proposals,
     Vectors,
     cosines_of,
-    products_at,
-    set_places,
-    tiles,
+    greatest,
+    runs,
 )
 from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -29,7 +26,10 @@ if TYPE_CHECKING:
     import torch
     from scipy.sparse import csr_matrix
 
-__all__ = ["ListedProducts", "NeighbourGraph", "memberships", "neighbour_graph", "united"]
+__all__ = ["KBest", "ListedProducts", "NeighbourGraph", "memberships", "neighbour_graph", "united"]
+
+
+_TOGETHER = 4096  # vectors whose copies are sorted at a time
 
 
 def with_copies(
@@ -43,77 +43,51 @@ def with_copies(
 
     rows, cosines: (m, up to k) the nearest different vectors of each different vector
     """
-    copies = distinct.copies
-    neighbours = np.full((len(points), k), -1, dtype=np.int32)
-    found = np.full((len(points), k), -1.0, dtype=np.float32)
-    width = rows.shape[1]
-    # As they are where neither a passage nor a neighbour has copies.
-    if width:
-        place_of = np.append(distinct.first, -1)  # the last for -1
-        neighbours[distinct.first, :width] = place_of[rows]
-        found[distinct.first, :width] = cosines
-    repeated = copies > 1
-    if not repeated.any():
-        return neighbours, found
-    touched = repeated | (np.append(repeated, False)[rows].any(axis=1) if width else False)
-    numbers = np.flatnonzero(touched)
-    with_itself = np.ones(len(distinct), dtype=np.float32)
-    own = np.flatnonzero(repeated)
-    with_itself[own] = cosines_of(points, distinct.first[own], distinct.first[own])
-    for number in numbers.tolist():
-        near = rows[number][rows[number] >= 0]
-        groups = [distinct.places(number)[: k + 1]] + [distinct.places(row)[:k] for row in near.tolist()]
-        values = np.append(with_itself[number], cosines[number, : near.size])
-        sizes = [group.size for group in groups]
-        places, value = np.concatenate(groups), np.repeat(values, sizes)
-        order = np.lexsort((places, -value))
-        places, value = places[order], value[order]
-        mine = distinct.places(number)
-        # All copies have the same list but for themselves; beyond the first k + 1 none is in it.
-        for some in mine[: k + 1, None] if mine.size <= k + 1 else [*mine[: k + 1, None], mine[k + 1 :]]:
-            kept = np.flatnonzero(places != some[0])[:k]
-            neighbours[some, : kept.size] = places[kept]
-            found[some, : kept.size] = value[kept]
-    return neighbours, found
+    repeated = distinct.copies > 1
+    # The k + 1 places nearest to each vector, those that have it among them.
+    best = np.full((len(distinct), k + 1), -1, dtype=np.int32)
+    value = np.full((len(distinct), k + 1), -1.0, dtype=np.float32)
+    best[:, 0], best[:, 1 : rows.shape[1] + 1] = distinct.first, np.append(distinct.first, -1)[rows]
+    first = distinct.first[repeated]
+    value[repeated, 0], value[:, 1 : rows.shape[1] + 1] = cosines_of(points, first, first), cosines
+    touched = np.flatnonzero(repeated | np.append(repeated, False)[rows].any(axis=1))
+    for begin in range(0, touched.size, _TOGETHER):
+        some = touched[begin : begin + _TOGETHER]
+        near = np.concatenate([some[:, None], rows[some]], axis=1)
+        line, column = np.nonzero(near >= 0)
+        vectors = near[line, column]
+        held = np.minimum(distinct.copies[vectors], k + 1)
+        places = distinct.members[runs(distinct.starts[vectors], held)]
+        line, found = np.repeat(line, held), np.repeat(value[some[line], column], held)
+        order = np.lexsort((places, -found, line))
+        rank = np.arange(order.size) - np.searchsorted(line, line)  # lines rise, sorted or not
+        kept = rank <= k
+        at = some[line[kept]], rank[kept]
+        best[at], value[at] = places[order][kept], found[order][kept]
+    own = best[distinct.number] == np.arange(len(points))[:, None]
+    own[~own.any(axis=1), k] = True  # which of its many copies are the first k + 1
+    shape = len(points), k
+    return best[distinct.number][~own].reshape(shape), value[distinct.number][~own].reshape(shape)
 
 
-_LEAST_GROUP = 4
 _MOST_KEPT = 12_000_000  # proposals in memory: with more, they are decided at once
 
 
 class KBest(Proposals):
-    """The candidates of `count` queries; each is a row of the products."""
+    """For each of some queries, which are rows of the products, the k rows that are nearest to it."""
 
-    def __init__(self, products: Products, queries: NDArray[np.int64], k: int) -> None:
-        """queries: (count,) rows of the products that neighbours are wanted of."""
-        super().__init__(products, room=4 * k * queries.size, most=_MOST_KEPT)
-        self.queries = queries
+    def __init__(
+        self,
+        products: Products,
+        queries: NDArray[np.int64],
+        k: int,
+        bar: float = -np.inf,
+        among: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """bar: what is surely below is not found; among: the rows that may be, None = all; needs a bar."""
+        bars = np.full(queries.size, bar, dtype=np.float32)
+        super().__init__(products, queries, bars, 4 * k * queries.size, _MOST_KEPT, among)
         self.k = k
-        self.bars = np.full(queries.size, -np.inf, dtype=np.float32)  # the k-th best cosine is no lower
-
-    def look(self, some: NDArray[np.int64], rows: slice) -> None:
-        """Look for neighbours of some of the queries (their numbers, rising) among the rows."""
-        if some.size and rows.stop > rows.start:
-            for part, others in tiles(some, rows):
-                self._look(part, others)
-
-    def _look(self, some: NDArray[np.int64], rows: slice) -> None:
-        asked = self.queries[some]
-        products = self.products.between(asked, rows)
-        found = self._over_the_bars(products, self.products.error, some, rows)
-        error = self.products.error
-        if found is None:
-            products, error = self.products.again(asked, rows)
-            found = self._over_the_bars(products, error, some, rows, _MOST_KEPT)
-        if found is None:  # even float32 sees most of them tie
-            half = (rows.start + rows.stop) // 2
-            if rows.stop - rows.start > 1 and some.size * (rows.stop - rows.start) > _MOST_KEPT:
-                self.look(some, slice(rows.start, half))
-                self.look(some, slice(half, rows.stop))
-                return
-            found = self._over_the_bars(products, error, some, rows, some.size * products.shape[1])
-        if found is not None:
-            self._keep(some[found[0]], found[1] + rows.start, found[2], error)
 
     def decided(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The rows (count, k), -1 where there are no more, and their cosines, falling; ties by place."""
@@ -126,32 +100,22 @@ class KBest(Proposals):
         cosines[self._one, rank] = self._low
         return rows, cosines
 
-    def _over_the_bars(
-        self,
-        products: "torch.Tensor",
-        error: float,
-        some: NDArray[np.int64],
-        rows: slice,
-        most: int = MOST_OF_A_BLOCK,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
-        """Numbers in `some`, columns and products of what may be among the best; None: more than `most`."""
+    def _set_bars(self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice) -> None:
         import torch
 
-        with torch.inference_mode():
-            asked = self.queries[some]
-            own = np.flatnonzero((asked >= rows.start) & (asked < rows.stop))
-            products[torch.from_numpy(own), torch.from_numpy(asked[own] - rows.start)] = -torch.inf
-            unset = np.flatnonzero(np.isneginf(self.bars[some]))
-            if unset.size and products.shape[1] > self.k:
-                self.bars[some[unset]] = _kth(products[torch.from_numpy(unset)], self.k) - error
-            bars = torch.from_numpy(self.bars[some] - error).to(products.device)
-            passing = products >= _rounded_down(bars, products.dtype)[:, None]
-            passing[torch.from_numpy(own), torch.from_numpy(asked[own] - rows.start)] = False
-            flat = set_places(passing)
-            if flat.size > most:
-                return None
-            number, column = np.divmod(flat, products.shape[1])
-            return number, column, products_at(products, number, column)
+        unset = np.flatnonzero(np.isneginf(self.bars[some]))
+        if unset.size and rows.stop - rows.start > self.k:  # one may be the query itself
+            best = greatest(products[torch.from_numpy(unset)], self.k + 1).topk(self.k + 1, dim=1).values
+            self.bars[some[unset]] = best[:, -1].float().cpu().numpy() - np.float32(error)
+
+    def _wanted(
+        self,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        rows: slice,  # noqa: ARG002
+    ) -> NDArray[np.bool_]:
+        others: NDArray[np.bool_] = first != second
+        return others
 
     def _prune(self) -> None:
         self._gather()
@@ -173,26 +137,6 @@ class KBest(Proposals):
         full = np.flatnonzero(np.diff(bounds) >= self.k)
         last = np.searchsorted(self._one, full) + self.k - 1
         self.bars[full] = np.maximum(self.bars[full], self._low[last])
-
-
-def _kth(products: "torch.Tensor", k: int) -> NDArray[np.float32]:
-    """A number (q,) that at least k products of each line (q, r) reach, near the k-th greatest."""
-    size = min(GROUP, products.shape[1] // (2 * k))
-    if size >= _LEAST_GROUP:
-        groups = products.shape[1] // size
-        whole = products[:, : groups * size]
-        products = whole.reshape(len(products), groups, size).amax(dim=2)
-    kth: NDArray[np.float32] = products.topk(k, dim=1).values[:, -1].float().cpu().numpy()
-    return kth
-
-
-def _rounded_down(bars: "torch.Tensor", dtype: "torch.dtype") -> "torch.Tensor":
-    """In the narrow format, never above what they were."""
-    import torch
-
-    narrow = bars.to(dtype)
-    below = torch.nextafter(narrow, torch.full_like(narrow, -torch.inf))
-    return torch.where(narrow.float() > bars, below, narrow)
 
 
 # Neighbours among more vectors than can all be multiplied with all: each looks into the nearest lists only.
@@ -363,7 +307,6 @@ def _measured(
 
 EXACT_UP_TO = 200_000  # different vectors: all products of twice as many would take a quarter of an hour
 _GRAPH_QUERIES = 2048
-_ROWS = 8192  # rows multiplied at a time: with the queries above 32 MB of products
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,8 +375,7 @@ def _all_with_all(
     for begin in range(0, count if k else 0, _GRAPH_QUERIES):
         queries = np.arange(begin, min(begin + _GRAPH_QUERIES, count))
         best = KBest(products, queries, k)
-        for first in range(0, count, _ROWS):
-            best.look(np.arange(queries.size), slice(first, min(first + _ROWS, count)))
+        best.look(np.arange(queries.size), slice(0, count))
         rows[queries], cosines[queries] = best.decided()
         listener(Progress(begin + queries.size, count, "finding neighbours", "passages"))
     return rows, cosines

@@ -1,6 +1,5 @@
 """The passages that are explored together, with their vectors wherever they lie."""
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "GROUP",
-    "MOST_OF_A_BLOCK",
     "Distinct",
     "Explorable",
     "Explored",
@@ -44,11 +41,10 @@ __all__ = [
     "Vectors",
     "checked_count",
     "cosines_of",
+    "greatest",
     "nothing_there",
-    "products_at",
     "removed_meanwhile",
-    "set_places",
-    "tiles",
+    "runs",
 ]
 
 
@@ -85,11 +81,16 @@ class Points:
 
     def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
         """The unit-length vectors (m, d) at any places, in their order."""
+        positions = self._positions[places]
         if not isinstance(self._vectors, VectorStore):
-            return np.take(self._vectors, places, axis=0)
-        rising, back = np.unique(places, return_inverse=True)
-        found = self._vectors.rows(self._positions[rising])
-        return found if np.array_equal(rising, places) else found[back]
+            return np.take(self._vectors, positions, axis=0)
+        rising, back = np.unique(positions, return_inverse=True)
+        found = self._vectors.rows(rising)
+        return found if np.array_equal(rising, positions) else found[back]
+
+    def some(self, places: NDArray[np.int64]) -> "Points":
+        """Those at any places, in the order asked for and numbered from 0; nothing is read yet."""
+        return Points(np.arange(places.size), self._vectors, self._positions[places])
 
     def blocks(self, size: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """The first place of each block of so many passages, and their vectors."""
@@ -273,12 +274,18 @@ def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:
 
 
 _BLOCK = 16_384
-_DIGEST = 16  # bytes: two different vectors of a million share one with a chance of 1e-27
+_HASHED = 1024  # vectors at a time, which stay in the cache as 64-bit numbers
+_COARSE_DIMENSIONS = 32
+_COARSE_STEPS = 64  # in a unit: vectors that differ by rounding alone nearly always share the coarse key
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """The different vectors of some points, in the order of a hash of their content."""
+    """The different vectors of some points, in an order that looks random, and is the same for the same set.
+
+    Whatever is computed on them in turn, or on the first few as a sample, does not depend on the order in
+    which the passages came.
+    """
 
     first: NDArray[np.int64]  # (m,) the first place that has each
     number: NDArray[np.int64]  # (n,) which of them each place has
@@ -286,14 +293,24 @@ class Distinct:
     starts: NDArray[np.int64]  # (m + 1,) where the places of each begin in `members`
 
     @classmethod
-    def of(cls, points: Vectors) -> "Distinct":
-        """By a hash of their bytes; reads every vector once."""
-        digests = bytearray()
-        for _, vectors in points.blocks(_BLOCK):
-            rows = np.ascontiguousarray(vectors)
-            for row in rows:
-                digests += hashlib.blake2b(row.data, digest_size=_DIGEST).digest()
-        return cls.by(np.frombuffer(bytes(digests), dtype=np.uint64).reshape(-1, 2))
+    def of(cls, points: Vectors, seed: int = 0) -> "Distinct":
+        """By two 64-bit hashes of each vector, which is read once; another seed gives another order.
+
+        The first hash is of coarsely rounded numbers: where an encoder's rounding makes the same text differ
+        in the last bits, its place hardly changes. So two vectors that share it are as good as copies
+        already, and of a million such pairs one is taken for copies with a chance below 1e-9.
+        """
+        generator = np.random.default_rng(seed)
+        coarse = _odd(generator, min(_COARSE_DIMENSIONS, points.dimension))
+        exact = _odd(generator, points.dimension)
+        keys = np.empty((len(points), 2), dtype=np.uint64)
+        for begin, rows in points.blocks(_HASHED):
+            end = begin + len(rows)
+            rounded = np.rint(rows[:, : coarse.size] * _COARSE_STEPS).astype(np.int64)
+            keys[begin:end, 0] = _mixed(rounded.view(np.uint64), coarse)
+            bits = (rows + np.float32(0)).view(np.uint32)  # -0 becomes 0
+            keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact)
+        return cls.by(keys)
 
     @classmethod
     def by(cls, keys: NDArray[np.uint64]) -> "Distinct":
@@ -315,13 +332,39 @@ class Distinct:
         """How many places have each, (m,)."""
         return np.diff(self.starts)
 
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """How many places before each have its vector, (n,)."""
+        found = np.empty(self.number.size, dtype=np.int64)
+        found[self.members] = np.arange(found.size) - np.repeat(self.starts[:-1], self.copies)
+        return found
+
     def places(self, number: int) -> NDArray[np.int64]:
         """The places that have one of the vectors, rising."""
         return self.members[self.starts[number] : self.starts[number + 1]]
 
 
-GROUP = 32  # products of which the greatest stands for all when the first bar is found
-MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
+def runs(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each start on, as many as its count, one run after the other."""
+    return np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+
+
+def _odd(generator: np.random.Generator, size: int) -> NDArray[np.uint64]:
+    drawn: NDArray[np.uint64] = generator.integers(0, 2**64, size, dtype=np.uint64) | np.uint64(1)
+    return drawn
+
+
+def _mixed(numbers: NDArray[np.uint64], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Multilinear hashing, then the finaliser of SplitMix64 (Steele et al. 2014)."""
+    mixed: NDArray[np.uint64] = (numbers * factors).sum(axis=1, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+_GROUP = 32  # products of which the greatest stands for all when the first bar is found
+_MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
+_LEAST_GROUP = 4
 MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
 _MOST_ROWS = 8192  # of these on one side
 _FILLED_UP = 64  # rows: fewer shapes of products
@@ -406,12 +449,27 @@ def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int
 
 
 class Proposals(ABC):
-    """Pairs that products propose, with the bounds of their cosines; who keeps the best says which are."""
+    """The best pairs of rows: products propose them, float32 sums decide. Subclasses say which are best."""
 
-    def __init__(self, products: Products, room: int, most: int) -> None:
-        """room: pairs that are held before they are looked through; most: that may stay undecided."""
+    def __init__(
+        self,
+        products: Products,
+        queries: NDArray[np.int64],
+        bars: NDArray[np.float32],
+        room: int,
+        most: int,
+        among: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """queries: (count,) the rows that ask, which have numbers: 0, 1, …
+        bars: what a pair has to reach, (count,) or one for all, -inf = not known yet; they only rise
+        room: pairs that are held before they are looked through; most: that may stay undecided
+        among: by row, which may be found; it goes with bars that are set
+        """
         self.products = products
+        self.queries = queries
+        self.bars = bars
         self._room, self._most = room, most
+        self._among = among
         self._one = np.zeros(0, dtype=np.int32)
         self._other = np.zeros(0, dtype=np.int32)
         self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
@@ -419,6 +477,50 @@ class Proposals(ABC):
         self._kept = 0  # pairs after the last pruning
         self._new: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], np.float32]] = []
         self._waiting = 0  # pairs in `_new`, which are put to the others when there are many
+
+    def look(self, some: NDArray[np.int64], rows: slice) -> None:
+        """Look for pairs of some that ask (their numbers, rising) and the rows."""
+        if some.size and rows.stop > rows.start:
+            for part, others in _tiles(some, rows):
+                self._look(part, others)
+
+    def _look(self, some: NDArray[np.int64], rows: slice) -> None:
+        products, error = self.products.between(self.queries[some], rows), self.products.error
+        found = self._passing(products, error, some, rows, _MOST_OF_A_BLOCK)
+        if found is None:  # the narrow format cannot tell so many of them apart
+            products, error = self.products.again(self.queries[some], rows)
+            found = self._passing(products, error, some, rows, products.numel())
+        if found is not None and found[0].size:
+            self._keep(*found, error)
+
+    def _passing(
+        self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice, most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
+        """Who asks, the row and the product of what may be among the best; None: more than `most`."""
+        import torch
+
+        with torch.inference_mode():
+            self._set_bars(products, error, some, rows)
+            bars = (self.bars[some] if self.bars.size > 1 else self.bars) - np.float32(error)
+            passing = products >= _rounded_down(torch.from_numpy(bars).to(products.device), products.dtype)
+            if self._among is not None:
+                passing &= torch.from_numpy(self._among[rows]).to(products.device)
+            flat = _set_places(passing)
+            if flat.size > most:
+                return None
+            number, column = np.divmod(flat, products.shape[1])
+            wanted = self._wanted(self.queries[some[number]], column + rows.start, rows)
+            number, column = number[wanted], column[wanted]
+            at = (torch.from_numpy(number).to(products.device), torch.from_numpy(column).to(products.device))
+            return some[number], column + rows.start, products[at].float().cpu().numpy()
+
+    @abstractmethod
+    def _set_bars(self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice) -> None:
+        """Set bars that are not known yet to what enough of these products reach."""
+
+    @abstractmethod
+    def _wanted(self, first: NDArray[np.int64], second: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
+        """Which rows that ask make a pair with which of these rows."""
 
     def _keep(
         self, one: NDArray[np.int64], other: NDArray[np.int64], value: NDArray[np.float32], error: float
@@ -456,7 +558,28 @@ class Proposals(ABC):
         """Score what is left in float32, and keep what is wanted by that."""
 
 
-def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
+def greatest(products: "torch.Tensor", count: int) -> "torch.Tensor":
+    """The products (q, r), or the greatest of groups of them (q, g), of which a topk takes a fraction.
+
+    Either way `count` of a line are reached by as many products of that line.
+    """
+    size = min(_GROUP, products.shape[1] // (2 * count))
+    if size < _LEAST_GROUP:
+        return products
+    groups = products.shape[1] // size
+    return products[:, : groups * size].reshape(len(products), groups, size).amax(dim=2)
+
+
+def _rounded_down(bars: "torch.Tensor", dtype: "torch.dtype") -> "torch.Tensor":
+    """In the narrow format, never above what they were; (count, 1)."""
+    import torch
+
+    narrow = bars.to(dtype)
+    below = torch.nextafter(narrow, torch.full_like(narrow, -torch.inf))
+    return torch.where(narrow.float() > bars, below, narrow)[:, None]
+
+
+def _tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
     """A product of some rows with others in pieces of MOST_PRODUCTS at most."""
     width = min(rows.stop - rows.start, _MOST_ROWS)
     height = MOST_PRODUCTS // max(1, _filled_up(width))
@@ -466,22 +589,11 @@ def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int
             yield some[begin : begin + height], slice(first, min(first + width, rows.stop))
 
 
-def set_places(passing: "torch.Tensor") -> NDArray[np.int64]:
+def _set_places(passing: "torch.Tensor") -> NDArray[np.int64]:
     """Where a matrix of bool is True, rising, as places in its rows one after another."""
     if passing.device.type == "cpu":
         return np.flatnonzero(passing.numpy().ravel())
     found: NDArray[np.int64] = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
-    return found
-
-
-def products_at(
-    products: "torch.Tensor", line: NDArray[np.int64], column: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Some of the products (q, r), (m,), by their lines and columns."""
-    import torch
-
-    at = (torch.from_numpy(line).to(products.device), torch.from_numpy(column).to(products.device))
-    found: NDArray[np.float32] = products[at].float().cpu().numpy()
     return found
 
 

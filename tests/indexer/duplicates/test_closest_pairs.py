@@ -80,6 +80,11 @@ def test_over_a_threshold_are_all_pairs_that_reach_it(threshold: float) -> None:
     assert listed(closest_pairs(points_of(vectors), threshold=threshold, top=800)) == wanted[:800]
 
 
+def test_vectors_that_differ_in_the_sign_of_a_zero_are_the_same() -> None:
+    vectors = np.array([[1, 0], [0, 1], [1, -0.0]], dtype=np.float32)
+    assert listed(closest_pairs(points_of(vectors), threshold=1.0)) == [(0, 2, 1.0)]
+
+
 @pytest.mark.parametrize("top", [3, 50, 2000])
 def test_passages_of_one_document_are_no_pair(top: int) -> None:
     vectors = with_copies(400)
@@ -99,8 +104,8 @@ def test_blocks_and_early_decisions_change_nothing(monkeypatch: pytest.MonkeyPat
     vectors = clustered(500, spread=0.01)
     wanted = all_pairs(vectors)
     monkeypatch.setattr(module, "_ROWS", 64)
-    monkeypatch.setattr(module, "_OTHERS", 96)
-    monkeypatch.setattr(module, "MOST_OF_A_BLOCK", 500)
+    monkeypatch.setattr(points, "_MOST_ROWS", 96)
+    monkeypatch.setattr(points, "_MOST_OF_A_BLOCK", 500)
     monkeypatch.setattr(module, "_PRUNED_FROM", 300)
     assert listed(closest_pairs(points_of(vectors), top=2000)) == wanted[:2000]
     over = [pair for pair in wanted if pair[2] >= np.float32(0.9)]

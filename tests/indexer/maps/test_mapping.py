@@ -140,7 +140,9 @@ def test_a_new_encoders_map_begins_from_the_old_one(papers: Collection, map_of: 
     new = map_of(papers)
     assert (new.generation, new.new, new.parameters["begun_from"]) == (2, True, 1)
     assert new.notes == (Naming("map of generation 1", "turned"),)
-    fresh = map_of(papers, anew=True)
+    fresh = map_of(
+        papers, anew=True, seed=1
+    )  # with the same seed the same vectors but for zeros lie the same
     assert "begun_from" not in fresh.parameters
     away = [np.linalg.norm(each.points.places - old.points.places, axis=1).mean() for each in (new, fresh)]
     assert away[0] < away[1]
@@ -158,7 +160,9 @@ def test_places_outlive_the_generation_that_was_mapped(papers: Collection, map_o
     new = map_of(papers)
     assert (new.generation, new.new, new.parameters["begun_from"]) == (4, True, 1)
     assert map_of(papers).new is False
-    fresh = map_of(papers, anew=True)
+    fresh = map_of(
+        papers, anew=True, seed=1
+    )  # with the same seed the same vectors but for zeros lie the same
     away = [np.linalg.norm(each.points.places - old.points.places, axis=1).mean() for each in (new, fresh)]
     assert away[0] < away[1]
 
