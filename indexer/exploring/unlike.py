@@ -26,6 +26,7 @@ from nearsay.indexer.exploring.dates import document_times, read_date
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import (
+    Distinct,
     Explored,
     Look,
     Near,
@@ -89,6 +90,7 @@ _TAKEN = 256  # passages, the most promising ones, that are compared with everyt
 _MARGIN = 2e-5  # by which float32 products may mislead; what lies nearer to the limit is looked at once more
 _DIGITS = 6  # of a score that are told: beyond them the order of a sum shows
 _NAMED = 8  # nearest passages of each that are told, k where that is more
+_MOST_TIED = 1024  # that can only tie with the last: of more the first are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,9 @@ def remotest(
     places:     those that are asked about, None = all
     references: those that they are compared with, None = all
 
-    BadInputError if some passage has none to be compared with. Memory: 4 bytes for each passage and
-    neighbour, beside some 50 MB.
+    Of those that tie with the last all are given, and of more than a thousand some: the first. BadInputError
+    if some passage has none to be compared with. Memory: 4 bytes for each passage and neighbour, beside some
+    50 MB.
     """
     every = np.arange(len(points), dtype=np.int64)
     asked = every if places is None else places
@@ -136,8 +139,9 @@ def remotest(
             "there is nothing to compare with: all passages are of one document. "
             "Add others, or widen the filter"
         )
-    # Which come first only decides how soon the work is done.
+    # Which come first only decides how soon the work is done: one of each vector's copies, then the next.
     drawn = np.random.default_rng(0).permutation(among)
+    drawn = drawn[np.argsort(Distinct.of(points).rank[drawn], kind="stable")]
     seen = min(_FIRST, drawn.size)
     best = np.full((asked.size, k), -2.0, dtype=np.float32)
     for begin in range(0, asked.size, REFERENCES):
@@ -154,7 +158,7 @@ def remotest(
         done.append(taken)
         scores = np.concatenate([scores, best[taken].mean(axis=1)])
         limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
-        open_ = open_[best[open_].mean(axis=1) <= limit + _MARGIN]
+        open_ = _still_open(open_, best, limit)
         if open_.size and seen < drawn.size:  # as much work on narrowing as on deciding
             more = min(drawn.size - seen, max(_FIRST, _TAKEN * drawn.size // open_.size))
             best[open_] = highest_cosines(
@@ -162,12 +166,22 @@ def remotest(
             )
             # Those that are decided saw everything; the rest goes on from here.
             seen += more
-            open_ = open_[best[open_].mean(axis=1) <= limit + _MARGIN]
+            open_ = _still_open(open_, best, limit)
         listener(Progress(asked.size - open_.size, asked.size, "comparing with all", "passages"))
     order = np.concatenate(done) if done else np.zeros(0, dtype=np.int64)
     limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
     last = asked[np.sort(order[scores <= limit + _MARGIN])]
     return Remotest(_decided(points, documents, last, among, k), k)
+
+
+def _still_open(open_: NDArray[np.int64], best: NDArray[np.float32], limit: float) -> NDArray[np.int64]:
+    """Those that may be among the farthest still; of those that can only tie with the last the first few."""
+    open_ = np.sort(open_)
+    bounds = best[open_].mean(axis=1)  # a score is no lower
+    kept = bounds <= limit + _MARGIN
+    kept[np.flatnonzero(kept & (bounds >= limit - _MARGIN))[_MOST_TIED:]] = False
+    some: NDArray[np.int64] = open_[kept]
+    return some
 
 
 def _fewest_others(documents: NDArray[np.int64], asked: NDArray[np.int64], among: NDArray[np.int64]) -> int:

@@ -75,6 +75,24 @@ def test_all_that_tie_with_the_last_are_given() -> None:
     assert {far.score for far in found.found} == {0.0}
 
 
+def test_of_very_many_that_tie_only_the_first_are_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_MOST_TIED", 20), ("_TAKEN", 10), ("_FIRST", 30)):
+        monkeypatch.setattr(module, name, value)
+    real, products = module.highest_cosines, 0
+
+    def counted(points, places, references, documents, best):
+        nonlocal products
+        products += places.size * references.size
+        return real(points, places, references, documents, best)
+
+    monkeypatch.setattr(module, "highest_cosines", counted)
+    vectors = np.random.default_rng(2).permutation(np.repeat(around_centres(10), 60, axis=0))
+    found = remotest(points_of(vectors), np.arange(600), 4, 2).found
+    assert {far.score for far in found} == {1.0}
+    assert 4 <= len(found) <= 60
+    assert products < 600 * 600 / 4
+
+
 def test_some_are_compared_with_others_only() -> None:
     points = points_of(around_centres(300))
     rows = points.rows(np.arange(300)).astype(np.float64)
