@@ -71,8 +71,6 @@ def describe(
     middles = scores.centres(points, labels)
     cosines = scores.own_cosines(points, labels, middles)
     sizes = np.bincount(labels[labels >= 0], minlength=len(middles))
-    inside = labels >= 0
-    sums = np.bincount(labels[inside], weights=cosines[inside], minlength=len(middles))
     order = np.lexsort((-cosines, labels))[int((labels < 0).sum()) :]
     members = np.split(order, np.cumsum(sizes)[:-1]) if sizes.size else []
     central: list[list[PassageRow]] = []
@@ -95,7 +93,7 @@ def describe(
         labels=labels,
         cosines=cosines,
         sizes=sizes,
-        cohesion=sums / np.maximum(sizes, 1),
+        cohesion=scores.mean_of_each(cosines, labels, len(middles)),
         silhouette=scores.silhouette(points, labels, middles),
         names=name_clusters(counted, fallbacks, middles, encode),
         terms=terms_by_cluster(counted),

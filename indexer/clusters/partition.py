@@ -273,7 +273,7 @@ def _lopsided(sizes: NDArray[np.int64] | NDArray[np.float64]) -> bool:
 
 def _put_together(middles: NDArray[np.float32], fewer: int) -> NDArray[np.int32]:
     given = distinct(Points.from_array(np.arange(len(middles), dtype=np.int64), middles), 0)
-    return kmeans(given, fewer, 0, repeats=1).labels[given.back]
+    return kmeans(given, fewer, 0, repeats=1)[0][given.back]
 
 
 def _by_size(parents: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -290,14 +290,6 @@ _TRAINED_ON = 100_000  # vectors, or 256 a cluster where that is more
 _REPEATS = 3  # from different starts, the best is kept
 
 
-class Fitted(NamedTuple):
-    """Clusters with their centres."""
-
-    labels: NDArray[np.int32]  # (m,)
-    centres: NDArray[np.float32]  # (clusters, d) unit length
-    cosines: NDArray[np.float32]  # (m,) to the own centre
-
-
 def kmeans(
     given: DistinctPoints,
     clusters: int,
@@ -305,38 +297,30 @@ def kmeans(
     *,
     repeats: int = _REPEATS,
     listener: ProgressListener = unheard,
-) -> Fitted:
-    """Spherical k-means (Dhillon & Modha 2001, https://doi.org/10.1023/A:1007612920971) by FAISS.
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Labels (m,) and centres (clusters, d) by FAISS's spherical k-means, the best of several starts.
 
-    Learned on a sample where there are many; every vector is then put to its nearest centre. Copies weigh as
-    often as they are there. The best of several starts by k-means++.
+    Dhillon & Modha 2001, https://doi.org/10.1023/A:1007612920971, begun by k-means++. Learned on a sample
+    where there are many; every vector is then put to its nearest centre. Copies weigh as often as they are
+    there.
     """
     faiss = faiss_module()
     count = min(len(given), max(_TRAINED_ON, 256 * clusters))
     clusters = min(clusters, len(given))
-    sample = given.points.rows(np.arange(count))
-    weights = given.counts[:count].astype(np.float32)
-    best: tuple[float, NDArray[np.float32]] | None = None
-    for repeat in range(repeats):
-        listener(Progress(repeat, repeats, f"finding {clusters} clusters", "starts"))
-        found = faiss.Kmeans(
-            given.points.dimension,
-            clusters,
-            niter=_ITERATIONS,
-            spherical=True,
-            seed=(seed + repeat) % 2**31,
-            init_method=faiss.ClusteringInitMethod_KMEANS_PLUS_PLUS,
-            min_points_per_centroid=1,
-            max_points_per_centroid=count,
-        )
-        reached = float(found.train(sample, weights))
-        if best is None or reached > best[0]:
-            best = reached, found.centroids.copy()
-    listener(Progress(repeats, repeats, f"finding {clusters} clusters", "starts"))
-    if best is None:
-        raise ValueError(f"repeats = {repeats}")
-    labels, cosines = nearest_centre(given.points, best[1], listener=listener)
-    return Fitted(labels, best[1], cosines)
+    listener(Progress(0, None, f"finding {clusters} clusters", "passages"))
+    found = faiss.Kmeans(
+        given.points.dimension,
+        clusters,
+        niter=_ITERATIONS,
+        nredo=repeats,
+        spherical=True,
+        seed=seed % 2**31,
+        init_method=faiss.ClusteringInitMethod_KMEANS_PLUS_PLUS,
+        min_points_per_centroid=1,
+        max_points_per_centroid=count,
+    )
+    found.train(given.points.rows(np.arange(count)), given.counts[:count].astype(np.float32))
+    return nearest_centre(given.points, found.centroids, listener=listener)[0], found.centroids
 
 
 SEED = 20190827
@@ -416,7 +400,7 @@ def _find(
         how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
         return labels, {**how, "resolution": resolution, "chosen_by": chosen}
     wanted, how = _number(given, options, listener)
-    return kmeans(given, wanted, seed, listener=listener).labels, how
+    return kmeans(given, wanted, seed, listener=listener)[0], how
 
 
 def _number(

@@ -8,8 +8,8 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
     "centres",
-    "cohesion",
     "each_silhouette",
+    "mean_of_each",
     "nearest_centre",
     "of_unit_length",
     "own_cosines",
@@ -69,11 +69,6 @@ def own_cosines(
     return cosines
 
 
-def cohesion(points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The mean cosine of each cluster's passages to its centre; (clusters,), 0 for an empty one."""
-    return _mean_of_each(own_cosines(points, labels, middles), labels, len(middles))
-
-
 def silhouette(
     points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
 ) -> NDArray[np.float64]:
@@ -86,7 +81,7 @@ def silhouette(
     """
     if len(middles) < 2:
         return np.full(len(middles), np.nan)
-    return _mean_of_each(each_silhouette(points, labels, middles), labels, len(middles))
+    return mean_of_each(each_silhouette(points, labels, middles), labels, len(middles))
 
 
 def each_silhouette(
@@ -128,9 +123,10 @@ def _rows_at_once(clusters: int) -> int:
     return max(64, min(_BLOCK, _PRODUCTS // max(clusters, 1)))
 
 
-def _mean_of_each(
+def mean_of_each(
     values: NDArray[np.float32], labels: NDArray[np.int32], clusters: int
 ) -> NDArray[np.float64]:
+    """The mean of each cluster's values (n,), outliers left out; (clusters,), 0 for an empty one."""
     inside = labels >= 0
     sums = np.bincount(labels[inside], weights=values[inside], minlength=clusters)
     sizes = np.bincount(labels[inside], minlength=clusters)

@@ -43,7 +43,8 @@ def test_cohesion_is_the_mean_cosine_to_the_centre():
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     labels = np.array([0, 0, 1], dtype=np.int32)
     middles = scores.centres(_points(vectors), labels)
-    assert scores.cohesion(_points(vectors), labels, middles) == pytest.approx([np.cos(np.deg2rad(30)), 1])
+    cosines = scores.own_cosines(_points(vectors), labels, middles)
+    assert scores.mean_of_each(cosines, labels, 2) == pytest.approx([np.cos(np.deg2rad(30)), 1])
 
 
 def test_the_simplified_silhouette_worked_by_hand():
