@@ -88,12 +88,11 @@ class Field:
 
 def value_at(metadata: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
     """What stands at a path of names, from the metadata inwards; None if nothing does."""
-    found: JsonValue = dict(metadata)
+    found: Any = metadata
     for name in path:
-        if not isinstance(found, dict) or name not in found:
-            return None
-        found = found[name]
-    return found
+        found = found.get(name) if isinstance(found, Mapping) else None
+    value: JsonValue = found
+    return value
 
 
 def field_of(name: str, found: Sequence[JsonValue]) -> Field:

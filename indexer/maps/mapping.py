@@ -328,7 +328,7 @@ def laid_out(
     every = np.empty((len(distinct), 2), dtype=np.float32)  # copies have one place, the rest is projected
     every[: chosen.size] = places
     if len(distinct) > chosen.size:
-        rest, width = _at(points, distinct.first[chosen.size :]), options.neighbours + 1
+        rest, width = points.some(distinct.first[chosen.size :]), options.neighbours + 1
         every[chosen.size :] = projected(rest, sample, places, width, options.seed, listener=listener)
     own = np.zeros(len(points), dtype=np.bool_)
     own[chosen] = True
@@ -346,10 +346,10 @@ def extended(
     """
     new = np.flatnonzero(~np.isin(points.ids, known.ids, assume_unique=True))
     anchors = np.searchsorted(points.ids, known.ids[known.laid_out])
-    distinct = Distinct.of(_at(points, new))
+    distinct = Distinct.of(points.some(new))
     added = projected(
-        _at(points, new[distinct.first]),
-        _at(points, anchors),
+        points.some(new[distinct.first]),
+        points.some(anchors),
         known.places[known.laid_out],
         options.neighbours + 1,
         options.seed,
@@ -366,11 +366,6 @@ def _known(ids: NDArray[np.int64], older: MapPoints | None) -> tuple[NDArray[np.
     if older is not None:
         places[at >= 0] = older.places[at[at >= 0]]
     return at >= 0, places
-
-
-def _at(points: Points, places: NDArray[np.int64]) -> Points:
-    """Some of the points, in the order asked for, read into memory."""
-    return Points.from_array(np.arange(places.size), points.rows(places))
 
 
 _MOST_PROJECTED = 0.5  # of the different passages: with more it is said that the map should be laid out anew

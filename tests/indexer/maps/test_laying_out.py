@@ -84,6 +84,22 @@ def test_new_passages_come_to_lie_where_they_do_in_any_order_and_with_their_copi
     assert np.array_equal(extended(points(vectors[mixed]), old, OPTIONS).places, grown.places[mixed])
 
 
+def test_what_is_put_among_those_laid_out_is_never_all_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = unit_length(np.random.default_rng(3).standard_normal((3000, 8)).astype(np.float32))
+    sizes = []
+    rows = Points.rows
+
+    def measured(self: Points, places: np.ndarray) -> np.ndarray:
+        sizes.append(places.size)
+        return rows(self, places)
+
+    monkeypatch.setattr(Points, "rows", measured)
+    few = replace(OPTIONS, rounds=2, most_laid_out=150)
+    old = laid_out(points(vectors[:1500]), few).points
+    extended(points(vectors), old, few)
+    assert 150 <= max(sizes) <= 1024
+
+
 def test_other_vectors_of_the_same_passages_keep_the_picture(vectors: np.ndarray, whole: MapPoints) -> None:
     noise = 0.1 * np.random.default_rng(9).standard_normal(vectors.shape)
     turn = np.linalg.qr(np.random.default_rng(8).standard_normal((16, 16)))[0]  # another encoder's axes
