@@ -21,7 +21,7 @@ from nearsay.data.report import Report
 from nearsay.indexer.catalogue.field_values import added_since
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.current import saved_clustering
-from nearsay.indexer.clusters.scores import centres, own_cosines
+from nearsay.indexer.clusters.scores import centres, nearest_centre, own_cosines
 from nearsay.indexer.exploring.dates import document_times, read_date
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
@@ -300,7 +300,6 @@ def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
     )
 
 
-_BLOCK = 4096
 _SLACK = 1e-6  # by which two products of the same vectors may differ
 
 
@@ -312,24 +311,17 @@ def nearest_clusters(
     points, labels: the passages that were clustered and the clusters' numbers (n,), negative for none
     others, places: those that are asked about, (m,) places among other points
     """
-    numbers, codes = np.unique(labels, return_inverse=True)
-    inside = numbers >= 0
-    numbers = numbers[inside]
+    numbers, own = np.unique(labels, return_inverse=True)
+    own = (own - np.count_nonzero(numbers < 0)).astype(np.int32)  # below 0: in none
+    numbers = numbers[numbers >= 0]
     if not numbers.size:
         return np.full(places.size, -1, dtype=np.int32)
-    own = (codes - np.count_nonzero(~inside)).astype(np.int32)
-    own[own < 0] = -1
     middles = centres(points, own)
     members = own >= 0
     farthest = np.full(numbers.size, np.inf, dtype=np.float32)
     np.minimum.at(farthest, own[members], own_cosines(points, own, middles)[members])
-    found = np.full(places.size, -1, dtype=np.int32)
-    for begin in range(0, places.size, _BLOCK):
-        cosines = others.rows(places[begin : begin + _BLOCK]) @ middles.T
-        best = cosines.argmax(axis=1)
-        near = cosines[np.arange(best.size), best] >= farthest[best] - _SLACK
-        found[begin : begin + best.size] = np.where(near, numbers[best], -1)
-    return found
+    best, cosines = nearest_centre(others.some(places), middles)
+    return np.where(cosines >= farthest[best] - _SLACK, numbers[best], -1).astype(np.int32)
 
 
 When = str | dt.date | dt.datetime
