@@ -278,6 +278,8 @@ def cluster_collection(
     BadInputError where there is nothing to cluster; BusyError if another generation went live meanwhile. The
     writer lock is held only while the result is compared and written.
     """
+    if seed < 0:
+        raise BadInputError(f"the seed is {seed}. Give 0 or a larger number")
     look = explored.look(where)
     snapshot, points = look.snapshot, look.points
     if not len(points):

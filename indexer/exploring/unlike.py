@@ -417,7 +417,12 @@ def read_moment(when: When) -> dt.datetime:
         dated = read_date(text)
         return _midnight(dated.first if dated is not None else dt.date.min)
     if isinstance(when, dt.datetime):
-        return _in_utc(when)
+        try:
+            return _in_utc(when)
+        except OverflowError:  # in UTC before the year 1, or after 9999
+            raise BadInputError(
+                f"{when} is beyond the calendar. Give a moment that is in it in UTC"
+            ) from None
     if not isinstance(when, dt.date):
         raise BadInputError(f"{when!r} is neither text nor a date. Write it as '2026-11-01'")
     return _midnight(when)

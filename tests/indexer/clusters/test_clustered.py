@@ -93,6 +93,11 @@ def test_more_clusters_than_passages_are_refused_and_the_kept_ones_stay(zoo: Col
     assert zoo.explore.clusters() == kept
 
 
+def test_a_seed_below_zero_is_refused(zoo: Collection) -> None:
+    with pytest.raises(BadInputError, match="seed is -1"):
+        zoo.explore.cluster(seed=-1)
+
+
 def test_a_number_and_a_name_outlive_new_documents(zoo: Collection) -> None:
     three(zoo)
     zoo.explore.rename_cluster(3, "  big   beasts ")

@@ -147,3 +147,9 @@ def test_what_is_no_moment_is_refused(when: str) -> None:
 def test_a_number_is_no_moment() -> None:
     with pytest.raises(BadInputError, match=r"2026 is neither .*'2026-11-01'"):
         read_moment(2026)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
+def test_a_moment_beyond_the_calendar_is_refused(when: str) -> None:
+    with pytest.raises(BadInputError, match=when[:4]):
+        read_moment(dt.datetime.fromisoformat(when))
