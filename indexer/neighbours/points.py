@@ -270,7 +270,7 @@ def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:
 # Copies put aside: which vectors are different, and which passages have each.
 #
 # A text that stands ten thousand times in a collection is one vector here, so copies cost nothing in a
-# search for neighbours. The vectors come in an order that depends on their content alone.
+# search for neighbours.
 
 
 _BLOCK = 16_384
@@ -310,11 +310,6 @@ class Distinct:
             keys[begin:end, 0] = _mixed(rounded.view(np.uint64), coarse)
             bits = (rows + np.float32(0)).view(np.uint32)  # -0 becomes 0
             keys[begin:end, 1] = _mixed(bits.astype(np.uint64), exact)
-        return cls.by(keys)
-
-    @classmethod
-    def by(cls, keys: NDArray[np.uint64]) -> "Distinct":
-        """In the order of keys (n, 2), which only copies share."""
         members = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: places rise among copies
         ordered = keys[members]
         new = np.ones(len(keys), dtype=np.bool_)
