@@ -311,8 +311,8 @@ def nearest_clusters(
     points, labels: the passages that were clustered and the clusters' numbers (n,), negative for none
     others, places: those that are asked about, (m,) places among other points
     """
-    numbers, own = np.unique(labels, return_inverse=True)
-    own = (own - np.count_nonzero(numbers < 0)).astype(np.int32)  # below 0: in none
+    numbers, codes = np.unique(labels, return_inverse=True)
+    own = (codes - np.count_nonzero(numbers < 0)).astype(np.int32)  # below 0: in none
     numbers = numbers[numbers >= 0]
     if not numbers.size:
         return np.full(places.size, -1, dtype=np.int32)
