@@ -9,15 +9,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.neighbours.graph import ListedProducts
-from nearsay.indexer.neighbours.points import (
-    Distinct,
-    Products,
-    Proposals,
-    Vectors,
-    cosines_of,
-    greatest,
-    runs,
-)
+from nearsay.indexer.neighbours.points import Distinct, Vectors, runs
+from nearsay.indexer.neighbours.products import Products, Proposals, cosines_of, greatest
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 if TYPE_CHECKING:

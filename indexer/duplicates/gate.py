@@ -33,7 +33,8 @@ from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.neighbours.graph import KBest
-from nearsay.indexer.neighbours.points import Points, Products
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours.points import (
-    Distinct,
-    Points,
-    Products,
-    Proposals,
-    Vectors,
-    cosines_of,
-    greatest,
-    runs,
-)
+from nearsay.indexer.neighbours.points import Distinct, Points, Vectors, runs
+from nearsay.indexer.neighbours.products import Products, Proposals, cosines_of, greatest
 from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import raise_bars

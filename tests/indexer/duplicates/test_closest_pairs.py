@@ -8,8 +8,9 @@ from sentence_transformers.util import paraphrase_mining_embeddings
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.duplicates import closest_pairs as module
 from nearsay.indexer.duplicates.closest_pairs import ClosestPairs, closest_pairs
-from nearsay.indexer.neighbours import points
-from nearsay.indexer.neighbours.points import JoinedPoints, Points, Products
+from nearsay.indexer.neighbours import products
+from nearsay.indexer.neighbours.points import JoinedPoints, Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.vectors.vector_store import unit_length
 
 
@@ -104,8 +105,8 @@ def test_blocks_and_early_decisions_change_nothing(monkeypatch: pytest.MonkeyPat
     vectors = clustered(500, spread=0.01)
     wanted = all_pairs(vectors)
     monkeypatch.setattr(module, "_ROWS", 64)
-    monkeypatch.setattr(points, "_MOST_ROWS", 96)
-    monkeypatch.setattr(points, "_MOST_OF_A_BLOCK", 500)
+    monkeypatch.setattr(products, "_MOST_ROWS", 96)
+    monkeypatch.setattr(products, "_MOST_OF_A_BLOCK", 500)
     monkeypatch.setattr(module, "_PRUNED_FROM", 300)
     assert listed(closest_pairs(points_of(vectors), top=2000)) == wanted[:2000]
     over = [pair for pair in wanted if pair[2] >= np.float32(0.9)]
@@ -131,8 +132,8 @@ def test_no_product_is_larger_than_is_said_however_much_lies_in_one_place(
         return found
 
     monkeypatch.setattr(Products, "between", measured)
-    monkeypatch.setattr(points, "MOST_PRODUCTS", 2000)
-    monkeypatch.setattr(points, "_MOST_ROWS", 100)
+    monkeypatch.setattr(products, "MOST_PRODUCTS", 2000)
+    monkeypatch.setattr(products, "_MOST_ROWS", 100)
     assert listed(closest_pairs(points_of(vectors), top=300, exact=exact)) == whole
     assert 1000 < max(sizes) <= 2000
 

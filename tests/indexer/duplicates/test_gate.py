@@ -18,7 +18,7 @@ from nearsay.indexer.duplicates import gate as candidates
 from nearsay.indexer.duplicates import gate as module
 from nearsay.indexer.duplicates.gate import MOST, Arrangement, Multiplied
 from nearsay.indexer.neighbours import graph
-from nearsay.indexer.neighbours import points as neighbours
+from nearsay.indexer.neighbours import products as neighbours
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import unheard
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours import graph, points
+from nearsay.indexer.neighbours import graph
+from nearsay.indexer.neighbours import products as products_module
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
-from nearsay.indexer.neighbours.points import Points, Products
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.vector_store import unit_length
 
@@ -57,7 +59,7 @@ def test_the_neighbours_are_bit_for_bit_those_of_a_search_through_all(count: int
 def test_vectors_that_bfloat16_cannot_tell_apart_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = clustered(600, spread=1e-4)
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
-    monkeypatch.setattr(points, "_MOST_OF_A_BLOCK", 2000)  # so that float32 looks again
+    monkeypatch.setattr(products_module, "_MOST_OF_A_BLOCK", 2000)  # so that float32 looks again
     monkeypatch.setattr(graph, "_MOST_KEPT", 2000)  # and decides in between
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
 
