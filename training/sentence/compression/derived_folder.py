@@ -18,9 +18,11 @@ from nearsay.training.run.model_card import ModelCard
 from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.loading import load_model
+from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name, lineage_of
+from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["open_model", "save_derived"]
 
@@ -96,7 +98,8 @@ def save_derived(
 
 
 def _require_equal(model: SentenceTransformer, folder: Path, name: str) -> None:
-    wanted = model.encode(_PROBES, convert_to_numpy=True, show_progress_bar=False)
+    prompt = prompts_of_model(model)[TextKind.PASSAGE]
+    wanted = model.encode(_PROBES, prompt=prompt, convert_to_numpy=True, show_progress_bar=False)
     read = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32).encode_window(_PROBES).vectors
     if wanted.shape != read.shape or not np.allclose(wanted, read, atol=1e-4):
         raise NearsayError(

@@ -1,24 +1,29 @@
 """A recipe: everything that a training needs, in one TOML file."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
-from nearsay.data.sentence_examples.mixing import Sampling
-from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling, SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceTraining
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
 __all__ = ["Recipe", "SetRecipe", "read_recipe"]
 
-_TABLES: Final = ("set", "structure")
+_WORDS: Final = {
+    str: "a text in quotes",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +45,8 @@ class SetRecipe:
 
     def __post_init__(self) -> None:
         for name, value in {"rows": self.rows, "batch": self.batch}.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise BadInputError(
-                    f"{name} of {self.file} is {value!r}; give a whole number, 1 or more, or leave it out"
-                )
+            if value is not None and value < 1:
+                raise BadInputError(f"{name} of {self.file} is {value}; give 1 or more, or leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,96 +78,79 @@ def read_recipe(path: str | Path) -> Recipe:
         raise BadInputError(f"{path} cannot be read ({error}). Name a recipe file") from error
     except tomllib.TOMLDecodeError as error:
         raise BadInputError(f"{path} is no TOML: {error}. Mend that line") from error
-    folder = place.parent
-    sets = told.get("set", [])
-    if not isinstance(sets, list) or not all(isinstance(one, dict) for one in sets):
+    own = _settings(Recipe).keys() - {"sets", "structure", "training"}
+    _require_known(told, [*_settings(SentenceTraining), *sorted(own), "set", "structure"], str(path))
+    sets = told.pop("set", [])
+    if not isinstance(sets, list):
         raise BadInputError(f"{path}: 'set' is no list of tables. Begin each set with [[set]]")
-    structure = _table(told.get("structure", {}), EncoderStructure, f"{path}, [structure]")
-    if (pooling := structure.get("pooling")) is not None:
-        structure["pooling"] = _choice(SentencePooling, pooling, f"{path}, pooling")
-    own = {name: value for name, value in told.items() if name not in _TABLES}
-    named = {part.name for part in fields(Recipe)} - {"sets", "structure", "training"}
-    training = {name: value for name, value in own.items() if name not in named}
-    training = _table(training, SentenceTraining, str(path), also=[*sorted(named), *_TABLES])
-    for name, choices in (("precision", Precision), ("sampling", Sampling)):
-        if name in training:
-            training[name] = _choice(choices, training[name], f"{path}, {name}")
-    values = {name: value for name, value in own.items() if name in named}
-    return Recipe(
-        sets=tuple(_set(one, folder, f"{path}, set {number}") for number, one in enumerate(sets, 1)),
-        base=_base(_text(values.get("base", BUNDLED_NAME), f"{path}, base"), folder),
-        structure=_made(EncoderStructure, structure, f"{path}, [structure]"),
-        training=_made(SentenceTraining, training, str(path)),
-        dev=None if values.get("dev") is None else _judged(values["dev"], folder, f"{path}, dev"),
-        evaluate=tuple(
-            _judged(one, folder, f"{path}, evaluate") for one in _list(values.get("evaluate", []))
-        ),
-        seeds=_whole_number(values.get("seeds", 1), f"{path}, seeds"),
+    numbered = [_read(SetRecipe, one, f"{path}, set {number}") for number, one in enumerate(sets, 1)]
+    structure = _read(EncoderStructure, told.pop("structure", {}), f"{path}, structure")
+    values = _values(Recipe, {name: told.pop(name) for name in own & told.keys()}, str(path))
+    training = _read(SentenceTraining, told, str(path))
+    recipe = Recipe(tuple(numbered), structure=structure, training=training, **values)
+    folder = place.parent
+    return replace(
+        recipe,
+        sets=tuple(_beside(one, folder) for one in recipe.sets),
+        base=_base(recipe.base, folder),
+        dev=None if recipe.dev is None else _judged(recipe.dev, folder),
+        evaluate=tuple(_judged(one, folder) for one in recipe.evaluate),
     )
 
 
-def _set(told: Mapping[str, Any], folder: Path, place: str) -> SetRecipe:
-    values = _table(told, SetRecipe, place)
-    if "file" not in values:
+def _beside(one: SetRecipe, folder: Path) -> SetRecipe:
+    """The set with its file and its guide where the recipe is."""
+    guide = None if one.guide is None else _base(one.guide, folder)
+    return replace(one, file=str(folder / one.file), guide=guide)
+
+
+def _read(kind: Any, value: object, place: str) -> Any:  # noqa: ANN401 - what the type says
+    """A value as the type of its setting has it; BadInputError, naming the place, where it has another."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        kinds = [part for part in parts if part is not NoneType]
+        return _read(kinds[0], value, place) if len(kinds) == 1 else value
+    if origin is tuple:
+        return tuple(_read(parts[0], one, place) for one in (value if isinstance(value, list) else [value]))
+    if kind is ObjectiveConfig and isinstance(value, str):
+        return ObjectiveConfig.from_json({"kind": value})
+    is_table = origin is Mapping or is_dataclass(kind)
+    if is_table and not isinstance(value, dict):
+        raise BadInputError(f"{place} is {value!r}, no table. Give a table of its settings")
+    if isinstance(value, dict) and kind is ObjectiveConfig:
+        return ObjectiveConfig.from_json(value)
+    if isinstance(value, dict) and origin is Mapping:
+        return {name: _read(parts[1], one, f"{place}, {name}") for name, one in value.items()}
+    if isinstance(value, dict) and is_table:
+        return kind(**_values(kind, value, place))
+    if issubclass(kind, StrEnum):
+        if value not in [*kind]:
+            raise BadInputError(f"{place} is {value!r}. Take one of: {', '.join(kind)}")
+        return kind(value)
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise BadInputError(f"{place} is {value!r}. Give {_WORDS[kind]}")
+    return value
+
+
+def _values(kind: type, told: Mapping[str, object], place: str) -> dict[str, Any]:
+    """The settings of a dataclass from a table."""
+    settings = _settings(kind)
+    _require_known(told, settings, place)
+    if kind is SetRecipe and "file" not in told:
         raise BadInputError(f'{place} names no file. Add file = "pairs.tsv"')
-    values["file"] = str(folder / str(values["file"]))
-    if (objective := values.get("objective")) is not None:
-        settings = {"kind": objective} if isinstance(objective, str) else objective
-        if not isinstance(settings, dict):
-            raise BadInputError(f"{place}: the objective is {objective!r}; give its name or a table")
-        values["objective"] = ObjectiveConfig.from_json(settings)
-    if (kind := values.get("kind")) is not None:
-        values["kind"] = _choice(ExampleKind, kind, f"{place}, kind")
-    if (columns := values.get("columns")) is not None:
-        values["columns"] = tuple(str(name) for name in _list(columns))
-    if (guide := values.get("guide")) is not None:
-        values["guide"] = _base(str(guide), folder)
-    made: SetRecipe = _made(SetRecipe, values, place)
-    return made
+    return {name: _read(settings[name], value, f"{place}, {name}") for name, value in told.items()}
 
 
-def _table(told: object, kind: type, place: str, also: list[str] | None = None) -> dict[str, Any]:
-    """A table whose keys are a dataclass's fields."""
-    if not isinstance(told, dict):
-        raise BadInputError(
-            f"{place} is {told!r}, no table. Write its settings below [structure] or [[set]], one a line"
-        )
-    known = [part.name for part in fields(kind)]
+def _require_known(told: Mapping[str, object], known: Collection[str], place: str) -> None:
     for name in told:
         if name not in known:
-            listed = ", ".join([*known, *(also or [])])
-            raise BadInputError(f"{place}: there is no setting {name!r}. There are: {listed}")
-    return dict(told)
+            raise BadInputError(f"{place}: there is no setting {name!r}. There are: {', '.join(known)}")
 
 
-def _made(kind: type, values: Mapping[str, Any], place: str) -> Any:  # noqa: ANN401 - any of three dataclasses
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise BadInputError(f"{place}: a value has the wrong type ({error}). Mend it") from error
-
-
-def _choice(kind: Any, value: object, place: str) -> Any:  # noqa: ANN401 - any StrEnum
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise BadInputError(f"{place} is {value!r}. Take one of: {', '.join(kind)}") from error
-
-
-def _whole_number(value: object, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInputError(f"{place} is {value!r}. Give a whole number")
-    return value
-
-
-def _text(value: object, place: str) -> str:
-    if not isinstance(value, str):
-        raise BadInputError(f"{place} is {value!r}. Give a name or a folder, in quotes")
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _settings(kind: type) -> dict[str, Any]:
+    """The names and types of a dataclass's fields."""
+    hints = get_type_hints(kind)
+    return {part.name: hints[part.name] for part in fields(kind)}
 
 
 def _base(name: str, folder: Path) -> str:
@@ -173,9 +159,7 @@ def _base(name: str, folder: Path) -> str:
     return str(beside) if beside.is_dir() else name
 
 
-def _judged(spec: object, folder: Path, place: str) -> str:
-    if not isinstance(spec, str):
-        raise BadInputError(f'{place} is {spec!r}. Name a file, such as "sts:dev.tsv"')
+def _judged(spec: str, folder: Path) -> str:
     kind, colon, file = spec.partition(":")
     if colon and kind in set(EvaluationKind):
         return f"{kind}:{folder / file}"

@@ -9,8 +9,11 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.compression.distillation import kept_layers, spread
+from nearsay.training.sentence.compression.reduction import truncate_encoder
 from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.text_encoder import TextKind
 
 MakeFolder = Callable[..., Path]
 TEXTS = ["the cat sat", "a dog", "the dog sat on the mat"]
@@ -55,6 +58,20 @@ def test_the_folder_tells_where_it_comes_from(make_folder: MakeFolder, tmp_path:
     assert (folder / "README.md").read_text("utf-8") == Naming("0, 2", 3, "mine")
     settings = json.loads((folder / "config_sentence_transformers.json").read_text())
     assert settings["prompts"]["query"] == "query : "
+
+
+def test_an_encoder_with_prompts_for_passages_is_saved_with_them(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    prompts = {"query": "the dog : ", "document": "a cat : "}
+    folder = make_folder(layers=2, prompts=prompts)
+    kept = kept_layers(folder, tmp_path / "student", keep=2)
+    average = average_encoders([folder, folder], tmp_path / "average")
+    for made in (kept, average, truncate_encoder(folder, tmp_path / "short", dimension=8).folder):
+        for kind in TextKind:
+            own = load(made).encode(TEXTS, kind=kind)
+            whole = load(folder).encode(TEXTS, kind=kind)
+            np.testing.assert_allclose(own, whole[:, : own.shape[1]], atol=1e-6)
 
 
 @pytest.mark.parametrize(
