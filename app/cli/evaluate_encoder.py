@@ -56,11 +56,9 @@ def batches(
 
     place = file or samples.folder() / "corpus.jsonl"
     reading = read([place], ReadOptions(metadata=(), split=Split.LINES))
-    with (
-        TextSample(reading.texts(), sample, seed=seed) as drawn,
-        ProgressBar("encoding", unit="texts") as bar,
-    ):
-        print_notes([*reading.notes, *([drawn.note] if drawn.note else [])])
+    drawn = TextSample(reading.texts(), sample, seed=seed)
+    print_notes([*reading.notes, *([drawn.note] if drawn.note else [])])
+    with ProgressBar("encoding", unit="texts") as bar:
         differences = batch_equality(
             run.loaded(encoder),
             list(drawn),

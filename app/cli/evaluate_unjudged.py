@@ -107,7 +107,7 @@ def tokenizer(
         reading = read(sources, fields.reading())
         drawn = TextSample(reading.texts(bar.at), sample, seed=seed)
     print_notes(reading.notes)
-    with drawn, ProgressBar("tokenizing") as bar:
+    with ProgressBar("tokenizing") as bar:
         fits = []
         for index, encoder in enumerate(encoders):
 

@@ -263,7 +263,7 @@ def static(
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
         reading = read(sources, fields.reading()) if sources else None
-        sample = stack.enter_context(TextSample(reading.texts() if reading else (), rows, seed=seed))
+        sample = TextSample(reading.texts() if reading else (), rows, seed=seed)
         print_notes([*(reading.notes if reading else ()), *([sample.note] if sample.note else ())])
         from nearsay.training.sentence.compression.static_encoder import make_static_encoder  # seconds
 

@@ -1,22 +1,23 @@
 """A sample of texts that can be gone through again and again."""
 
-import tempfile
 from collections.abc import Iterable, Iterator
-from typing import Self
+from typing import Final
 
 import numpy as np
 
-from nearsay.data.durable import FULL
-from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.text_rows import TextWriter
 
 __all__ = ["TextSample"]
 
+_TEXTS_AT_ONCE: Final = 64  # in memory: they may be books
+
 
 class TextSample:
-    """At most so many of a stream's texts, each as likely as any other, kept in a temporary file.
+    """At most so many of a stream's texts, each as likely as any other, kept in a file without a name.
 
-    They are iterated in the stream's order, any number of times, one in memory at a time. The same stream,
-    number and seed give the same sample. To be used in `with`: its end deletes the file.
+    They are iterated in the stream's order, any number of times, a few in memory at a time. The same stream,
+    number and seed give the same sample.
     """
 
     def __init__(self, texts: Iterable[str], most: int, *, seed: int = 0) -> None:
@@ -28,35 +29,26 @@ class TextSample:
             raise BadInputError(f"a sample of {most} texts is asked for; ask for 1 or more")
         self.seed = seed
         self.seen = 0  # texts of the stream
-        self._file = tempfile.TemporaryFile(prefix="nearsay-")  # noqa: SIM115 - closed by __exit__
-        places: list[tuple[int, int]] = []  # where each chosen text begins, and its bytes
+        chosen: list[int] = []  # of each one drawn, which text of the file it is
+        written = 0
         chance = np.random.default_rng(seed)
-        try:
+        with TextWriter() as writer:
             for text in texts:
                 self.seen += 1
-                chosen = len(places) if self.seen <= most else int(chance.integers(self.seen))
-                if chosen >= most:
-                    continue
-                place = self._write(text)
-                places[chosen : chosen + 1] = [place]
-        except BaseException:
-            self._file.close()
-            raise
-        self._places = sorted(places)
+                place = len(chosen) if self.seen <= most else int(chance.integers(self.seen))
+                if place < most:
+                    chosen[place : place + 1] = [written]
+                    writer.add([text])
+                    written += 1
+            self._texts, numbers = writer.finish()
+        self._drawn = numbers[np.sort(np.array(chosen, np.int64))]
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._drawn)
 
     def __iter__(self) -> Iterator[str]:
-        for start, size in self._places:
-            self._file.seek(start)
-            yield self._file.read(size).decode()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+        for start in range(0, len(self), _TEXTS_AT_ONCE):
+            yield from self._texts.of(self._drawn[start : start + _TEXTS_AT_ONCE])
 
     @property
     def note(self) -> str | None:
@@ -64,25 +56,3 @@ class TextSample:
         if len(self) == self.seen:
             return None
         return f"measured on {len(self):,} of {self.seen:,} texts, drawn by chance with seed {self.seed}"
-
-    def _write(self, text: str) -> tuple[int, int]:
-        try:
-            data = text.encode()
-            start = self._file.tell()
-            self._file.write(data)
-        except UnicodeEncodeError as error:
-            raise BadInputError(
-                f"text {self.seen:,} holds half a character (a lone surrogate). "
-                "Read its file as UTF-8 again, or remove it"
-            ) from error
-        except OSError as error:
-            folder = tempfile.gettempdir()
-            if error.errno in FULL:
-                raise DiskFullError(
-                    f"no room left in {folder} for the sampled texts. "
-                    "Free some, set TMPDIR to another folder, or give a smaller --sample"
-                ) from error
-            raise NearsayError(
-                f"the sampled texts cannot be written in {folder} ({error.strerror}). Set TMPDIR to another"
-            ) from error
-        return start, len(data)

@@ -13,15 +13,16 @@ from nearsay.training.evaluation.text_sample import TextSample
 
 def test_few_texts_are_all_there_in_their_order_as_often_as_wanted() -> None:
     texts = ["one", "", "zwei € 🙂", "one"]
-    with TextSample(iter(texts), 10) as sample:
-        assert list(sample) == list(sample) == texts
-        assert (len(sample), sample.seen, sample.note) == (4, 4, None)
+    sample = TextSample(iter(texts), 10)
+    assert list(sample) == list(sample) == texts
+    assert (len(sample), sample.seen, sample.note) == (4, 4, None)
+    assert list(TextSample([], 10)) == []
 
 
 def test_of_many_texts_so_many_are_drawn_in_their_order_and_it_is_said() -> None:
-    with TextSample((str(number) for number in range(1000)), 50, seed=3) as sample:
-        drawn = [int(text) for text in sample]
-        assert sample.note == Naming("50 of 1,000", "seed 3")
+    sample = TextSample((str(number) for number in range(1000)), 50, seed=3)
+    drawn = [int(text) for text in sample]
+    assert sample.note == Naming("50 of 1,000", "seed 3")
     assert len(set(drawn)) == 50
     assert drawn == sorted(drawn)
     assert max(drawn) > 500
@@ -29,8 +30,7 @@ def test_of_many_texts_so_many_are_drawn_in_their_order_and_it_is_said() -> None
 
 def test_the_same_seed_draws_the_same_texts() -> None:
     def draw(seed: int) -> list[str]:
-        with TextSample((str(number) for number in range(300)), 20, seed=seed) as sample:
-            return list(sample)
+        return list(TextSample((str(number) for number in range(300)), 20, seed=seed))
 
     assert draw(1) == draw(1)
     assert draw(1) != draw(2)
@@ -39,8 +39,7 @@ def test_the_same_seed_draws_the_same_texts() -> None:
 def test_every_text_is_as_likely_as_any_other() -> None:
     drawn: Counter[str] = Counter()
     for seed in range(2000):
-        with TextSample("abcdefgh", 2, seed=seed) as sample:
-            drawn.update(sample)
+        drawn.update(TextSample("abcdefgh", 2, seed=seed))
     # 2,000 draws of 2 among 8: 500 each, with a standard deviation of 19.
     assert set(drawn) == set("abcdefgh")
     assert all(abs(count - 500) < 80 for count in drawn.values())
@@ -51,26 +50,13 @@ def test_a_sample_of_nothing_is_refused() -> None:
         TextSample(["a"], 0)
 
 
-def test_half_a_character_is_refused_by_the_number_of_its_text() -> None:
-    with pytest.raises(BadInputError, match=r"text 2 .*half a character"):
-        TextSample(["a", "\ud800"], 5)
-
-
 def test_a_full_disk_is_said_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     class FullFile:
-        closed = False
-
-        def tell(self) -> int:
-            return 0
-
         def write(self, _data: bytes) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        def close(self) -> None:
-            self.closed = True
+        def close(self) -> None: ...
 
-    full = FullFile()
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
-    with pytest.raises(DiskFullError, match=r"no room .*sampled.*TMPDIR"):
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FullFile())
+    with pytest.raises(DiskFullError, match=tempfile.gettempdir()):
         TextSample(["a"], 5)
-    assert full.closed

@@ -1,19 +1,16 @@
 """Which layer and which pooling of a BERT serve best: all of them, measured on one pass over the texts."""
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearsay.data.durable import FULL
-from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.data.errors import BadInputError
+from nearsay.data.mapped import MappedArray
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
@@ -36,15 +33,13 @@ __all__ = [
 
 
 _WINDOW_TEXTS = 256  # texts whose features are in memory: 31 MB for 12 layers of 768
-_FLOAT = np.dtype(np.float32)
 
 
 class StoredFeatures:
     """Every layer's pooled vectors of some texts, as far as `layer_choices` goes.
 
     `StoredEncoder` gives those of one choice. They are in a file without a name, in the folder that TMPDIR
-    tells, which is gone when this is closed:
-    (layers + 3) * poolings * width * 4 bytes a text. Memory holds one window of texts at a time.
+    tells: (layers + 3) * poolings * width * 4 bytes a text. Memory holds one window of texts at a time.
     """
 
     def __init__(
@@ -78,24 +73,13 @@ class StoredFeatures:
         if not self._row:
             raise BadInputError("there are no texts to measure the layers on. Give some")
         self._cut = np.zeros(len(self._row), dtype=np.bool_)
-        self._file = tempfile.TemporaryFile(prefix="nearsay-layers-")  # noqa: SIM115 - closed by `close`
-        try:
+        with MappedArray(np.float32) as vectors:
             self._compute(
-                HiddenStates(bert, device=device, precision=precision), progress or (lambda _done, _all: None)
+                HiddenStates(bert, device=device, precision=precision),
+                vectors,
+                progress or (lambda _done, _all: None),
             )
-            shape = (len(self._slots), len(self._row), self._width)
-            self._vectors = np.memmap(self._file, dtype=_FLOAT, mode="r", shape=shape)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+            self._vectors = vectors.mapped(at_random=True).reshape(len(self._row), len(self._slots), -1)
 
     def window(
         self, texts: Sequence[str], kind: TextKind, choice: LayerChoice, pooling: Pooling
@@ -105,16 +89,18 @@ class StoredFeatures:
         stored = [choice]
         if choice.rule not in {LayerRule.SUM_LAST_4, LayerRule.SUM_ALL}:
             stored = [LayerChoice(number=layer) for layer in choice.taken(self.layers)]
-        parts = [self._vectors[self._slots[part, pooling]][rows] for part in stored]
+        parts = [self._vectors[rows, self._slots[part, pooling]] for part in stored]
         return EncodedWindow(np.concatenate(parts, axis=1), int(self._cut[rows].sum()))
 
-    def _compute(self, states: HiddenStates, progress: Callable[[int, int], None]) -> None:
+    def _compute(
+        self, states: HiddenStates, stored: MappedArray[np.float32], progress: Callable[[int, int], None]
+    ) -> None:
         cutter = TokenCutter(self.bert.tokenizer, self.tokenizer)
         texts = list(self._row)
         for start in range(0, len(texts), _WINDOW_TEXTS):
             window = texts[start : start + _WINDOW_TEXTS]
             tokens = cutter.cut(window)
-            vectors = np.empty((len(self._slots), len(window), self._width), dtype=_FLOAT)
+            vectors = np.empty((len(window), len(self._slots), self._width), dtype=np.float32)
 
             def take(
                 batch: NDArray[np.int64],
@@ -124,34 +110,20 @@ class StoredFeatures:
             ) -> None:
                 for (choice, pooling), slot in self._slots.items():
                     chosen = choice.combined([layers[layer] for layer in choice.taken(self.layers)])
-                    into[slot, batch] = pooled(chosen, mask, pooling).cpu().numpy()
+                    into[batch, slot] = pooled(chosen, mask, pooling).cpu().numpy()
 
             states.run([tokens.of(text) for text in range(len(window))], take)
             self._cut[start : start + len(window)] = tokens.cut
-            for slot, of_slot in enumerate(vectors):
-                self._write(slot, start, checked_vectors(of_slot, window, self.bert.name))
+            for slot in self._slots.values():
+                checked_vectors(vectors[:, slot], window, self.bert.name)
+            stored.append(vectors)
             progress(start + len(window), len(texts))
-
-    def _write(self, slot: int, row: int, vectors: NDArray[np.float32]) -> None:
-        try:
-            self._file.seek((slot * len(self._row) + row) * self._width * _FLOAT.itemsize)
-            self._file.write(np.ascontiguousarray(vectors).data)
-            self._file.flush()
-        except OSError as error:
-            room = len(self._slots) * len(self._row) * self._width * _FLOAT.itemsize
-            kind = DiskFullError if error.errno in FULL else NearsayError
-            raise kind(
-                f"the layers' vectors, {room / 1e6:,.0f} MB for a while, cannot be kept in "
-                f"{tempfile.gettempdir()} ({error.strerror}). Free some space there, or have "
-                "TMPDIR name another folder"
-            ) from error
 
 
 class StoredEncoder:
     """One choice of layers and pooling as a `VectorEncoder`, for the texts whose features are stored."""
 
     def __init__(self, stored: StoredFeatures, choice: LayerChoice, pooling: Pooling) -> None:
-        """It works as long as `stored` is not closed."""
         self.name = stored.bert.name
         self.dimension = choice.width(int(stored.bert.config.hidden_size))
         self._stored = stored
@@ -219,13 +191,13 @@ def evaluate_layers(
         asked = RetrievalJudgedSet(judged.name, judged)
     else:
         asked = StsSet("pairs", tuple(judged))
-    with StoredFeatures(bert, _texts(asked), device=chosen, precision=resolved, progress=progress) as stored:
-        for choice, pooling in product(layer_choices(stored.layers), Pooling):
-            if (choice, pooling) != _SAYS_NOTHING:
-                found = asked.measure(StoredEncoder(stored, choice, pooling))
-                figures = {figure_name(name): found.metrics[name] for name in _SHOWN if name in found.metrics}
-                scores.append(LayerScore(str(choice), pooling, figures))
-                truncated = found.truncated
+    stored = StoredFeatures(bert, _texts(asked), device=chosen, precision=resolved, progress=progress)
+    for choice, pooling in product(layer_choices(stored.layers), Pooling):
+        if (choice, pooling) != _SAYS_NOTHING:
+            found = asked.measure(StoredEncoder(stored, choice, pooling))
+            figures = {figure_name(name): found.metrics[name] for name in _SHOWN if name in found.metrics}
+            scores.append(LayerScore(str(choice), pooling, figures))
+            truncated = found.truncated
     return LayerReport(
         encoder=bert.name,
         layers=stored.layers,
