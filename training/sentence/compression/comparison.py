@@ -1,9 +1,11 @@
 """What shorter and coarser vectors of one encoder cost in quality and gain in room and time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from time import perf_counter
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,9 +19,12 @@ from nearsay.training.evaluation.reports import CompressionRow
 from nearsay.training.evaluation.retrieval import JudgedVectors, best_rows, judged_vectors
 from nearsay.training.evaluation.sts import spearman_correlation
 from nearsay.training.sentence.compression.quantisation import (
-    Int8Ranges,
     binary_codes,
     hamming_distances,
+    int8_codes,
+    int8_ranges,
+    int8_restored,
+    int8_step,
     signs,
 )
 from nearsay.training.sentence.text_encoder import VectorEncoder, encoded_texts
@@ -32,77 +37,71 @@ __all__ = [
 
 _CANDIDATES = 4  # ranked again for each hit that is asked for
 _BLOCK_ROWS = 4096  # rows that are widened to float32 at a time, to stay in the processor's cache
+_ONE = np.float32(1)
+_DEPTH = 10
+_TIMED_QUERIES = 100
+_TIMED_RUNS = 5
+
+Vectors: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredNumbers:
-    """Vectors that answer queries by dot products, as float32, float16 or int8."""
+class Stored:
+    """Vectors as they are kept, and how a query is compared with them."""
 
-    codes: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8]  # (n, dimension)
-    ranges: Int8Ranges | None = None  # of int8
+    bytes_per_vector: int
+    # Gives the scores of a (dimension,) query with all vectors, or with those of some rows; higher is closer.
+    scores: Callable[[Vectors, NDArray[np.int64] | None], NDArray[np.float32] | NDArray[np.int64]]
+    finer: "Stored | None" = None  # the same vectors once more, by which candidates are ranked again
 
-    @classmethod
-    def of_int8(cls, vectors: NDArray[np.float32], ranges: Int8Ranges | None = None) -> "StoredNumbers":
-        """Store vectors in a byte a number, within their own ranges unless others are given."""
-        ranges = ranges or Int8Ranges.of([vectors])
-        return cls(ranges.codes(vectors), ranges)
-
-    @property
-    def bytes_per_vector(self) -> int:
-        """Bytes that one vector takes."""
-        return int(self.codes.shape[1] * self.codes.itemsize)
-
-    def scores(
-        self, query: NDArray[np.float32], rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the products of a (dimension,) query with all vectors, or with some.
-
-        Of int8 a part is left out that is the same for all vectors.
-        """
-        weighted = query if self.ranges is None else query * self.ranges.step
-        return _products(self.codes if rows is None else self.codes[rows], weighted)
-
-    def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
+    def nearest(self, query: Vectors, depth: int) -> NDArray[np.int64]:
         """Give the rows of the `depth` vectors that are closest to a (dimension,) query, best first."""
-        return best_rows(self.scores(query), depth)
+        scores = self.scores(query, None)
+        if self.finer is None:
+            return best_rows(scores, depth)
+        rows = np.sort(best_rows(scores, depth * _CANDIDATES))  # equal scores come in order of rows
+        return rows[best_rows(self.finer.scores(query, rows), depth)]
 
 
-@dataclass(frozen=True, slots=True)
-class BinaryVectors:
-    """A bit a number: those that differ from the query in the fewest bits, perhaps ranked again.
+def as_numbers(
+    codes: Vectors | NDArray[np.float16] | NDArray[np.int8], step: Vectors | np.float32 = _ONE
+) -> Stored:
+    """Keep vectors as float32, float16 or int8, with the width of its levels; the score is the product.
 
-    Ranking again takes the candidates' dot products with the whole query: with finer vectors, or with the
-    signs themselves, which takes no further bytes. Yamada et al. 2021, https://arxiv.org/abs/2106.00882
+    Of int8 a part is left out that is the same for all vectors.
     """
+    return Stored(
+        int(codes.shape[1] * codes.itemsize),
+        lambda query, rows: _products(codes if rows is None else codes[rows], query * step),
+    )
 
-    codes: NDArray[np.uint8]  # (n, bytes) of `binary_codes`
-    dimension: int
-    rescored: bool = False  # whether candidates are ranked again, by the signs if there is nothing finer
-    finer: StoredNumbers | None = None  # of the same rows
 
-    @classmethod
-    def of(
-        cls, vectors: NDArray[np.float32], *, rescored: bool = False, finer: StoredNumbers | None = None
-    ) -> "BinaryVectors":
-        """Store the signs of (n, dimension) vectors."""
-        return cls(binary_codes(vectors), vectors.shape[1], rescored or finer is not None, finer)
+def as_int8(vectors: Vectors) -> Stored:
+    """Keep vectors in a byte a number, within their own ranges."""
+    ranges = int8_ranges(vectors)
+    return as_numbers(int8_codes(vectors, ranges), int8_step(ranges))
 
-    @property
-    def bytes_per_vector(self) -> int:
-        """Bytes that one vector takes."""
-        return int(self.codes.shape[1]) + (self.finer.bytes_per_vector if self.finer else 0)
 
-    def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-        """As `StoredNumbers.nearest`."""
-        distances = hamming_distances(binary_codes(query), self.codes)
-        if not self.rescored:
-            return best_rows(-distances, depth)
-        rows = np.sort(best_rows(-distances, depth * _CANDIDATES))  # equal scores come in order of rows
-        if self.finer is not None:
-            scores = self.finer.scores(query, rows)
-        else:
-            scores = signs(self.codes[rows], self.dimension) @ query
-        return rows[best_rows(scores, depth)]
+def as_bits(vectors: Vectors, finer: "Callable[[Vectors], Stored] | None" = None) -> Stored:
+    """Keep a bit a number: those that differ from the query in the fewest bits, perhaps ranked again.
+
+    finer: keeps the vectors once more, to rank the candidates by their products with the whole query
+
+    Yamada et al. 2021, https://arxiv.org/abs/2106.00882
+    """
+    codes = binary_codes(vectors)
+    more = None if finer is None else finer(vectors)
+    return Stored(
+        codes.shape[1] + (0 if more is None else more.bytes_per_vector),
+        lambda query, _: -hamming_distances(binary_codes(query), codes),
+        more,
+    )
+
+
+def as_signs(vectors: Vectors) -> Stored:
+    """Take the bits of `as_bits` for -1 and 1, which takes no further bytes."""
+    codes = binary_codes(vectors)
+    return Stored(0, lambda query, rows: signs(codes[rows], vectors.shape[1]) @ query)
 
 
 def _products(
@@ -122,19 +121,25 @@ def _products(
     return products
 
 
-Vectors = NDArray[np.float32]
-
-_DEPTH = 10
-_TIMED_QUERIES = 100
-_TIMED_RUNS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class _Variant:
-    name: str
-    dimension: int
-    stored: Callable[[Vectors], StoredNumbers | BinaryVectors]
-    restored: Callable[[Vectors], Vectors] | None  # what is left of vectors; None if a search alone shows it
+# The name of a way to store vectors; the way; and what is left of vectors, None if a search alone shows it.
+_Variant: TypeAlias = tuple[str, Callable[[Vectors], Stored], Callable[[Vectors], Vectors] | None]
+_VARIANTS: tuple[_Variant, ...] = (
+    ("float32", as_numbers, np.copy),
+    (
+        "float16",
+        lambda vectors: as_numbers(vectors.astype(np.float16)),
+        lambda vectors: vectors.astype(np.float16).astype(np.float32),
+    ),
+    (
+        "int8",
+        as_int8,
+        lambda vectors: int8_restored(int8_codes(vectors, int8_ranges(vectors)), int8_ranges(vectors)),
+    ),
+    ("binary", as_bits, lambda vectors: signs(binary_codes(vectors), vectors.shape[1])),
+    ("binary, rescored by itself", partial(as_bits, finer=as_signs), None),
+    ("binary, rescored by int8", partial(as_bits, finer=as_int8), None),
+    ("binary, rescored by float32", partial(as_bits, finer=as_numbers), None),
+)
 
 
 def compare_compressions(
@@ -169,61 +174,25 @@ def compare_compressions(
     corpus = None
     if retrieval is not None:
         corpus = judged_vectors(encoder, retrieval, progress, before=len(texts), total=total)
-    rows = []
-    for variant in _variants(encoder.dimension, dimensions):
-        row = _row(variant, sentences, pairs)
-        rows.append(row if corpus is None else _searched(row, variant, corpus))
+    width = encoder.dimension
+    variants = [(width, one) for one in _VARIANTS]
+    variants += [(number, (f"first {number} of {width}", as_numbers, np.copy)) for number in dimensions]
+    rows: list[CompressionRow] = []
+    for dimension, (name, stored, restored) in variants:
+        row = CompressionRow(name, dimension, stored(np.ones((1, dimension), np.float32)).bytes_per_vector)
+        if pairs and restored is not None:
+            left = unit_rows(restored(_cut(sentences, dimension)))
+            cosines = np.vecdot(left[: len(pairs)], left[len(pairs) :])
+            spearman = 100 * spearman_correlation(cosines, [pair.score for pair in pairs])
+            row = replace(row, spearman=spearman)
+        if corpus is not None:
+            row = _searched(row, stored(_cut(corpus.documents, dimension)), corpus)
+        rows.append(row)
     return [_with_losses(row, rows[0]) for row in rows]
 
 
-def _variants(width: int, dimensions: Sequence[int]) -> Iterator[_Variant]:
-    yield _Variant("float32", width, StoredNumbers, np.copy)
-    yield _Variant("float16", width, _halved, lambda vectors: vectors.astype(np.float16).astype(np.float32))
-    yield _Variant("int8", width, StoredNumbers.of_int8, _int8)
-    yield _Variant(
-        "binary", width, BinaryVectors.of, lambda vectors: signs(binary_codes(vectors), vectors.shape[1])
-    )
-    yield _Variant(
-        "binary, rescored by itself", width, lambda vectors: BinaryVectors.of(vectors, rescored=True), None
-    )
-    yield _Variant(
-        "binary, rescored by int8",
-        width,
-        lambda vectors: BinaryVectors.of(vectors, finer=StoredNumbers.of_int8(vectors)),
-        None,
-    )
-    yield _Variant(
-        "binary, rescored by float32",
-        width,
-        lambda vectors: BinaryVectors.of(vectors, finer=StoredNumbers(vectors)),
-        None,
-    )
-    for number in dimensions:
-        yield _Variant(f"first {number} of {width}", number, StoredNumbers, np.copy)
-
-
-def _halved(vectors: Vectors) -> StoredNumbers:
-    return StoredNumbers(vectors.astype(np.float16))
-
-
-def _int8(vectors: Vectors) -> Vectors:
-    ranges = Int8Ranges.of([vectors])
-    return ranges.restored(ranges.codes(vectors))
-
-
-def _row(variant: _Variant, sentences: Vectors, pairs: Sequence[ScoredPair]) -> CompressionRow:
-    bytes_per_vector = variant.stored(np.ones((1, variant.dimension), np.float32)).bytes_per_vector
-    row = CompressionRow(variant.name, variant.dimension, bytes_per_vector)
-    if not pairs or variant.restored is None:
-        return row
-    left = unit_rows(variant.restored(_cut(sentences, variant.dimension)))
-    cosines = np.einsum("pd,pd->p", left[: len(pairs)], left[len(pairs) :])
-    return replace(row, spearman=100 * spearman_correlation(cosines, [pair.score for pair in pairs]))
-
-
-def _searched(row: CompressionRow, variant: _Variant, corpus: JudgedVectors) -> CompressionRow:
-    queries = _cut(corpus.queries, variant.dimension)
-    stored = variant.stored(_cut(corpus.documents, variant.dimension))
+def _searched(row: CompressionRow, stored: Stored, corpus: JudgedVectors) -> CompressionRow:
+    queries = _cut(corpus.queries, row.dimension)
     figures = []
     for query_id, query in zip(corpus.query_ids, queries, strict=True):
         ranking = corpus.ranking(query_id, stored.nearest(query, _DEPTH + 1), _DEPTH)

@@ -1,8 +1,6 @@
 """Vectors with fewer bits a number: int8 and binary."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,9 +11,12 @@ from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 
 __all__ = [
-    "Int8Ranges",
     "binary_codes",
     "hamming_distances",
+    "int8_codes",
+    "int8_ranges",
+    "int8_restored",
+    "int8_step",
     "signs",
     "write_vectors",
 ]
@@ -33,58 +34,35 @@ class Numbers(StrEnum):
     BINARY = "binary"  # its sign
 
 
-@dataclass(frozen=True, slots=True)
-class Int8Ranges:
-    """What each dimension's 256 levels lie between; needed again for every vector and query."""
+def int8_ranges(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the lowest and the highest number of each dimension, (2, dimension), of (n, dimension) vectors.
 
-    low: NDArray[np.float32]  # (dimension,)
-    high: NDArray[np.float32]  # (dimension,), not below `low`
+    The 256 levels lie between them; they are needed again for every vector and query.
+    """
+    return np.stack([vectors.min(axis=0), vectors.max(axis=0)])
 
-    def __post_init__(self) -> None:
-        bad = self.low.ndim != 1 or self.low.shape != self.high.shape
-        if bad or not np.all(np.isfinite(self.low) & np.isfinite(self.high) & (self.low <= self.high)):
-            raise BadInputError(
-                f"ranges of shapes {self.low.shape} and {self.high.shape} are not a finite lowest and "
-                "highest number for each dimension. Measure them again on a sample of the vectors"
-            )
 
-    @classmethod
-    def of(cls, sample: Iterable[NDArray[np.float32]]) -> "Int8Ranges":
-        """Take the lowest and highest number of each dimension; BadInputError for an empty sample.
+def int8_step(ranges: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the width of a level, (dimension,); 1 for a dimension that is the same throughout."""
+    step = (ranges[1] - ranges[0]) / np.float32(_LEVELS)
+    return np.where(step == 0, np.float32(1), step)
 
-        sample: windows of vectors, (rows, dimension); numbers beyond their ranges are later cut off there
-        """
-        low: NDArray[np.float32] | None = None
-        high = np.empty(0, dtype=np.float32)
-        for window in sample:
-            if not len(window):
-                continue
-            least, most = window.min(axis=0), window.max(axis=0)
-            low, high = (least, most) if low is None else (np.minimum(low, least), np.maximum(high, most))
-        if low is None:
-            raise BadInputError(
-                "there are no vectors to measure ranges on. Give at least one, better thousands"
-            )
-        return cls(low, high)
 
-    @property
-    def step(self) -> NDArray[np.float32]:
-        """The width of a level, (dimension,); 1 for a dimension that is the same throughout."""
-        step = (self.high - self.low) / np.float32(_LEVELS)
-        return np.where(step == 0, np.float32(1), step)
+def int8_codes(vectors: NDArray[np.float32], ranges: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Give each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
 
-    def codes(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
-        """Give each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
+    Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "int8", ranges).
+    """
+    levels = np.clip(np.floor((vectors - ranges[0]) / int8_step(ranges)), 0, _LEVELS)
+    codes: NDArray[np.int8] = (levels - 128).astype(np.int8)
+    return codes
 
-        Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "int8", ranges).
-        """
-        levels = np.clip(np.floor((vectors - self.low) / self.step), 0, _LEVELS)
-        codes: NDArray[np.int8] = (levels - 128).astype(np.int8)
-        return codes
 
-    def restored(self, codes: NDArray[np.int8]) -> NDArray[np.float32]:
-        """Give the middle of each number's level, (n, dimension) float32, at most half a step off."""
-        return (codes.astype(np.float32) + np.float32(128.5)) * self.step + self.low
+def int8_restored(codes: NDArray[np.int8], ranges: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give the middle of each number's level, (n, dimension) float32, at most half a step off."""
+    levels = codes.astype(np.float32) + np.float32(128.5)
+    restored: NDArray[np.float32] = levels * int8_step(ranges) + ranges[0]
+    return restored
 
 
 def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -131,12 +109,12 @@ def write_vectors(
     if ranges is not None and wanted is not Numbers.INT8:
         raise BadInputError(f"{wanted} vectors have no ranges. Leave --ranges out, or take --dtype int8")
     stored: NDArray[np.generic]
-    taken: Int8Ranges | None = None
+    taken: NDArray[np.float32] | None = None
     notes: tuple[str, ...] = ()
     if wanted is Numbers.INT8:
-        taken = Int8Ranges.of([vectors]) if ranges is None else read_ranges(ranges, vectors.shape[1])
-        beyond = int(((vectors < taken.low) | (vectors > taken.high)).any(axis=1).sum())
-        stored = taken.codes(vectors)
+        taken = int8_ranges(vectors) if ranges is None else read_ranges(ranges, vectors.shape[1])
+        beyond = int(((vectors < taken[0]) | (vectors > taken[1])).any(axis=1).sum())
+        stored = int8_codes(vectors, taken)
         if beyond:
             notes = (f"{beyond:,} of {len(vectors):,} vectors reach beyond the ranges and are cut there",)
     elif wanted is Numbers.BINARY:
@@ -149,12 +127,12 @@ def write_vectors(
             stream.flush()
             os.fsync(stream.fileno())
             with replacing(ranges_file(out)) as beside:
-                np.save(beside, np.stack([taken.low, taken.high]))
+                np.save(beside, taken)
     return notes
 
 
-def read_ranges(file: Path, dimension: int) -> Int8Ranges:
-    """Read int8 ranges; BadInputError unless the file holds them for this dimension."""
+def read_ranges(file: Path, dimension: int) -> NDArray[np.float32]:
+    """Read int8 ranges, (2, dimension); BadInputError unless the file holds them for this dimension."""
     try:
         array = np.load(file, allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -168,4 +146,9 @@ def read_ranges(file: Path, dimension: int) -> Int8Ranges:
             f"{file} holds {shape}, not the float32 ranges (2, {dimension}) of vectors like these. "
             "Name the .ranges.npy that was written with vectors of the same encoder"
         )
-    return Int8Ranges(array[0], array[1])
+    if not (np.isfinite(array).all() and (array[0] <= array[1]).all()):
+        raise BadInputError(
+            f"{file} does not hold a finite lowest and highest number for each dimension. Write the vectors "
+            "that it belongs to again"
+        )
+    return array

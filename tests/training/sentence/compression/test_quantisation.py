@@ -1,15 +1,16 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sentence_transformers.util.quantization import quantize_embeddings
 
-from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.compression.quantisation import (
-    Int8Ranges,
     binary_codes,
     hamming_distances,
+    int8_codes,
+    int8_ranges,
+    int8_restored,
+    int8_step,
     signs,
 )
 
@@ -20,42 +21,31 @@ def some_vectors(rows: int = 50, dimension: int = 20, seed: int = 0) -> np.ndarr
 
 def test_levels_worked_out_by_hand() -> None:
     # Between 0 and 255 a level is 1 wide, so 0 is level -128, 1.5 is -127 and 255 is 127; beyond is cut off.
-    ranges = Int8Ranges(np.zeros(1, np.float32), np.full(1, 255, np.float32))
+    ranges = np.array([[0], [255]], np.float32)
     vectors = np.array([[0], [1.5], [255], [-9], [300]], dtype=np.float32)
-    assert ranges.codes(vectors).tolist() == [[-128], [-127], [127], [-128], [127]]
-    assert ranges.restored(np.array([[-128], [-127]], np.int8)).tolist() == [[0.5], [1.5]]
+    assert int8_codes(vectors, ranges).tolist() == [[-128], [-127], [127], [-128], [127]]
+    assert int8_restored(np.array([[-128], [-127]], np.int8), ranges).tolist() == [[0.5], [1.5]]
 
 
-def test_ranges_are_the_lowest_and_highest_of_all_windows() -> None:
-    windows = [np.array([[1, -2]], np.float32), np.empty((0, 2), np.float32), np.array([[0, 5]], np.float32)]
-    ranges = Int8Ranges.of(windows)
-    assert (ranges.low.tolist(), ranges.high.tolist()) == ([0, -2], [1, 5])
+def test_ranges_are_the_lowest_and_highest() -> None:
+    assert int8_ranges(np.array([[1, -2], [0, 5]], np.float32)).tolist() == [[0, -2], [1, 5]]
 
 
 def test_int8_levels_are_those_of_sentence_transformers() -> None:
     sample, vectors = some_vectors(), 2 * some_vectors(seed=1)
     sample[:, 3] = vectors[:, 3] = 0.25  # a dimension that is the same throughout
-    ranges = Int8Ranges.of([sample])
     np.testing.assert_array_equal(
-        ranges.codes(vectors), quantize_embeddings(vectors, "int8", calibration_embeddings=sample)
+        int8_codes(vectors, int8_ranges(sample)),
+        quantize_embeddings(vectors, "int8", calibration_embeddings=sample),
     )
 
 
 def test_restored_numbers_are_at_most_half_a_level_off() -> None:
     vectors = some_vectors()
-    ranges = Int8Ranges.of([vectors])
-    off = np.abs(ranges.restored(ranges.codes(vectors)) - vectors)
-    assert (off <= ranges.step * 0.5001).all()
+    ranges = int8_ranges(vectors)
+    off = np.abs(int8_restored(int8_codes(vectors, ranges), ranges) - vectors)
+    assert (off <= int8_step(ranges) * 0.5001).all()
     assert off.max() > 0
-
-
-def test_ranges_that_are_none_are_refused() -> None:
-    with pytest.raises(BadInputError, match="no vectors"):
-        Int8Ranges.of([])
-    with pytest.raises(BadInputError, match="Measure them again"):
-        Int8Ranges(np.ones(2, np.float32), np.zeros(2, np.float32))
-    with pytest.raises(BadInputError, match=r"shapes \(2,\) and \(3,\)"):
-        Int8Ranges(np.zeros(2, np.float32), np.ones(3, np.float32))
 
 
 def test_the_first_sign_is_the_highest_bit() -> None:

@@ -67,6 +67,10 @@ def test_files_that_hold_no_ranges_are_refused(tmp_path: Path) -> None:
         read_ranges(tmp_path / "v.ranges.npy", 3)
     with pytest.raises(BadInputError, match=r"words\.npy cannot be read"):
         read_ranges(tmp_path / "words.npy", 2)
+    for wrong in ([[0, 1], [1, 0]], [[0, np.nan], [1, 1]]):
+        np.save(tmp_path / "wrong.ranges.npy", np.array(wrong, np.float32))
+        with pytest.raises(BadInputError, match=r"wrong\.ranges\.npy does not hold"):
+            read_ranges(tmp_path / "wrong.ranges.npy", 2)
     with pytest.raises(BadInputError, match="binary vectors have no ranges"):
         write_vectors(tmp_path / "b.npy", VECTORS, numbers="binary", ranges=tmp_path / "v.ranges.npy")
     assert not (tmp_path / "b.npy").exists()
