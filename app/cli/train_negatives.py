@@ -158,11 +158,10 @@ def negatives(
 
 
 def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: Encoding) -> "MinedNegatives":
-    from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives, require_faiss
+    from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
 
     if source.corpus and source.collection:
         raise click.UsageError("--corpus and --collection are two places to mine from: take one of them")
-    require_faiss()
     pairs, judged = _pairs(source)
     corpus, encoder = _corpus_and_encoder(source, fields, place, pairs, judged)
     print_notes(corpus.notes)

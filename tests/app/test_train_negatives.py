@@ -161,10 +161,10 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
 def test_stopped_while_mining_it_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("out.tsv").write_text("before")
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.training.sentence.negatives.mining.nearest_texts", stop)
+    monkeypatch.setattr("nearsay.training.sentence.negatives.mining.nearest", stop)
     result = run("--out", "out.tsv")
     assert result.exit_code == 130
     assert "same command" in result.stderr

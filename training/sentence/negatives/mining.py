@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.retrieval import nearest
 from nearsay.training.sentence.batching import distinct
 from nearsay.training.sentence.negatives.candidates import (
     Anchor,
@@ -30,36 +31,7 @@ from nearsay.training.sentence.vectors import unit_rows
 __all__ = [
     "MiningStage",
     "mine_negatives",
-    "require_faiss",
 ]
-
-
-def nearest_texts(
-    anchors: NDArray[np.float32], corpus: NDArray[np.float32], depth: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Give, for each anchor, the rows of the nearest corpus vectors and their cosine similarity, best first.
-
-    anchors: (anchors, dimension) unit vectors; corpus: (texts, dimension) unit vectors, C-contiguous
-    returns: rows and scores, both (anchors, min(depth, texts)); equal scores come in the order of their rows
-
-    The search is exact; FAISS scores block by block and never holds all products. MissingExtraError without
-    FAISS.
-    """
-    faiss = require_faiss()
-    scores, rows = faiss.knn(
-        np.ascontiguousarray(anchors), corpus, min(depth, len(corpus)), metric=faiss.METRIC_INNER_PRODUCT
-    )
-    order = np.lexsort((rows, -scores), axis=1)
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-
-
-def require_faiss() -> Any:  # noqa: ANN401 - FAISS has no types
-    """Give the FAISS module; MissingExtraError when it is not installed."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("Mining hard negatives", "cpu") from error
-    return faiss
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +108,14 @@ class AnchorRanking:
         waiting = list(block)
         depth = self._config.last_rank + _KNOWN_EXPECTED
         while waiting:
-            rows, scores = nearest_texts(self._vectors.anchors[waiting], self._vectors.corpus, depth)
+            anchors, corpus = self._vectors.anchors[waiting], self._vectors.corpus
             short = []
-            for number, its_rows, its_scores in zip(waiting, rows, scores, strict=True):
-                known = self._known(self._grouped.anchors[number], its_rows)
+            for number, rows in zip(waiting, nearest(anchors, corpus, depth=depth), strict=True):
+                known = self._known(self._grouped.anchors[number], rows)
                 if np.count_nonzero(~known) < self._config.last_rank and depth < len(self._corpus.texts):
                     short.append(number)
                 else:
-                    found[number] = self._filtered(number, its_rows, its_scores, known)
+                    found[number] = self._filtered(number, rows, known)
             waiting, depth = short, depth * _DEEPER
         return [found[number] for number in block]
 
@@ -153,9 +125,8 @@ class AnchorRanking:
         known = [belongs(anchor, keys[row]) or belongs(anchor, untitled[row]) for row in rows.tolist()]
         return np.array(known, dtype=np.bool_)
 
-    def _filtered(
-        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], known: NDArray[np.bool_]
-    ) -> Candidates:
+    def _filtered(self, number: int, rows: NDArray[np.int64], known: NDArray[np.bool_]) -> Candidates:
+        scores = self._vectors.corpus[rows] @ self._vectors.anchors[number]
         lowest = float(self._vectors.positive_scores[number].min())
         left, taken = candidates(rows, scores, known, lowest, self._config)
         self.taken += taken
@@ -290,12 +261,11 @@ def mine_negatives(
 
     Ranks are those among the texts that the pairs do not put together with the anchor. Equal input and
     configuration give equal rows. The vectors are held in memory, 4 bytes a number, and the scores of a block
-    of anchors alone. BadInputError when there are no pairs, MissingExtraError without FAISS.
+    of anchors alone. BadInputError when there are no pairs.
 
     Xiong et al. 2021 (ANCE), https://arxiv.org/abs/2007.00808; Moreira et al. 2024 (NV-Retriever),
     https://arxiv.org/abs/2407.15831
     """
-    require_faiss()
     grouped = AnchorSet.of(pairs)
     started = perf_counter()
     vectors = pair_vectors(

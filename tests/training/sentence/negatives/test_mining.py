@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import hard_negatives
 
-from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import load_model
@@ -272,13 +272,6 @@ def test_cut_texts_are_counted(words: Any) -> None:
     words.max_tokens = 2
     corpus = MiningCorpus.of("few", ["a cat", "off we ran"])
     assert mine_negatives([("see the cat", "a cat")], corpus, words).report.truncated == 2
-
-
-def test_without_faiss_nothing_is_encoded(words: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(MissingExtraError):
-        mine_negatives([("the cat", "a cat")], MiningCorpus.of("few", ["a cat"]), words)
-    assert words.encoded == []
 
 
 # sentence-transformers' own mining, which reads and gives a `datasets.Dataset`.
