@@ -30,7 +30,12 @@ from nearsay.training.sentence.fine_tuning.measuring import (
     outcomes,
 )
 from nearsay.training.sentence.fine_tuning.one_training import OneTraining, begun_training
-from nearsay.training.sentence.fine_tuning.preparation import scored_by
+from nearsay.training.sentence.fine_tuning.preparation import (
+    require_batches,
+    require_guide,
+    require_rows,
+    scored_by,
+)
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     LIMIT,
     ModelText,
@@ -128,6 +133,9 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
         for one, examples in zip(given, kept, strict=True)
         if examples is not None
     ]
+    for one in sets:
+        if one.examples.kind is ExampleKind.PAIRS:
+            require_batches(one.examples, call.chosen.batch, "a cross-encoder")
     learned = [one.examples for one in sets]
     refuse_unsafe(source.folder)
     model = _build(source.folder, length, device=place, seed=call.chosen.seed)
@@ -173,31 +181,12 @@ def _prepared(given: CrossEncoderSet) -> PairRows:
     examples = given.examples
     if examples.kind is ExampleKind.NLI:
         examples = as_tuples(examples)
-    has_scores = examples.scores is not None
-    loss = given.loss or usual_loss(examples.kind, scored=has_scores or given.guide is not None)
+    scored = examples.scores is not None or given.guide is not None
+    loss = given.loss or usual_loss(examples.kind, scored=scored)
     loss.require(examples.kind)
-    if not len(examples):
-        raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
-    least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
-    if least == most:
-        are = f"all {len(examples):,} labels of {examples.name} are"
-        raise BadInputError(
-            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}, and a "
-            "cross-encoder learns from their differences. Take other data"
-        )
-    if examples.kind is ExampleKind.PAIRS and len(examples) < 2:
-        raise BadInputError(
-            f"{examples.name} holds one pair, and its negatives are other rows' texts. Give more pairs"
-        )
-    wants = loss.row.scored and examples.kind is ExampleKind.TUPLES
-    if wants and not has_scores and given.guide is None:
-        raise BadInputError(
-            f"the loss {loss} of {examples.name} needs a score of each passage. Name a cross-encoder or an "
-            "encoder that gives it (--guide), or a field that holds them (--label)"
-        )
-    if given.guide is not None and (has_scores or not wants):
-        said = "takes the scores that stand in the data" if wants else "has no use for a guide"
-        raise BadInputError(f"the loss {loss} of {examples.name} {said}. Leave the guide out")
+    require_rows(examples, "a cross-encoder", compares_labels=True)
+    learns_scores = loss.row.scored and examples.kind is ExampleKind.TUPLES
+    require_guide(f"loss {loss}", "scores" if learns_scores else "", examples, given.guide)
     return PairRows(examples, loss, given.negatives, given.guide)
 
 

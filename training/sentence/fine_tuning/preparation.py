@@ -34,7 +34,15 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_le
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["PreparedSets", "converted_set", "prepare_sets", "scored_by"]
+__all__ = [
+    "PreparedSets",
+    "converted_set",
+    "prepare_sets",
+    "require_batches",
+    "require_guide",
+    "require_rows",
+    "scored_by",
+]
 
 _ROWS_SCORED = 1024
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
@@ -59,16 +67,8 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     """
     objective = given.objective.kind
     examples, guide = given.examples, objective.loss.guide
-    _require_guide(given)
-    if not len(examples):
-        raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
-    least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
-    if objective.loss.compares_labels and least == most:
-        are = f"all {len(examples):,} labels of {examples.name} are"
-        raise BadInputError(
-            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}; {objective} "
-            "learns from their differences. Take other data or another objective"
-        )
+    require_guide(f"objective {objective}", guide, examples, given.guide)
+    require_rows(examples, objective, compares_labels=objective.loss.compares_labels)
     wanted = kind_to_learn_from(objective, examples.kind)
     if guide == "teacher" and any(map(is_negative_name, examples.columns)):
         wanted = ExampleKind.TEXTS  # no translations of the first column: each text learns its own vector
@@ -82,11 +82,36 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     return replace(given, examples=examples)
 
 
-def _require_guide(given: TrainingSet) -> None:
-    """Raise BadInputError when a guide is missing or has no use."""
-    kind, wanted = given.objective.kind, given.objective.kind.loss.guide
-    scored = wanted == "scores" and given.examples.scores is not None
-    if (bool(wanted) and not scored) == (given.guide is not None):
+def require_rows(examples: SentenceExamples, learner: str, *, compares_labels: bool) -> None:
+    """Raise BadInputError for a set without rows, or of one label where the learner compares labels."""
+    if not len(examples):
+        raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
+    least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
+    if compares_labels and least == most:
+        are = f"all {len(examples):,} labels of {examples.name} are"
+        raise BadInputError(
+            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}; {learner} "
+            "learns from their differences. Take other data or another loss"
+        )
+
+
+def require_batches(examples: SentenceExamples, batch: int, learner: str) -> None:
+    """Raise BadInputError where a row is alone in its batch; `learner`: what compares it with the others."""
+    if min(batch, len(examples)) < 2:
+        raise BadInputError(
+            f"{learner} compares a row with the others of its batch, and the batches of {examples.name}, "
+            f"{counted(len(examples), 'row')}, hold one. Give more rows, or a batch of 2 or more"
+        )
+
+
+def require_guide(loss: str, wanted: str, examples: SentenceExamples, guide: str | None) -> None:
+    """Raise BadInputError when a guide is missing or has no use.
+
+    loss:   as messages call it, "objective kl"
+    wanted: what the loss needs of a guide, as `Loss.guide` has it
+    """
+    scored = wanted == "scores" and examples.scores is not None
+    if (bool(wanted) and not scored) == (guide is not None):
         return
     if scored:
         said = "takes the scores that stand in the data. Leave the guide out, or the scores"
@@ -99,7 +124,7 @@ def _require_guide(given: TrainingSet) -> None:
         )
     else:
         said = f"needs another encoder's vectors. Name a {wanted} (--guide)"
-    raise BadInputError(f"the objective {kind} of {given.examples.name} {said}")
+    raise BadInputError(f"the {loss} of {examples.name} {said}")
 
 
 def prepare_sets(

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.run_folder import RunFolder
@@ -18,7 +19,12 @@ from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder, changes
 from nearsay.training.sentence.fine_tuning.one_training import OneTraining, begun_training
-from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
+from nearsay.training.sentence.fine_tuning.preparation import (
+    PreparedSets,
+    converted_set,
+    prepare_sets,
+    require_batches,
+)
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
     learned_from,
@@ -134,6 +140,10 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         for one, examples in zip(sets, kept, strict=True)
         if examples is not None
     ]
+    for one in sets:
+        objective = one.objective.kind
+        if objective.loss.compares_rows and one.examples.kind is not ExampleKind.TUPLES:
+            require_batches(one.examples, one.batch or call.chosen.batch, f"the objective {objective}")
     learned = [one.examples for one in sets]
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=joined.device, seed=call.chosen.seed)

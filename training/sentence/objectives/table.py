@@ -48,6 +48,7 @@ class Loss:
     guide: Literal["", "guide", "teacher", "scores"] = ""
     passes: int = 1  # forward passes of each text in a step, each with its own dropout
     compares_labels: bool = False  # whether equal labels in all rows leave it nothing to learn
+    compares_rows: bool = False  # whether a batch of one row without negatives leaves it nothing to learn
     matryoshka: bool = True  # whether it can be applied to the first dimensions of the vectors
 
     @property
@@ -145,6 +146,7 @@ class ObjectiveKind(NamedRows):
             source="https://arxiv.org/abs/1705.00652",
             defaults={"scale": 20.0, "symmetric": False},
             names=("MNRL", "MultipleNegativesRanking", "InfoNCE"),
+            compares_rows=True,
         ),
     )
     COSENT = (
@@ -156,6 +158,7 @@ class ObjectiveKind(NamedRows):
             source="https://kexue.fm/archives/8847",
             defaults={"scale": 20.0},
             compares_labels=True,
+            compares_rows=True,
         ),
     )
     ANGLE = (
@@ -167,6 +170,7 @@ class ObjectiveKind(NamedRows):
             source="https://arxiv.org/abs/2309.12871",
             defaults={"scale": 20.0},
             compares_labels=True,
+            compares_rows=True,
         ),
     )
     CONTRASTIVE = (
@@ -190,6 +194,7 @@ class ObjectiveKind(NamedRows):
             defaults={"scale": 100.0, "margin": 0.0},
             names=("GIST", "GISTEmbed"),
             guide="guide",
+            compares_rows=True,
         ),
     )
     SIMCSE = (
@@ -201,6 +206,7 @@ class ObjectiveKind(NamedRows):
             source="https://arxiv.org/abs/2104.08821",
             defaults={"scale": 20.0},  # temperature 0.05
             passes=2,
+            compares_rows=True,
         ),
     )
     TSDAE = (

@@ -345,6 +345,14 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_pairs_need_others_of_their_batch(bert: Path, tmp_path: Path) -> None:
+    pairs = SentenceExamples("few", ExampleKind.PAIRS, ("a", "b"), (("a cat", "cat"), ("a dog", "dog")), None)
+    for rows, batch in ((pairs, 1), (pairs.select([0]), 8)):
+        with pytest.raises(BadInputError, match=r"others of its batch.*few"):
+            trained(rows, bert, tmp_path / "out", options=SentenceTraining(steps=1, batch=batch))
+    assert not (tmp_path / "out").exists()
+
+
 def test_settings_of_encoders_alone_are_refused(
     triplets: SentenceExamples, bert: Path, tmp_path: Path
 ) -> None:

@@ -488,6 +488,33 @@ def test_what_cannot_be_trained_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "objective", "guide"),
+    [
+        (ExampleKind.PAIRS, ObjectiveKind.RANKING, False),
+        (ExampleKind.PAIRS, ObjectiveKind.GUIDED, True),
+        (ExampleKind.TEXTS, ObjectiveKind.SIMCSE, False),
+        (ExampleKind.SCORED, ObjectiveKind.COSENT, False),
+        (ExampleKind.SCORED, ObjectiveKind.ANGLE, False),
+    ],
+)
+def test_what_compares_the_rows_of_a_batch_needs_two(
+    kind: ExampleKind,
+    objective: ObjectiveKind,
+    guide: bool,
+    examples_of: Callable[..., SentenceExamples],
+    tiny_folder: Path,
+    tmp_path: Path,
+) -> None:
+    rows = [("the cat",), ("a dog",)] if kind is ExampleKind.TEXTS else [("the cat", "cat"), ("a dog", "dog")]
+    examples = examples_of(kind, rows, [5.0, 1.0] if kind is ExampleKind.SCORED else None)
+    given = TrainingSet(examples, ObjectiveConfig(objective), guide=str(tiny_folder) if guide else None)
+    options = SentenceTraining(steps=1, batch=1)
+    with pytest.raises(BadInputError, match=rf"{objective} compares a row.*{kind} rows, 2 rows"):
+        train_sentence_encoder([given], tmp_path / "out", base=tiny_folder, options=options, device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
 def test_texts_that_are_cut_are_told(
     scored: SentenceExamples, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
