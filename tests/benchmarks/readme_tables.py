@@ -1,6 +1,6 @@
 """Writes the tables of figures in README and docs from the JSON that the benchmarks wrote.
 
-A table stands between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is a function here that turns
+A table stands between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is one of TABLES, which turn
 results/*.json into lines. With --check nothing is written, and a table that is not what was measured is an
 error.
 
@@ -13,11 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cluster_table import embedding_rows, memory_rows, model_rows, search_rows
+from formats import share, table
 from gpu_table import gpu_rows, gpu_search_rows
 from growth_table import growth_rows
+from peers_table import endtoend_rows, not_first, peer_rows
 from reproduce_table import paper_tables
 
 __all__ = ["TABLES", "filled"]
@@ -26,23 +28,10 @@ ROOT = Path(__file__).parent.parent.parent
 RESULTS = Path(__file__).parent / "results"
 _TABLE = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-Results = Callable[[str], Any]
-
 
 def results(name: str) -> Any:
     """What a benchmark wrote."""
     return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-
-
-def table(head: tuple[str, ...], *rows: tuple[str, ...]) -> list[str]:
-    """The lines of a Markdown table."""
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
-
-
-def share(value: float) -> str:
-    """A figure between 0 and 1, as the field prints it: .645."""
-    return f"{value:.3f}".removeprefix("0")
 
 
 def quality() -> list[str]:
@@ -257,21 +246,6 @@ def ten_million() -> list[str]:
     )
 
 
-def gpu() -> list[str]:
-    """Encoding and training on a GPU."""
-    return table(*gpu_rows(results("gpu")))
-
-
-def gpu_search() -> list[str]:
-    """Searching on a GPU."""
-    return table(*gpu_search_rows(results("gpu")))
-
-
-def growth() -> list[str]:
-    """A collection while it grows, a column a way of indexing."""
-    return table(*growth_rows(results("growth")))
-
-
 def filters() -> list[str]:
     """Searches under filters."""
     found = results("filter")
@@ -417,134 +391,10 @@ def exploring() -> list[str]:
     )
 
 
-class _Measure(NamedTuple):
-    """A row of the tables of endtoend.json."""
-
-    name: str
-    read: Callable[[Any], float | None]  # from a system's figures; None = it lacks this
-    form: str
-    sign: int  # 1 = less is better, -1 = more is better
-    short: bool = False  # also in the README's table
-
-    def written(self, row: Any) -> str:
-        value = self.read(row)
-        return "" if value is None else self.form.format(value)
-
-
-def _measures(found: Any) -> list[_Measure]:
-    def of(*path: str) -> Callable[[Any], float | None]:
-        def read(row: Any) -> float | None:
-            for part in path:
-                row = row.get(part, {})
-            return float(row) if isinstance(row, int | float) else None
-
-        return read
-
-    def median(name: str, way: str, *, short: bool = False) -> _Measure:
-        return _Measure(f"{name}, ms, median", of(way, "p50_ms", "median"), "{:.1f}", 1, short)
-
-    def slowest(name: str, way: str, *, short: bool = False) -> _Measure:
-        return _Measure(f"{name}, ms, 99th percentile", of(way, "p99_ms", "median"), "{:.1f}", 1, short)
-
-    both, filtered = "by meaning and words", "with a filter"
-    return [
-        _Measure("documents a second", of("documents_a_second"), "{:,.0f}", -1, short=True),
-        _Measure("start to first answer, s", of("start_seconds", "median"), "{:.1f}", 1, short=True),
-        _Measure("first query after a start, ms", of("first_query_ms", "median"), "{:,.0f}", 1, short=True),
-        median("a query", "dense", short=True),
-        slowest("a query", "dense"),
-        median(filtered, "filtered"),
-        slowest(filtered, "filtered"),
-        median(both, "hybrid", short=True),
-        slowest(both, "hybrid", short=True),
-        _Measure("recall@10", of("dense", "recall_at_10"), "{:.3f}", -1),
-        _Measure("recall@10 with a filter", of("filtered", "recall_at_10"), "{:.3f}", -1, short=True),
-        _Measure(f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
-        _Measure(f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1, short=True),
-        _Measure("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1, short=True),
-        _Measure("most memory, MB, searching", of("searching_mb", "median"), "{:,.0f}", 1),
-        _Measure("most memory, MB, updating", of("changing_mb", "median"), "{:,.0f}", 1),
-        _Measure("disk, MB", of("disk_mb"), "{:.0f}", 1, short=True),
-    ]
-
-
-def endtoend() -> list[str]:
-    """nearsay and its peers from documents to answers; the best of each row is set in bold."""
-    found = results("endtoend")
-    rows = []
-    for measure in _measures(found):
-        written = [measure.written(row) for row in found["systems"].values()]
-        known = [value for row in found["systems"].values() if (value := measure.read(row)) is not None]
-        best = measure.form.format(min(known, key=lambda value: measure.sign * value))
-        rows.append((measure.name, *(f"**{text}**" if text == best else text for text in written)))
-    return table((f"{found['documents']:,} documents, {found['queries']} queries", *found["systems"]), *rows)
-
-
 def behind() -> list[str]:
     """Where nearsay, in float32, is not the best of its peers."""
-    found = results("endtoend")
-    systems = [row for name, row in found["systems"].items() if name != "nearsay, defaults"]
-    said = []
-    for measure in _measures(found):
-        known = [measure.sign * value for row in systems if (value := measure.read(row)) is not None]
-        if known[0] > min(known):  # nearsay is the first of the systems
-            said.append(measure.name)
-    return [f"In float32 as the others, nearsay is not first in: {'; '.join(said) or 'nothing'}."]
-
-
-# What peers have beside figures, looked up in the source of txtai 9.14.0, Chroma 1.5.9, LanceDB 0.40.0,
-# sentence-transformers 6.2.0 and BERTopic 0.17.4.
-_ABLE = (
-    ("search by meaning and words", "the default", "yes", "distributed or hosted only", "yes", "", ""),
-    ("filters", "any metadata field", "SQL", "metadata and text", "SQL", "", ""),
-    ("why a passage matched", "each word's share", "each token's importance", "", "", "", ""),
-    ("topics", "named clusters that stay", "of its graph", "", "", "communities", "named topics"),
-    (
-        "trains",
-        "BERT, sentence encoders, rerankers, task heads",
-        "language models, task heads",
-        "",
-        "",
-        "sentence encoders, rerankers",
-        "",
-    ),
-    ("another encoder", "beside the live one, and back", "`reindex`", "", "another vector column", "", ""),
-)
-
-
-def peers() -> list[str]:
-    """nearsay beside five others: abilities, and float32 figures of benchmarks on the same machine."""
-    found, encoders = results("endtoend"), results("encode")["engines"]
-    engines, labelled = results("search")["real"]["engines"], results("clusters")["quality"].values()
-    shown = [each["methods"] for each in labelled if each["use"] == "reports" and each["labels"]]
-    systems = ("nearsay", "txtai", "Chroma", "LanceDB")
-
-    def queries(engine: str) -> str:
-        row = engines[engine]
-        return f"{row['batched']['median']:,.0f} ({share(row['recall_at_10'])})"
-
-    def encoded(engine: str) -> str:
-        return f"{encoders[engine]['texts_a_second']['median']:,.0f}"
-
-    def agreement(method: str) -> str:
-        return share(sum(each[method]["v_measure"]["median"] for each in shown) / len(shown))
-
-    return table(
-        ("", *systems, "sentence-transformers + FAISS", "BERTopic"),
-        *_ABLE,
-        *(
-            (measure.name, *(measure.written(found["systems"][name]) for name in systems), "", "")
-            for measure in _measures(found)
-            if measure.short
-        ),
-        ("short texts encoded a second", encoded("nearsay-float32"), "", "", "", encoded("st"), ""),
-        ("queries a second (recall@10)", queries("nearsay"), "", "", "", queries("FAISS HNSW"), ""),
-        (
-            "clusters' V-measure, outliers assigned",
-            *(agreement("nearsay (the default)"), "", "", "", ""),
-            agreement("BERTopic, outliers assigned"),
-        ),
-    )
+    said = "; ".join(not_first(results("endtoend"))) or "nothing"
+    return [f"In float32 as the others, nearsay is not first in: {said}."]
 
 
 _STARTS = {
@@ -612,26 +462,6 @@ def adapting() -> list[str]:
     )
 
 
-def cluster_embedding() -> list[str]:
-    """Embedding by the workers of a Ray cluster."""
-    return table(*embedding_rows(results("cluster")))
-
-
-def cluster_memory() -> list[str]:
-    """The memory of a command and its workers, by the ranges that wait."""
-    return table(*memory_rows(results("cluster_memory")))
-
-
-def cluster_search() -> list[str]:
-    """An index by workers and shards, of the largest run."""
-    return table(*search_rows(max(results("cluster_search")["runs"], key=lambda run: run["passages"])))
-
-
-def cluster_model() -> list[str]:
-    """What a collection would take that no machine was there for."""
-    return table(*model_rows(results("cluster_model")))
-
-
 def judging() -> list[str]:
     """Two ways of searching, decided by judgements in the order of `judgements next`."""
     rows = results("loop_judging")["comparisons"]
@@ -693,26 +523,28 @@ def reproduced() -> list[str]:
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "behind": behind,
-    "cluster_embedding": cluster_embedding,
-    "cluster_memory": cluster_memory,
-    "cluster_model": cluster_model,
+    "cluster_embedding": lambda: table(*embedding_rows(results("cluster"))),
+    "cluster_memory": lambda: table(*memory_rows(results("cluster_memory"))),
+    "cluster_model": lambda: table(*model_rows(results("cluster_model"))),
     "cluster_names": cluster_names,
-    "cluster_search": cluster_search,
+    "cluster_search": lambda: table(
+        *search_rows(max(results("cluster_search")["runs"], key=lambda run: run["passages"]))
+    ),
     "clusters": clusters,
     "dtypes": dtypes,
     "encoding": encoding,
-    "endtoend": endtoend,
+    "endtoend": lambda: table(*endtoend_rows(results("endtoend"))),
     "exploring": exploring,
     "filters": filters,
-    "gpu": gpu,
-    "gpu_search": gpu_search,
-    "growth": growth,
+    "gpu": lambda: table(*gpu_rows(results("gpu"))),
+    "gpu_search": lambda: table(*gpu_search_rows(results("gpu"))),
+    "growth": lambda: table(*growth_rows(results("growth"))),
     "improving": improving,
     "indexing": indexing,
     "judging": judging,
     "modes": modes,
     "page": page,
-    "peers": peers,
+    "peers": lambda: table(*peer_rows(*map(results, ("endtoend", "encode", "search", "clusters")))),
     "quality": quality,
     "reproduced": reproduced,
     "search": search,
