@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import importlib.util
+import itertools
 import os
 import signal
 import sqlite3
@@ -34,7 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's backgroun
 
 Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
 
-for _name in ("naming", "words_encoder"):  # what tests import by its name alone
+for _name in ("free_port", "naming", "words_encoder"):  # what tests import by its name alone
     _SPEC = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     assert _SPEC is not None
     assert _SPEC.loader is not None
@@ -66,10 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: -of_file[item.path])
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are not there yet: thousands of tests that write nothing need none made."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def cache_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache_file(caches: Iterator[Path]) -> Iterator[Path]:
     """Where hashes of files are remembered, apart from the user's."""
-    file = tmp_path_factory.mktemp("cache") / "nearsay" / "hashes.sqlite"
+    file = next(caches) / "hashes.sqlite"
     with pytest.MonkeyPatch.context() as patch:  # of its own: a test may undo the changes of its fixture
         patch.setattr("nearsay.data.known_hashes._cache_file", lambda: file)
         yield file

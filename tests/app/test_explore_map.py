@@ -14,6 +14,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from free_port import free_port
 from naming import Naming
 from words_encoder import WordsEncoder
 
@@ -103,10 +104,7 @@ def test_a_map_can_be_kept_without_a_file(pets: Run, tmp_path: Path) -> None:
 
 @pytest.fixture
 def port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
+    return free_port()
 
 
 def atlas(*arguments: str) -> Result:

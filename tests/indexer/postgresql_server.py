@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
+from free_port import free_port
 
 _DEBIAN = Path("/usr/lib/postgresql")
 
@@ -49,9 +49,7 @@ class Server:
             *order,
         ]
         subprocess.run(made, check=True, capture_output=True, user=self._user, cwd=home)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self._process: subprocess.Popen[str] | None = None
         self._rest = threading.Thread()
 
@@ -91,7 +89,7 @@ class Server:
             return
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
         if self._rest.ident is not None:
             self._rest.join()
         assert self._process.stderr is not None

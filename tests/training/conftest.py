@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from free_port import free_port
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel, BertTokenizer, T5EncoderModel
 
@@ -225,7 +225,7 @@ def by_two_processes() -> Callable[..., str]:
 
     def run(script: Path, *words: str | Path) -> str:
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        torchrun += ["--master-addr", "127.0.0.1", "--master-port", *_free_ports(1)]
+        torchrun += ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
         done = subprocess.run(
             [*torchrun, script, *words],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -244,12 +244,8 @@ def by_two_processes() -> Callable[..., str]:
 def commands_of_two(by_two_processes: Callable[..., str]) -> Callable[[list[list[str]]], str]:
     """Runs commands of nearsay one after another in the same two processes, so that these start once."""
     script = Path(__file__).parent / "commands.py"
-    return lambda commands: by_two_processes(script, json.dumps(commands), *_free_ports(len(commands)))
 
+    def run(commands: list[list[str]]) -> str:
+        return by_two_processes(script, json.dumps(commands), *(str(free_port()) for _ in commands))
 
-def _free_ports(count: int) -> list[str]:
-    with contextlib.ExitStack() as stack:
-        free = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in free:
-            each.bind(("127.0.0.1", 0))
-        return [str(each.getsockname()[1]) for each in free]
+    return run

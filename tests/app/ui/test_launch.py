@@ -6,6 +6,7 @@ import os
 import socket
 import tempfile
 
+import free_port as ports
 import pytest
 
 from nearsay.app.ui.launch import Launch, free_port, launch
@@ -94,7 +95,7 @@ def test_streamlit_offers_nobody_to_install_anything():
 @pytest.fixture
 def taken():
     """A port of this machine at which somebody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", ports.free_port())) as listening:
         yield listening.getsockname()[1]
 
 
