@@ -5,9 +5,9 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -107,16 +107,6 @@ def app_of() -> Callable[..., AppTest]:
 
 
 @pytest.fixture
-def first_start(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], AppTest]:
-    """`first_start(folder)`: all of the page over a folder in which there is no library."""
-
-    def look(folder: Path) -> AppTest:
-        return _whole_page(Settings(library=str(folder), device="cpu"), monkeypatch)
-
-    return look
-
-
-@pytest.fixture
 def whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
     """`whole_page(read_only=True)`: all of the page, with its menu, over the test's library."""
     return lambda **changes: _whole_page(replace(settings, **changes), monkeypatch)
@@ -143,75 +133,72 @@ def _script(path: str) -> None:
 
 
 @pytest.fixture
-def served(settings: Settings, server_log: Path) -> Iterator[str]:
-    """The address of the page over the test's library, as `nearsay ui` serves it."""
-    with_server = Served(settings, server_log)
-    try:
-        yield with_server.address
-    finally:
-        with_server.stop()
+def served(settings: Settings, tmp_path: Path) -> Iterator["Served"]:
+    """`nearsay ui` over the test's library."""
+    with Served(settings, tmp_path / "server.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served_to_all(
+    made_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., "Served"]]:
+    """`served_to_all(prepare)`: one for a module whose tests write nothing; `prepare` adds to its library."""
+    folder = tmp_path_factory.mktemp("served")
+    library = Path(shutil.copytree(made_library, folder / "library"))
+    with contextlib.ExitStack() as stack:
+
+        def serve(prepare: Callable[[Path], object]) -> Served:
+            prepare(library)
+            settings = Settings(library=str(library), device="cpu")
+            return stack.enter_context(Served(settings, folder / "server.log"))
+
+        yield serve
 
 
 @pytest.fixture
-def serve(settings: Settings, server_log: Path) -> Iterator[Callable[..., "Served"]]:
+def serve(settings: Settings, tmp_path: Path) -> Iterator[Callable[..., "Served"]]:
     """`serve("--host", "search.example.org", read_only=True)`: a server with these options."""
-    begun = []
+    with contextlib.ExitStack() as stack:
 
-    def begin(*words: str, **changes: Any) -> Served:
-        begun.append(Served(replace(settings, **changes), server_log, *words))
-        return begun[-1]
+        def begin(*words: str, **changes: Any) -> Served:
+            server = Served(replace(settings, **changes), tmp_path / "server.log", *words)
+            return stack.enter_context(server)
 
-    yield begin
-    for each in begun:
-        each.stop()
-
-
-@pytest.fixture
-def server_log(tmp_path: Path) -> Path:
-    """What the server says."""
-    return tmp_path / "server.log"
+        yield begin
 
 
 _PRINTED = re.compile(r"nearsay is at (\S+?)(?:/\?token=(\S+))? ")
 
 
-class Served:
-    """A process of `nearsay ui`."""
+class Served(contextlib.AbstractContextManager["Served"]):
+    """A process of `nearsay ui`, which finds a free port and keeps it; it ends with the context."""
 
     def __init__(self, settings: Settings, log: Path, *words: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.port, self.address = port, f"http://localhost:{port}"
-        command = [
-            sys.executable,
-            "-m",
-            "nearsay.app.cli",
-            "ui",
-            "--library",
-            settings.library,
-            "--no-browser",
-        ]
-        command += ["--port", str(port), "--device", "cpu"] + ["--read-only"] * settings.read_only
+        command = [sys.executable, "-m", "nearsay.app.cli", "ui", "--no-browser", "--device", "cpu"]
+        command += ["--library", settings.library] + ["--read-only"] * settings.read_only
         with log.open("wb") as output:
             self._process = subprocess.Popen([*command, *words], stdout=output, stderr=subprocess.STDOUT)
-        self.pid, self._log = self._process.pid, log
-        for _ in range(600):
-            if self._process.poll() is not None:
-                raise RuntimeError(f"nearsay ui ended with {self._process.returncode}")
-            try:
-                with urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=5):  # noqa: S310
-                    return
-            except OSError:
-                self._process_breathes()
-        raise RuntimeError("nearsay ui did not answer within a minute")
+        self.library, self.pid, self._log = Path(settings.library), self._process.pid, log
+        until = time.monotonic() + 300
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > until:
+                self._stop()
+                raise RuntimeError(f"nearsay ui does not answer; it said:\n{self.said()}")
+            self._process_breathes()
 
-    @property
-    def token(self) -> str | None:
-        """What the printed address lets in with."""
-        found = _PRINTED.search(self._log.read_text("utf-8"))
-        assert found
-        return found[2]
+    def _answers(self) -> bool:
+        printed = _PRINTED.search(self.said())
+        if printed is None:
+            return False
+        self.address, self.token = printed[1], printed[2]  # None: no address lets in by itself
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.address}/_stcore/health"):  # noqa: S310
+            return True
+        return False
+
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self._log.read_text("utf-8", "replace")
 
     def files(self) -> list[str]:
         """What the server has open."""
@@ -228,7 +215,10 @@ class Served:
         except subprocess.TimeoutExpired:
             return
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(20)
@@ -288,13 +278,17 @@ def _missing(what: str) -> None:
     pytest.skip(what)
 
 
-_IDLE = """
-const app = document.querySelector('[data-testid=stApp]')
-return app?.getAttribute('data-test-script-state') === 'notRunning'
-"""
-_SENDS = """
-const form = arguments[0].closest('[data-testid=stForm]')
-return !form || Boolean(form.querySelector('[data-testid=stFormSubmitButton] button'))
+# What Streamlit draws with comes script by script, a skeleton in the place of each that is still fetched; a
+# shortcut, or a form's button, is registered only after it is drawn: once the browser has nothing else to do.
+# The page that asks for a password is none of Streamlit's, which all have a root.
+_STILL = """
+const done = arguments[arguments.length - 1]
+const still = () => !document.getElementById('root') || (
+    document.querySelector('[data-testid=stApp]')?.getAttribute('data-test-script-state') === 'notRunning'
+    && !document.querySelector('[data-testid=stSkeleton], [data-testid=stAppSkeleton]')
+)
+if (still()) requestIdleCallback(() => done(still()), {timeout: 5000})
+else done(false)
 """
 _PRESS = """
 const named = each => {
@@ -316,15 +310,16 @@ class Visitor:
     """Somebody at a browser, who waits for what they look for, and sees only text.
 
     What Streamlit draws comes piece by piece and is drawn anew at any time, so nothing is looked for once:
-    every method waits until it finds what it wants.
+    every method waits until it finds what it wants. What is done to a page whose script runs, or of which a
+    part is still fetched, may be lost, so whatever is pressed, typed or given waits until the page is still.
     """
 
-    def __init__(self, browser: Any, address: str, log: Path) -> None:
-        self.browser, self.address, self._log = browser, address, log
+    def __init__(self, browser: Any, server: Served) -> None:
+        self.browser, self._server, self.address = browser, server, server.address
 
     def goes_to(self, page: str) -> None:
         """With the token that the server printed, where it did."""
-        token = _PRINTED.search(self._log.read_text("utf-8"))[2]
+        token = self._server.token
         more = f"{'&' if '?' in page else '?'}token={token}" if token else ""
         self.browser.get(f"{self.address}/{page}{more}")
 
@@ -345,32 +340,50 @@ class Visitor:
         """What an expression of JavaScript gives once that is something."""
         return self.until(lambda at: at.execute_script(f"return {expression}"), f"{expression} gives nothing")
 
+    def acts(self, act: Callable[[Any], Any], otherwise: str) -> Any:
+        """What this gives once that is something, tried only while the page is still."""
+        return self.until(lambda at: at.execute_async_script(_STILL) and act(at), otherwise)
+
     def unfolds(self, text: str) -> None:
         """What is folded away under a line with this text."""
         opens = "const all = [...document.querySelectorAll('summary')]\n"
         opens += "const own = all.find(each => each.innerText.includes(arguments[0]))\n"
         opens += "own?.click()\nreturn Boolean(own)"
-        self.until(lambda at: at.execute_script(opens, text), f"'{text}' cannot be unfolded")
+        self.acts(lambda at: at.execute_script(opens, text), f"'{text}' cannot be unfolded")
 
     def presses(self, text: str) -> None:
         """The button, link or choice of this name."""
-        self.until(lambda at: at.execute_script(_PRESS, text), f"there is no button '{text}'")
+        self.acts(lambda at: at.execute_script(_PRESS, text), f"there is no button '{text}'")
+
+    def strikes(self, shortcut: str) -> None:
+        """The key, or "ctrl+enter", that a button shows as its own."""
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        names = shortcut.split("+")
+        shown = " + ".join(name.capitalize() for name in names)
+        button = f"button:not(:disabled) [aria-label='Shortcut {shown}']"
+        self.acts(lambda at: at.find_elements("css selector", button), f"no button has the key {shortcut}")
+        keys = [getattr(Keys, {"ctrl": "CONTROL"}.get(name, name.upper()), name) for name in names]
+        actions = ActionChains(self.browser)
+        for key in keys:
+            actions.key_down(key)
+        for key in reversed(keys):
+            actions.key_up(key)
+        actions.perform()
 
     def types(self, label: str, text: str, *, enter: bool = True) -> None:
-        from selenium.webdriver.common.by import By
         from selenium.webdriver.common.keys import Keys
 
         def typed(at: Any) -> bool:
-            field = at.find_element(By.CSS_SELECTOR, f"input[aria-label='{label}']")
-            if not at.execute_script(
-                _SENDS, field
-            ):  # in a form Enter does nothing before its button is there
-                return False
+            field = at.find_element(
+                "css selector", f"input[aria-label='{label}'], textarea[aria-label='{label}']"
+            )
             field.send_keys(Keys.CONTROL, "a")
             field.send_keys(text, Keys.ENTER if enter else Keys.TAB)
             return True
 
-        self.until(typed, f"there is no field '{label}'")
+        self.acts(typed, f"there is no field '{label}'")
 
     def gives(self, *files: Path, into: str = "") -> None:
         """Files to the first place for some, or to that with this label."""
@@ -378,24 +391,21 @@ class Visitor:
         place += "each => each.innerText.trim().startsWith(arguments[0]))?.querySelector('input[type=file]')"
 
         def given(at: Any) -> bool:
-            # Streamlit forgets a file that is given in the moment in which it begins to run the page again.
-            if not at.execute_script(_IDLE):
-                return False
             found = at.execute_script(place, into)
             if found is None:
                 return False
             found.send_keys("\n".join(map(str, files)))
             return True
 
-        self.until(given, "there is no place for files")
+        self.acts(given, "there is no place for files")
 
     def is_at(self, part: str) -> None:
         """The address has this part."""
         self.until(lambda at: part in at.current_url, f"'{part}' is not in the address")
 
     def is_still(self) -> None:
-        """The page has run to its end."""
-        self.until(lambda at: at.execute_script(_IDLE), "the page is still running")
+        """The page has run to its end, and all of it is drawn."""
+        self.acts(lambda _: True, "the page is still running")
 
     def text(self) -> str:
         return str(self.browser.execute_script("return document.body.innerText"))
@@ -420,14 +430,13 @@ class Visitor:
             return waiting.until(true)
         except TimeoutException as error:
             read = f"{self.browser.current_url}, where this is read:\n{self.text()}"
-            said = self._log.read_text("utf-8", "replace")
-            raise AssertionError(f"{otherwise} at {read}\nThe server said:\n{said}") from error
+            raise AssertionError(f"{otherwise} at {read}\nThe server said:\n{self._server.said()}") from error
 
 
 @pytest.fixture
-def visitors(browsers: Callable[..., Any], served: str, server_log: Path) -> Callable[..., Visitor]:
+def visitors(browsers: Callable[..., Any], served: Served) -> Callable[..., Visitor]:
     """`visitors(width=1400, height=1000, dark=False)`: somebody at a browser of their own, at the page."""
-    return lambda **kind: Visitor(browsers(**kind), served, server_log)
+    return lambda **kind: Visitor(browsers(**kind), served)
 
 
 @pytest.fixture

@@ -179,16 +179,6 @@ def test_a_press_is_not_lost_where_imports_clash_but_asked_for_again(app_of):
     assert app.warning[0].value.endswith("Do it again.")
 
 
-def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_path):
-    app = first_start(tmp_path / "mistyped")
-    assert not (tmp_path / "mistyped").exists()
-    assert not app.exception
-    button = next(button for button in app.button if "library" in button.label)
-    button.click().run()
-    assert not app.exception
-    assert (tmp_path / "mistyped" / "library.json").exists()
-
-
 def test_a_start_of_the_page_keeps_no_search_that_nobody_made(settings):
     with Library.open(settings.library, device="cpu") as library:
         log = SearchLog(library.store, "samples")

@@ -52,7 +52,6 @@ class TestFirstStart:
         visitor.presses("garden (6)")
         visitor.sees("place: garden")
         visitor.is_at("filter=")
-        visitor.is_still()  # a press on a card that is about to be replaced would be lost
         visitor.presses("Relevant")
         visitor.sees("check_circle")
         with Library.open(settings.library, device="cpu") as library:

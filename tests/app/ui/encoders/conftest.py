@@ -64,8 +64,18 @@ def made_encoder(settings: Settings, save_bert: Callable[..., Path]) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def save_tiny(save_bert: Callable[..., Path]) -> Callable[[Path], Path]:
+    """`save_tiny(library)`: LIBRARY/berts/tiny, with both heads."""
+
+    def save(library: Path) -> Path:
+        folder = library.resolve() / "berts" / "tiny"
+        return save_bert(folder, _VOCABULARY, kind=BertForPreTraining, **_SHAPE)
+
+    return save
+
+
 @pytest.fixture
-def made_bert(settings: Settings, save_bert: Callable[..., Path]) -> Path:
-    """LIBRARY/berts/tiny, with both heads."""
-    folder = Path(settings.library).resolve() / "berts" / "tiny"
-    return save_bert(folder, _VOCABULARY, kind=BertForPreTraining, **_SHAPE)
+def made_bert(settings: Settings, save_tiny: Callable[[Path], Path]) -> Path:
+    """That of the test's library."""
+    return save_tiny(Path(settings.library))

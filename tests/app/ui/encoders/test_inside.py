@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -217,7 +216,6 @@ class Inside:
 
     def opens(self) -> None:
         self.visitor.goes_to("encoders?part=Inside&collection=samples")
-        self.visitor.is_still()
         self.visitor.presses(OPEN)
         self.soon("return board && board.dataset.edges")
 
@@ -236,17 +234,22 @@ def inside(visitor: Any) -> Inside:
     return Inside(visitor)
 
 
-@pytest.fixture
-def sampled(library_folder: Path) -> Path:
-    """The library with 4,000 tokens of the bundled encoder's fourth layer."""
-    with Library.open(library_folder) as library:
-        reader = AttentionReader.load(device="cpu", deepest=LAYER)
-        library.collection("samples").explore.sample_tokens(reader, LAYER, tokens=4_000)
-    return library_folder
+@pytest.fixture(scope="module")
+def served(served_to_all: Callable[..., Any], save_tiny: Callable[[Path], Path]) -> Any:
+    """With 4,000 tokens of the bundled encoder's fourth layer, and the tiny BERT twice."""
+
+    def prepare(folder: Path) -> None:
+        with Library.open(folder) as library:
+            reader = AttentionReader.load(device="cpu", deepest=LAYER)
+            library.collection("samples").explore.sample_tokens(reader, LAYER, tokens=4_000)
+        tiny = save_tiny(folder)
+        shutil.copytree(tiny, tiny.with_name("same"))
+
+    return served_to_all(prepare)
 
 
 @pytest.mark.long
-def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, inside: Inside) -> None:
+def test_a_head_is_chosen_a_token_frozen_and_its_like_found(inside: Inside) -> None:
     inside.opens()
     assert inside.run("return board.dataset.columns") == "12"
     inside.run("root.getElementById('heads').children[2].click()")
@@ -275,20 +278,18 @@ def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, insid
 
 
 @pytest.mark.long
-def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
-    library_folder: Path, made_bert: Path, inside: Inside
-) -> None:
+def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(inside: Inside, served: Any) -> None:
     from nearsay.training.bert.fill import Filler
 
     inside.visitor.goes_to("encoders?part=Inside&collection=samples")
-    inside.visitor.is_still()
-    _choose(inside, "tiny")
-    _type_text(inside, "the cat sat on the mat .")
+    _choose(inside.visitor, "tiny")
+    inside.visitor.types("Text", "the cat sat on the mat .", enter=False)
     inside.visitor.presses(OPEN)
     inside.soon("return board && root.getElementById('from').children.length === 9")
     inside.actions().double_click(inside.token(2)).perform()
     told = inside.soon("return root.getElementById('words').innerText")
-    wanted = Filler.load(str(made_bert), device="cpu").fill("the [MASK] sat on the mat .", 5)
+    tiny = str(served.library / "berts" / "tiny")
+    wanted = Filler.load(tiny, device="cpu").fill("the [MASK] sat on the mat .", 5)
     assert told.startswith("In the place of cat: ")
     found = [each.rsplit(" ", 2)[:2] for each in told.removeprefix("In the place of cat: ").split(", ")]
     assert [word for word, _ in found] == [each.token for each in wanted]
@@ -299,15 +300,11 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
 
 
 @pytest.mark.long
-def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
-    library_folder: Path, made_bert: Path, inside: Inside
-) -> None:
-    shutil.copytree(made_bert, made_bert.parent / "same")
+def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(inside: Inside) -> None:
     inside.visitor.goes_to("encoders?part=Inside&collection=samples")
-    inside.visitor.is_still()
-    _choose(inside, "tiny")
-    _choose(inside, "same", choice="Beside")
-    _type_text(inside, "the cat sat")
+    _choose(inside.visitor, "tiny")
+    _choose(inside.visitor, "same", choice="Beside")
+    inside.visitor.types("Text", "the cat sat", enter=False)
     inside.visitor.presses(OPEN)
     for view in (0, 1):
         inside.soon("return board && root.getElementById('from').children.length === 5", view=view)
@@ -328,17 +325,18 @@ def test_thirty_tokens_are_drawn_whichever_text_is_asked_about(inside: Inside) -
         for when in ("morning", "evening", "winter", "autumn", "summer")
     ]
     for text in texts:
-        _type_text(inside, text)
+        inside.visitor.types("Text", text, enter=False)
         inside.visitor.is_still()
         before = inside.run("return board.dataset.version")
-        inside.browser.execute_async_script(_PRESS_AND_WAIT, before)
+        inside.visitor.presses(OPEN)
+        inside.soon("return board && board.dataset.version !== arguments[1]", before)
         assert inside.run("return root.getElementById('from').children.length") == 30
 
 
 @pytest.mark.long
 def test_nothing_comes_from_elsewhere_and_markup_stays_text(inside: Inside) -> None:
     inside.opens()
-    _type_text(inside, NASTY)
+    inside.visitor.types("Text", NASTY, enter=False)
     inside.visitor.presses(OPEN)
     inside.soon("return root.getElementById('from').innerText.includes('<')")
     assert inside.run("return root.querySelectorAll('img').length") == 0
@@ -352,42 +350,15 @@ def test_nothing_comes_from_elsewhere_and_markup_stays_text(inside: Inside) -> N
     assert [url for url in asked if not url.startswith(own[:-1]) and url] == []
 
 
-_PRESS_AND_WAIT = """
-const done = arguments[1], before = arguments[0], begun = performance.now();
-const button = [...document.querySelectorAll('button')].find(each => each.innerText.includes('Look inside'));
-button.click();
-(function look() {
-    const board = [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]
-        .map(each => each.shadowRoot?.getElementById('inside')).find(Boolean);
-    if (board && board.dataset.version !== before) done((performance.now() - begun) / 1000);
-    else requestAnimationFrame(look);
-})();
-"""
-
-
-def _type_text(inside: Inside, text: str) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    def typed(at: Any) -> bool:
-        field = at.find_element("css selector", "textarea[aria-label=Text]")
-        field.send_keys(Keys.CONTROL, "a")
-        field.send_keys(text, Keys.TAB)
-        return bool(field.get_property("value") == text)
-
-    inside.visitor.until(typed, "there is no field Text")
-
-
-def _choose(inside: Inside, name: str, *, choice: str = "Encoder") -> None:
+def _choose(visitor: Any, name: str, *, choice: str = "Encoder") -> None:
     """The encoder whose name begins so."""
-    from selenium.webdriver.common.keys import Keys
 
-    def chosen(at: Any) -> bool:
-        field = at.find_element("css selector", f"[data-testid=stSelectbox] input[aria-label*='{choice}']")
-        field.send_keys(name)
-        time.sleep(0.3)
-        field.send_keys(Keys.ENTER)
+    def click(at: Any) -> bool:
+        at.find_element("css selector", "[role=option]").click()
         return True
 
-    inside.visitor.until(chosen, "there is no choice of an encoder")
-    inside.visitor.is_still()
-    inside.visitor.sees_element("[data-testid=stSelectbox]")
+    field = f"[data-testid=stSelectbox] input[aria-label*='{choice}']"
+    visitor.acts(lambda at: at.find_element("css selector", field).send_keys(name) or True, f"no {choice}")
+    visitor.finds(f"document.querySelector('[role=option]')?.innerText.startsWith('{name}')")
+    visitor.until(click, f"'{name}' cannot be chosen")
+    visitor.finds(f'document.querySelector("{field}").value.startsWith("{name}")')

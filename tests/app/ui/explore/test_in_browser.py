@@ -56,12 +56,15 @@ def test_long_names_are_read_whole_in_an_open_list_on_a_phone(visitors, settings
     visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     visitor.goes_to("explore?view=duplicates&collection=long&dup_cosine=0.9")
     visitor.sees("3 documents say nearly the same")
-    visitor.is_still()
-    opened = (
-        "document.querySelector('[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Stays]) button')"
-    )
-    visitor.browser.execute_script(f"{opened}.scrollIntoView({{block: 'center'}})")
-    visitor.finds(opened).click()
+
+    def opens(at):
+        own = "[data-testid=stMain] .react-aria-ComboBox:has([aria-label=Stays]) button"
+        button = at.find_element("css selector", own)
+        at.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
+        return True
+
+    visitor.acts(opens, "there is no list")
     visitor.sees_element("[role=option]", 3)
     widths = (
         "[...document.querySelectorAll('[data-item-hl]')].map(each => [each.scrollWidth, each.clientWidth])"

@@ -250,17 +250,14 @@ def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
 
 @pytest.mark.long
 def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Library) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-
     judged = library.collection("samples").judgements
     for hit in library.collection("samples").search(_QUERY, 1):
         judged.add(_QUERY, hit, False)  # its query is what is compared by
     visitor.goes_to("judge?judge-first=generation+1%2C+dense&judge-second=generation+1%2C+lexical")
     visitor.sees_element(".ns-card", 1)
-    visitor.is_still()
     for count, key in enumerate("yns", 1):
         before = visitor.finds("document.querySelector('.ns-card').innerText")
-        ActionChains(visitor.browser).send_keys(key).perform()
+        visitor.strikes(key)
         visitor.until(
             lambda _, count=count: len(judged.list()) + len(judged.unsure()) == count + 1,
             f"'{key}' was not kept",
@@ -270,20 +267,17 @@ def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Li
         assert visitor.finds(gone)
     assert sorted(one.relevant for one in judged.list()) == [False, False, True]
     assert len(judged.unsure()) == 1
-    ActionChains(visitor.browser).send_keys("u").perform()
+    visitor.strikes("u")
     visitor.until(lambda _: not judged.unsure(), "it was not taken back")
 
 
 @pytest.mark.long
 def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
     visitor.goes_to("compare?q=frost+on+a+cold+night&right-mode=lexical&left-mode=dense&blind=true")
     visitor.sees_element(".ns-card")
     visitor.is_still()
     assert not visitor.finds("[document.querySelectorAll('.ns-rank, .ns-score').length]")[0]
-    ActionChains(visitor.browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    visitor.strikes("ctrl+enter")
     visitor.sees("This question is counted")
     visitor.sees("p = 1.000")
 
@@ -297,8 +291,6 @@ class TestFromNothing:
 
     @pytest.mark.long
     def test_judgements_improve_the_live_search(self, visitor, settings: Settings, tmp_path: Path) -> None:
-        from selenium.webdriver.common.action_chains import ActionChains
-
         places = ("cellar", "attic", "garden", "kitchen", "workshop", "stable", "porch", "yard")
         rows = [{"id": place, "text": f"Somebody left the window of the {place} open."} for place in places]
         rows.append({"id": "rota", "text": "Duty list: Ada, then Bo, then Cy."})
@@ -334,10 +326,8 @@ class TestFromNothing:
 
             visitor.goes_to(judging)
             visitor.sees_element(".ns-card", 1)
-            visitor.is_still()
-            ActionChains(visitor.browser).send_keys("n").perform()
+            visitor.strikes("n")
             visitor.until(lambda _: len(house.judgements.list()) == judged + 1, "'n' was not kept")
-            visitor.is_still()
             visitor.unfolds("Improve the search")
             visitor.presses("Improve and apply")
             visitor.is_at("job=")

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import pickle
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from free_port import free_port
 from PIL import Image
 
 from nearsay.app.ui.map_component.show_map import packed_map
@@ -35,9 +35,7 @@ def served_map(heaps: Callable[..., Drawing], tmp_path_factory: pytest.TempPathF
     folder = tmp_path_factory.mktemp("maps")
     for count in (FEW, MANY):
         (folder / str(count)).write_bytes(pickle.dumps(heaps(count)))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     script = Path(__file__).with_name("page_with_a_map.py")
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true"]
     command += [f"--server.port={port}", "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"]
@@ -48,7 +46,7 @@ def served_map(heaps: Callable[..., Drawing], tmp_path_factory: pytest.TempPathF
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 class OnPage:

@@ -1,15 +1,28 @@
 """Search and Compare in a real browser."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
 _EVIL = (
     "<img src=x onerror=\"document.title='run'\"> [a](javascript:alert(1)) ![b](http://nowhere.example/b.png)"
 )
+
+
+@pytest.fixture(scope="module")
+def served(served_to_all: Callable[..., Any]) -> Any:
+    """With a document that would run and load something."""
+
+    def prepare(folder: Path) -> None:
+        with Library.open(folder, device="cpu") as library:
+            row = {"id": f"evil {_EVIL}", "title": _EVIL, "text": f"the zebra {_EVIL}", "venue": _EVIL}
+            library.collection("samples").add_rows([row])
+
+    return served_to_all(prepare)
 
 
 @pytest.mark.long
@@ -30,7 +43,6 @@ def test_back_and_forward_lead_from_search_to_search(visitor: Any) -> None:
     visitor.goes_to("?collection=samples&k=3&why=false")
     visitor.types("Search", "frost on a cold night")
     first = visitor.titles(3)
-    visitor.is_still()
     visitor.types("Search", "how to bake bread")
     visitor.is_at("q=how")
     visitor.is_still()
@@ -55,7 +67,6 @@ def test_back_and_forward_lead_from_search_to_search(visitor: Any) -> None:
 def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None:
     visitor.goes_to("?collection=samples&k=3&why=false&q=frost+on+a+cold+night")
     visitor.titles(3)
-    visitor.is_still()
     visitor.presses("Compare")
     visitor.is_at("compare")
     visitor.is_at("q=frost")
@@ -63,11 +74,7 @@ def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None
 
 
 @pytest.mark.long
-def test_nothing_of_a_document_is_run_or_loaded(settings: Settings, request: pytest.FixtureRequest) -> None:
-    with Library.open(settings.library, device="cpu") as library:
-        row = {"id": f"evil {_EVIL}", "title": _EVIL, "text": f"the zebra {_EVIL}", "venue": _EVIL}
-        library.collection("samples").add_rows([row])
-    visitor = request.getfixturevalue("visitor")
+def test_nothing_of_a_document_is_run_or_loaded(visitor: Any) -> None:
     for page in ("", "compare"):
         visitor.goes_to(f"{page}?q=zebra&mode=lexical&right-mode=lexical&left-mode=lexical&read=true")
         shown = visitor.finds("document.querySelector('.ns-card').innerText")
