@@ -221,9 +221,6 @@ def _unsound(folder: Path, *, prove: bool) -> list[str]:
         return [finding.detail for finding in examine(library, prove=prove) if not finding.sound]
 
 
-_OF_WORDS = "malformed inverted index for FTS5 table main.lexical_1"  # SQLite 3.44 and newer
-
-
 @pytest.mark.parametrize(
     ("said", "fault"),
     [

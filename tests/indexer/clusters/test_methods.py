@@ -38,13 +38,6 @@ def _rows(found: DistinctPoints):
     return found.points.rows(np.arange(len(found)))
 
 
-def _as_labels(communities, count):
-    labels = np.full(count, -1)
-    for number, members in enumerate(communities):
-        labels[members] = number
-    return labels
-
-
 # --- the graph's communities ---
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import postgresql_server
 import pytest
 import sqlalchemy as sa
 from filter_expressions import NUMBERS, TEXTS, Row, expressions, passes
@@ -45,29 +44,6 @@ VALUES = SCALARS | st.recursive(
 METADATA = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5)
 ROWS = st.lists(METADATA, min_size=1, max_size=8)
 EXPRESSIONS = expressions(PATHS)
-
-
-@pytest.fixture(scope="module")
-def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('columns') / 'catalogue.sqlite'}")
-    database.migrate(create=True)
-    yield database
-    database.close()
-
-
-@pytest.fixture(scope="module")
-def postgresql(postgresql_server_url: str) -> Iterator[Database]:
-    with postgresql_server.new_database(postgresql_server_url) as url:
-        database = Database(url)
-        database.migrate(create=True)
-        yield database
-        database.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Database:
-    chosen: Database = request.getfixturevalue(request.param)
-    return chosen
 
 
 @contextlib.contextmanager

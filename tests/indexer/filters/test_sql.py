@@ -3,9 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path as FilePath
 
-import postgresql_server
 import pytest
 import sqlalchemy as sa
 from filter_expressions import CHARACTERS, NUMBERS, TEXTS, Row, expressions, passes
@@ -29,30 +27,6 @@ from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.vectors.errors import BadFilterError
 
 # The databases
-
-
-@pytest.fixture(scope="module")
-def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    folder: FilePath = tmp_path_factory.mktemp("filters")
-    database = Database(f"sqlite:///{folder / 'catalogue.sqlite'}")
-    database.migrate(create=True)
-    yield database
-    database.close()
-
-
-@pytest.fixture(scope="module")
-def postgresql(postgresql_server_url: str) -> Iterator[Database]:
-    with postgresql_server.new_database(postgresql_server_url) as url:
-        database = Database(url)
-        database.migrate(create=True)
-        yield database
-        database.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Database:
-    chosen: Database = request.getfixturevalue(request.param)
-    return chosen
 
 
 class UndoneError(Exception):

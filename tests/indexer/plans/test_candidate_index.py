@@ -73,6 +73,12 @@ def built(vectors: VectorStore, alive: Alive) -> Mapping[PlanKind, CandidateInde
     return {kind: build(kind, vectors, ids, 3 * COUNT) for kind in KINDS}
 
 
+@pytest.fixture(params=KINDS)
+def index(request: pytest.FixtureRequest, built: Mapping[PlanKind, CandidateIndex]) -> CandidateIndex:
+    """Each of them in turn."""
+    return built[request.param]
+
+
 def turned_up(index: CandidateIndex) -> CandidateIndex:
     """Looking as far as its ladder goes."""
     engine = index.engine
@@ -96,16 +102,11 @@ def test_an_index_holds_exactly_what_it_was_given(
     assert index.ids().tolist() == vectors.ids[alive[vectors.ids]].tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_turned_up_it_finds_what_exact_search_finds(
-    built: Mapping[PlanKind, CandidateIndex],
-    vectors: VectorStore,
-    alive: Alive,
-    queries: Vectors,
-    kind: PlanKind,
+    index: CandidateIndex, vectors: VectorStore, alive: Alive, queries: Vectors
 ) -> None:
     truth = vectors.nearest_many(queries, K, alive)
-    assert recall(truth, turned_up(built[kind]).nearest_many(vectors, queries, K, alive)) > 0.97
+    assert recall(truth, turned_up(index).nearest_many(vectors, queries, K, alive)) > 0.97
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,15 +128,9 @@ def test_recall_rises_along_the_ladder(
     assert len({tuple(sorted(step.items())) for step in ladder}) == len(ladder)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_scores_are_those_of_exact_search_to_the_bit_one_by_one_and_many_at_once(
-    built: Mapping[PlanKind, CandidateIndex],
-    vectors: VectorStore,
-    alive: Alive,
-    queries: Vectors,
-    kind: PlanKind,
+    index: CandidateIndex, vectors: VectorStore, alive: Alive, queries: Vectors
 ) -> None:
-    index = built[kind]
     many = index.nearest_many(vectors, queries, K, alive)
     for query, found in zip(queries, many, strict=True):
         alone = index.nearest_many(vectors, query[None], K, alive)[0]
@@ -148,31 +143,24 @@ def test_scores_are_those_of_exact_search_to_the_bit_one_by_one_and_many_at_once
         assert [number for _, number in order] == found.ids.tolist()
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_the_shortlist_changes_nothing(
-    built: Mapping[PlanKind, CandidateIndex],
+    index: CandidateIndex,
     vectors: VectorStore,
     alive: Alive,
     queries: Vectors,
-    kind: PlanKind,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quick = built[kind].nearest_many(vectors, queries, K, alive)
+    quick = index.nearest_many(vectors, queries, K, alive)
     monkeypatch.setattr(candidate_index, "_MOST_SEGMENTS", 0)
-    slow = built[kind].nearest_many(vectors, queries, K, alive)
+    slow = index.nearest_many(vectors, queries, K, alive)
     assert [found.ids.tolist() for found in quick] == [found.ids.tolist() for found in slow]
     assert [found.scores.tolist() for found in quick] == [found.scores.tolist() for found in slow]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_passages_that_were_removed_after_the_building_never_come_back(
-    built: Mapping[PlanKind, CandidateIndex],
-    vectors: VectorStore,
-    alive: Alive,
-    queries: Vectors,
-    kind: PlanKind,
+    index: CandidateIndex, vectors: VectorStore, alive: Alive, queries: Vectors
 ) -> None:
-    index = turned_up(built[kind])
+    index = turned_up(index)
     best = np.unique(np.concatenate([found.ids for found in index.nearest_many(vectors, queries, 5, alive)]))
     fewer = alive.copy()
     fewer[best] = False
@@ -182,11 +170,10 @@ def test_passages_that_were_removed_after_the_building_never_come_back(
     assert recall(truth, index.nearest_many(vectors, queries, K, fewer)) > 0.95
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_was_remembered_of_one_view_is_not_used_for_another(
-    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, queries: Vectors, kind: PlanKind
+    index: CandidateIndex, vectors: VectorStore, queries: Vectors
 ) -> None:
-    index = built[kind].looking({})
+    index = index.looking({})
     everything = np.ones(3 * COUNT + 1, dtype=np.bool_)
     low = np.arange(3 * COUNT + 1) < 1500
     for view in (everything, low):
@@ -212,27 +199,25 @@ def test_an_index_that_looks_further_keeps_no_view_of_before(
     assert held() is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_view_shorter_than_the_index_hides_what_lies_beyond(
-    built: Mapping[PlanKind, CandidateIndex], queries: Vectors, kind: PlanKind
+    index: CandidateIndex, queries: Vectors
 ) -> None:
-    index = turned_up(built[kind])
+    index = turned_up(index)
     for writeable in (True, False):
         view = np.ones(1001, dtype=np.bool_)
         view.setflags(write=writeable)
         assert 0 < index.candidates(queries, 20, view).max() <= 1000
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_when_too_few_are_left_the_rest_of_the_row_is_minus_one(
-    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, queries: Vectors, kind: PlanKind
+    index: CandidateIndex, vectors: VectorStore, queries: Vectors
 ) -> None:
     view = np.zeros(3 * COUNT + 1, dtype=np.bool_)
     view[[3, 6, 9]] = True
-    found = built[kind].candidates(queries, K, view)
+    found = index.candidates(queries, K, view)
     assert found.shape == (40, K)
     assert set(np.unique(found).tolist()) <= {-1, 3, 6, 9}
-    assert all(hit.ids.size <= 3 for hit in built[kind].nearest_many(vectors, queries, K, view))
+    assert all(hit.ids.size <= 3 for hit in index.nearest_many(vectors, queries, K, view))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -258,12 +243,9 @@ def test_kinds_that_share_their_centres_are_what_they_are_alone(
         assert len(shared) == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_index_is_serialised_into_a_file_that_goes_again(
-    built: Mapping[PlanKind, CandidateIndex], tmp_path: Path, kind: PlanKind
-) -> None:
-    with built[kind].serialised_in(tmp_path) as serialised:
-        assert serialised.tobytes() == built[kind].serialise().tobytes()
+def test_an_index_is_serialised_into_a_file_that_goes_again(index: CandidateIndex, tmp_path: Path) -> None:
+    with index.serialised_in(tmp_path) as serialised:
+        assert serialised.tobytes() == index.serialise().tobytes()
         assert len(list(tmp_path.iterdir())) == 1
     assert not list(tmp_path.iterdir())
 
@@ -293,16 +275,11 @@ def test_an_index_answers_the_same_from_its_segment(
     assert [found.scores.tolist() for found in after] == [found.scores.tolist() for found in before]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_several_threads_get_what_one_gets(
-    built: Mapping[PlanKind, CandidateIndex],
-    vectors: VectorStore,
-    alive: Alive,
-    queries: Vectors,
-    kind: PlanKind,
+    index: CandidateIndex, vectors: VectorStore, alive: Alive, queries: Vectors
 ) -> None:
-    expected = [built[kind].nearest_many(vectors, query[None], K, alive)[0].ids.tolist() for query in queries]
-    index = built[kind].looking(built[kind].parameters)  # nothing remembered yet
+    expected = [index.nearest_many(vectors, query[None], K, alive)[0].ids.tolist() for query in queries]
+    index = index.looking(index.parameters)  # nothing remembered yet
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
             found = pool.map(
