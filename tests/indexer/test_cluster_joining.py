@@ -140,8 +140,11 @@ def test_a_cluster_that_the_program_joined_itself_is_used_within_itself(
         assert address == "b:1"
 
 
-def test_cores_are_waited_for_only_while_processes_may_give_them_back() -> None:
+def test_cores_are_waited_for_only_while_processes_may_give_them_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = 1000 * time.time()
+    monkeypatch.setattr(joining, "time", SimpleNamespace(time=lambda: now / 1000))
     shard = {"State": "ALIVE", "IsDetached": True, "EndTime": 0}
     ended = {"State": "DEAD", "IsDetached": False, "EndTime": now - 60_000}
     assert not joining._may_free([shard, ended])

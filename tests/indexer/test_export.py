@@ -17,7 +17,7 @@ from nearsay.data.document import Document
 from nearsay.data.errors import DiskFullError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.query import export
-from nearsay.indexer.vectors.errors import UnknownCollectionError
+from nearsay.indexer.vectors.errors import BadFilterError, UnknownCollectionError
 
 ROWS: list[dict[str, Any]] = [
     {"id": "d1", "title": "The title", "text": "a bb", "year": 2019, "tags": ["x", "y"]},
@@ -200,7 +200,7 @@ def test_a_file_is_exported_whole_or_not_at_all(
 def test_a_filter_that_cannot_be_read_leaves_the_old_file(collection: Collection, tmp_path: Path) -> None:
     out = tmp_path / "texts.jsonl"
     out.write_bytes(b"old")
-    with pytest.raises(Exception, match="the filter cannot be read"):
+    with pytest.raises(BadFilterError, match="the filter cannot be read"):
         collection.export(out, where="year >>> 2")
     assert out.read_bytes() == b"old"
 

@@ -303,17 +303,17 @@ def test_nobody_waits_for_the_loading_of_another_encoder(tmp_path: Path) -> None
         loaded.append(source)
         if source == "slow":
             begun.set()
-            assert go_on.wait(30)
+            assert go_on.wait(60)
         return WordsEncoder(name=source)
 
     with Library.open(tmp_path, load_encoder=load) as library, ThreadPoolExecutor(3) as pool:
         quick = library.encoder("quick")
         slow = [pool.submit(library.encoder, "slow") for _ in range(2)]
-        assert begun.wait(30)
+        assert begun.wait(60)
         try:
-            assert pool.submit(library.encoder, "quick").result(10) is quick
-            assert pool.submit(library.encoder, "other").result(10).name == "other"
+            assert pool.submit(library.encoder, "quick").result(50) is quick
+            assert pool.submit(library.encoder, "other").result(50).name == "other"
         finally:
             go_on.set()
-        assert slow[0].result(30) is slow[1].result(30)
+        assert slow[0].result(60) is slow[1].result(60)
     assert loaded == ["quick", "slow", "other"]

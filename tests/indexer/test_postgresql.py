@@ -171,12 +171,12 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, postgresql_url: str
     with pytest.raises(BusyError), writer_lock(tmp_path / "ours", "papers", 1, database, "wait"):
         pass
     writer.send_signal(signal.SIGKILL)
-    writer.wait(10)
+    writer.wait(60)
     writer.stdout.close()
     writer.stdin.close()
     # The server notices the closed connection by itself: wait for that, on the lock, not on the clock.
     with database.engine.connect() as connection:
-        connection.exec_driver_sql("SET lock_timeout = '20s'")
+        connection.exec_driver_sql("SET lock_timeout = '60s'")
         keys = "SELECT classid::int8, objid::int8 FROM pg_locks WHERE locktype = 'advisory'"
         keys += " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
         for space, key in connection.exec_driver_sql(keys).all():

@@ -423,17 +423,17 @@ def test_a_writer_waits_as_long_as_it_was_told(yard: Collection) -> None:
     def hold() -> None:
         with writer_lock(store.locks, "yard", row.id, store.database, "hold"):
             held.set()
-            done.wait(30)
+            done.wait(120)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.wait(30)
+    assert held.wait(60)
     with pytest.raises(BusyError, match=r"process \d+ \(hold"):
         yard.remove(["fox"], wait=0)
     with pytest.raises(BusyError):
         yard.update(["fox"], metadata={"legs": 1}, wait=0.05)
     threading.Timer(0.2, done.set).start()
-    assert yard.remove(["fox"], wait=30) == 1
+    assert yard.remove(["fox"], wait=60) == 1
     holder.join()
 
 
@@ -446,7 +446,7 @@ def test_threads_that_add_at_once_all_come_to_an_end(library: Library) -> None:
         try:
             for batch in range(5):
                 pets.add_rows(
-                    [{"id": f"{thread} {batch} {row}", "text": "a dog"} for row in range(3)], wait=60
+                    [{"id": f"{thread} {batch} {row}", "text": "a dog"} for row in range(3)], wait=100
                 )
         except BaseException as error:  # noqa: BLE001 - the test's own thread tells of it
             failed.append(error)

@@ -66,7 +66,7 @@ def test_items_are_made_before_they_are_asked_for() -> None:
 
     ahead = read_ahead(source())
     assert next(ahead) == 1
-    assert second_was_made.wait(10)
+    assert second_was_made.wait(60)
     assert list(ahead) == [2]
 
 

@@ -139,7 +139,7 @@ def test_of_many_threads_one_writes_and_the_others_are_told(pets: Collection) ->
         try:
             with _held(pets):
                 written.append(number)
-                all_tried.wait(30)
+                all_tried.wait(60)
         except BusyError:
             refused.append(number)
             if len(refused) == 7:

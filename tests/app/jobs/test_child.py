@@ -48,7 +48,7 @@ def test_a_job_gives_its_command_and_says_how_it_ended(
     assert not job.folder.alive
     for thread in threading.enumerate():
         if thread.name == f"job {job.number}":
-            thread.join(30)
+            thread.join(60)
     assert job.pid is not None
     with pytest.raises(ChildProcessError):  # nothing of it is left for us to wait for
         os.waitpid(job.pid, os.WNOHANG)

@@ -76,12 +76,12 @@ def test_a_writer_on_sqlite_waits_for_another(sqlite: Database) -> None:
     with sqlite.writing() as connection:
         waiting = threading.Thread(target=second)
         waiting.start()
-        assert begun.wait(10)
+        assert begun.wait(60)
         keep(connection, "first")
         waiting.join(0.1)
         assert waiting.is_alive()
         order.append("first")
-    waiting.join(10)
+    waiting.join(60)
     assert order == ["first", "second"]
     with sqlite.reading() as connection:
         assert kept(connection) == {"first", "second"}

@@ -67,7 +67,7 @@ def test_writers_of_two_collections_enter_one_encoder_at_once(postgresql_url: st
             number = generations.register_encoder(connection, WordsEncoder("new"))
             other = pool.submit(enter, fenced[1])
             _wait_for_a_lock(first)
-        assert other.result(30) == number
+        assert other.result(60) == number
     first.close()
 
 

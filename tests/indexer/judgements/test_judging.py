@@ -154,7 +154,7 @@ def test_files_of_the_same_judgements_are_taken_over_at_once(
         loads = [
             pool.submit(collection.judgements.load, tmp_path / name) for name in ("one.csv", "other.csv")
         ]
-        assert [one.result(30).judgements for one in loads] == [2, 2]
+        assert [one.result(60).judgements for one in loads] == [2, 2]
         assert collection.judgements.of("birds") == {("owl", 0): True, ("cat", 0): False}
 
 

@@ -22,7 +22,7 @@ def test_every_item_is_worked_on_once(workers: Workers) -> None:
 
 
 def test_items_are_worked_on_at_the_same_time(workers: Workers) -> None:
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=60)
     workers.run(lambda _: together.wait() and None, range(3))
     assert not together.broken
 

@@ -211,7 +211,7 @@ def test_many_threads_get_the_vectors_of_one(tiny: Encoder) -> None:
     start = threading.Barrier(8)
 
     def work(place: int) -> tuple[NDArray[np.float32], list[NDArray[np.int64]]]:
-        start.wait(timeout=30)
+        start.wait(timeout=60)
         return tiny.encode(groups[place]), tiny.token_offsets(groups[place])
 
     with ThreadPoolExecutor(8) as threads:

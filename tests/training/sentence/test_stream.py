@@ -56,7 +56,7 @@ def test_the_next_window_is_tokenized_while_the_model_runs(
         return window
 
     def running(token_ids: list[list[int]], *, prompt_length: int) -> object:
-        assert second_tokenized.wait(timeout=30), "the model ran before the next window was tokenized"
+        assert second_tokenized.wait(timeout=60), "the model ran before the next window was tokenized"
         return start(token_ids, prompt_length=prompt_length)
 
     monkeypatch.setattr(fresh._tokens, "window", tokenized)
