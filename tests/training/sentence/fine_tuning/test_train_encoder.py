@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder
-from nearsay.training.sentence.fine_tuning.sentence_task import loss_names
 from nearsay.training.sentence.fine_tuning.settings import (
     EncoderStructure,
     SentencePooling,
+    SentenceResult,
     SentenceTraining,
     TrainingSet,
     usual_epochs,
@@ -40,10 +41,33 @@ from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
+ONE_STEP = SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32)
+Train = Callable[..., SentenceResult]
 
 
 def cosent(examples: SentenceExamples) -> TrainingSet:
     return TrainingSet(examples, ObjectiveConfig(ObjectiveKind.COSENT))
+
+
+@pytest.fixture
+def train(tiny_folder: Path, tmp_path: Path) -> Callable[..., SentenceResult]:
+    """`train(sets, name, **options)`: the run in the test's folder of that name, by default of one step.
+
+    Its notes go to the list `said`.
+    """
+
+    def run(
+        sets: Sequence[TrainingSet],
+        name: str = "out",
+        options: SentenceTraining = ONE_STEP,
+        said: list[str] | None = None,
+        **more: Any,
+    ) -> SentenceResult:
+        watch = None if said is None else Watch(report=said.append)
+        given = {"base": tiny_folder, "device": "cpu", "watch": watch} | more
+        return train_sentence_encoder(sets, tmp_path / name, options=options, **given)
+
+    return run
 
 
 def losses(out: Path) -> list[float]:
@@ -53,13 +77,11 @@ def losses(out: Path) -> list[float]:
 @pytest.mark.long
 @pytest.mark.usefixtures("drawn_runs")
 def test_it_learns_and_both_libraries_load_it(
-    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path, train: Train
 ) -> None:
     out = tmp_path / "out"
     dev = read_judged_set(f"sts:{dev_file}")
-    result = train_sentence_encoder(
-        [cosent(scored)], out, base=tiny_folder, options=EXACT, dev=dev, tests=[dev], device="cpu"
-    )
+    result = train([cosent(scored)], options=EXACT, dev=dev, tests=[dev])
     assert result.finished
     assert result.steps == 16
     found = losses(out)
@@ -85,41 +107,27 @@ def test_it_learns_and_both_libraries_load_it(
 
 @pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
-    scored: SentenceExamples,
-    dev_file: Path,
-    tiny_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dev = read_judged_set(f"sts:{dev_file}")
-
-    def trained(out: Path, watch: Watch | None = None) -> bool:
-        sets = [cosent(scored)]
-        return train_sentence_encoder(
-            sets, out, base=tiny_folder, options=EXACT, dev=dev, device="cpu", watch=watch
-        ).finished
-
-    assert trained(tmp_path / "whole")
-    asked = iter([False, False, True, *[False] * 100])
-    assert not trained(tmp_path / "parts", Watch(stop=lambda: next(asked)))
-    assert not (tmp_path / "parts" / "modules.json").exists()
-    monkeypatch.setattr(memory, "training_tokens", lambda *_: 24)  # less memory is left than when it began
-    assert trained(tmp_path / "parts")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
+    given = {"options": EXACT, "dev": read_judged_set(f"sts:{dev_file}")}
+    assert train([cosent(scored)], "whole", **given).finished
+    asked = iter([False, False, True, *[False] * 100])
+    assert not train([cosent(scored)], "parts", watch=Watch(stop=lambda: next(asked)), **given).finished
+    assert not (parts / "modules.json").exists()
+    monkeypatch.setattr(memory, "training_tokens", lambda *_: 24)  # less memory is left than when it began
+    assert train([cosent(scored)], "parts", **given).finished
     assert losses(whole) == losses(parts)
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
 
 
 def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_ends(
-    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path, train: Train
 ) -> None:
     out = tmp_path / "out"
     # So small a rate changes no figure: the base's evaluation is the best, and two more end the run.
-    still = SentenceTraining(epochs=10, batch=8, learning_rate=1e-12, patience=2, precision=Precision.FLOAT32)
-    dev = read_judged_set(f"sts:{dev_file}")
-    result = train_sentence_encoder(
-        [cosent(scored)], out, base=tiny_folder, options=still, dev=dev, device="cpu"
-    )
+    still = dataclasses.replace(EXACT, epochs=10, learning_rate=1e-12, patience=2)
+    result = train([cosent(scored)], options=still, dev=read_judged_set(f"sts:{dev_file}"))
     assert result.finished
     assert result.stopped_early
     assert result.steps == 8  # two epochs of four steps
@@ -130,30 +138,6 @@ def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_end
     assert [line["step"] for line in evaluated] == [0, 4, 8]
 
 
-def test_rows_that_give_the_test_away_are_left_out_and_counted(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "test.tsv"
-    rows = [
-        f"{label}\t{a.upper()}\t{b}" for (a, b), label in zip(scored.texts[:9], scored.labels, strict=False)
-    ]
-    file.write_text("score\tsentence1\tsentence2\n" + "\n".join(rows) + "\n", "utf-8")
-    said: list[str] = []
-    options = SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32)
-    train_sentence_encoder(
-        [cosent(scored)],
-        tmp_path / "out",
-        base=tiny_folder,
-        options=options,
-        tests=[read_judged_set(f"sts:{file}")],
-        device="cpu",
-        watch=Watch(report=said.append),
-    )
-    assert any(note == Naming("of 32 rows", "animals", "left out") for note in said)
-    config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
-    assert config["sets"][0]["rows"] < 32 - 8
-
-
 def judged_rows(file: Path, rows: Sequence[tuple[str, str]]) -> Path:
     lines = [f"{number % 5}\t{a}\t{b}" for number, (a, b) in enumerate(rows)]
     file.write_text("score\tsentence1\tsentence2\n" + "\n".join(lines) + "\n", "utf-8")
@@ -161,56 +145,40 @@ def judged_rows(file: Path, rows: Sequence[tuple[str, str]]) -> Path:
 
 
 @pytest.mark.long
-def test_only_sets_with_leaks_are_named_each_with_its_count_and_an_example(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+def test_rows_that_give_a_test_away_are_left_out_and_named_by_set_with_a_count_and_an_example(
+    scored: SentenceExamples, tmp_path: Path, train: Train
 ) -> None:
     rows = [(a, b) for a, b in scored.texts]
-    first = judged_rows(tmp_path / "first.tsv", rows[:3])
+    first = judged_rows(tmp_path / "first.tsv", [(a.upper(), b) for a, b in rows[:3]])
     clean = judged_rows(tmp_path / "clean.tsv", [("q w", "e r"), ("t y", "u i")])
     second = judged_rows(tmp_path / "second.tsv", rows[2:7])
     said: list[str] = []
-    train_sentence_encoder(
-        [cosent(scored)],
-        tmp_path / "out",
-        base=tiny_folder,
-        options=SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32),
-        tests=[read_judged_set(f"sts:{file}") for file in (first, clean, second)],
-        device="cpu",
-        watch=Watch(report=said.append),
+    train(
+        [cosent(scored)], said=said, tests=[read_judged_set(f"sts:{file}") for file in (first, clean, second)]
     )
     (note,) = [note for note in said if "left out" in note]
     assert note.startswith("7 of 32 rows of animals")
     assert f"first (3, such as {rows[0][0]!r} + {rows[0][1]!r})" in note
     assert f"second (5, such as {rows[2][0]!r} + {rows[2][1]!r})" in note
     assert "clean" not in note
+    config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
+    assert config["sets"][0]["rows"] == 32 - 7
 
 
 @pytest.mark.long
 def test_a_set_that_leaks_whole_is_left_out_and_the_others_are_trained_on(
-    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tmp_path: Path, train: Train
 ) -> None:
     pairs = examples_of(ExampleKind.PAIRS, [("q w", "e r"), ("t y", "u i")])
     leaking = TrainingSet(pairs, ObjectiveConfig(ObjectiveKind.RANKING))
     test = read_judged_set(f"sts:{judged_rows(tmp_path / 'test.tsv', pairs.texts)}")  # type: ignore[arg-type]
     said: list[str] = []
-
-    def trained(sets: list[TrainingSet], out: Path) -> None:
-        train_sentence_encoder(
-            sets,
-            out,
-            base=tiny_folder,
-            options=SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32),
-            tests=[test],
-            device="cpu",
-            watch=Watch(report=said.append),
-        )
-
-    trained([leaking, cosent(scored)], tmp_path / "out")
+    train([leaking, cosent(scored)], said=said, tests=[test])
     config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
     assert [one["name"] for one in config["sets"]] == ["animals"]
     assert any(note == Naming("2 of 2 rows", "nothing is left") for note in said)
     with pytest.raises(BadInputError, match=r"2 of 2 rows .*/test \(2.*other rows"):
-        trained([leaking], tmp_path / "none")
+        train([leaking], "none", tests=[test])
 
 
 @pytest.mark.parametrize(
@@ -222,41 +190,33 @@ def test_few_rows_are_learned_from_several_times(rows: int, epochs: int) -> None
 
 @pytest.mark.long
 def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
-    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
 ) -> None:
-    few = scored.select(range(16))
+    few = [cosent(scored.select(range(16)))]
     said: list[str] = []
 
-    def trained(out: Path, watch: Watch, epochs: float | None = None) -> int:
+    def trained(name: str, watch: Watch, epochs: float | None = None) -> int:
         options = SentenceTraining(epochs=epochs, batch=8, precision=Precision.FLOAT32)
-        return train_sentence_encoder(
-            [cosent(few)],
-            out,
-            base=tiny_folder,
-            options=options,
-            dev=read_judged_set(f"sts:{dev_file}"),
-            device="cpu",
-            watch=watch,
-        ).steps
+        return train(few, name, options, watch=watch, dev=read_judged_set(f"sts:{dev_file}")).steps
 
-    def told(out: Path) -> object:
-        return json.loads((out / "run" / "config.json").read_text("utf-8"))["epochs"]
+    def told(name: str) -> object:
+        return json.loads((tmp_path / name / "run" / "config.json").read_text("utf-8"))["epochs"]
 
-    assert trained(tmp_path / "chosen", Watch(report=said.append)) == 60  # 30 epochs of 2 steps
-    assert told(tmp_path / "chosen") == 30
+    assert trained("chosen", Watch(report=said.append)) == 60  # 30 epochs of 2 steps
+    assert told("chosen") == 30
     assert any(note.startswith("16 examples, so 30 epochs") for note in said)
     evaluated = [
         line["step"] for line in read_metrics(tmp_path / "chosen/run/metrics.jsonl") if "evaluation" in line
     ]
     assert evaluated == list(range(0, 61, 6))  # ten times beside the base, not at each short epoch
     said.clear()
-    assert trained(tmp_path / "given", Watch(report=said.append), epochs=2) == 4
-    assert told(tmp_path / "given") == 2
+    assert trained("given", Watch(report=said.append), epochs=2) == 4
+    assert told("given") == 2
     assert not any("epochs" in note for note in said)
     # A run that began with another number, by an earlier version's rule, resumes with it.
     asked = iter([True, *[False] * 100])
-    trained(tmp_path / "resumed", Watch(stop=lambda: next(asked)), epochs=3)
-    assert trained(tmp_path / "resumed", Watch()) == 6
+    trained("resumed", Watch(stop=lambda: next(asked)), epochs=3)
+    assert trained("resumed", Watch()) == 6
 
 
 NLI_ROWS = [
@@ -279,6 +239,7 @@ def test_every_objective_trains_from_data_that_it_learns_from(
     scored: SentenceExamples,
     tiny_folder: Path,
     tmp_path: Path,
+    train: Train,
 ) -> None:
     nli = examples_of(ExampleKind.NLI, [row[:2] for row in NLI_ROWS], [row[2] for row in NLI_ROWS])
     labelled = examples_of(ExampleKind.LABELLED, PAIR_ROWS, [1.0, 0.0, 1.0, 0.0])
@@ -296,14 +257,11 @@ def test_every_objective_trains_from_data_that_it_learns_from(
     }.get(objective, scored)
     guided = bool(objective.loss.guide)
     one = TrainingSet(data, ObjectiveConfig(objective), guide=str(tiny_folder) if guided else None)
-    options = SentenceTraining(epochs=6, batch=8, learning_rate=2e-3, precision=Precision.FLOAT32)
+    options = dataclasses.replace(EXACT, epochs=6, learning_rate=2e-3)
     structure = EncoderStructure(pooling=SentencePooling.CLS) if objective is ObjectiveKind.TEACHER else None
     out = tmp_path / "out"
-    result = train_sentence_encoder(
-        [one], out, base=tiny_folder, options=options, structure=structure, device="cpu"
-    )
+    assert train([one], options=options, structure=structure).finished
     found = losses(out)
-    assert result.finished
     assert np.isfinite(found).all()
     assert np.mean(found[-2:]) < np.mean(found[:2])
     assert Encoder.load(out, device="cpu").dimension == 32  # nothing of the objective is left in it
@@ -324,15 +282,15 @@ def test_an_encoder_on_another_transformer_than_a_bert_trains_as_it_runs(
     make_folder_of: Callable[..., Path],
     examples_of: Callable[..., SentenceExamples],
     tmp_path: Path,
+    train: Train,
 ) -> None:
-    folder, out = make_folder_of(kind, pad_token_id=0, **settings), tmp_path / "out"
+    folder = make_folder_of(kind, pad_token_id=0, **settings)
     one = TrainingSet(examples_of(ExampleKind.PAIRS, PAIR_ROWS), ObjectiveConfig(ObjectiveKind.RANKING))
-    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
-    assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
+    assert train([one], base=folder).finished  # its four rows are one batch
     plain = SentenceTransformer(str(folder), device="cpu").train()
     features = [plain.preprocess([row[column] for row in PAIR_ROWS]) for column in (0, 1)]
     expected = MultipleNegativesRankingLoss(plain)(features, None)
-    assert losses(out) == [pytest.approx(float(expected.detach()), rel=1e-5)]
+    assert losses(tmp_path / "out") == [pytest.approx(float(expected.detach()), rel=1e-5)]
 
 
 @pytest.mark.long
@@ -350,30 +308,26 @@ def test_simcse_on_an_encoder_without_dropout_is_refused(
     scored: SentenceExamples,
     make_folder_of: Callable[..., Path],
     tmp_path: Path,
+    train: Train,
 ) -> None:
-    one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.SIMCSE))
-    options = SentenceTraining(steps=2, batch=8, precision=Precision.FLOAT32)
-    folder, out = make_folder_of(kind, **settings), tmp_path / "out"
+    one, folder = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.SIMCSE)), make_folder_of(kind, **settings)
     with pytest.raises(BadInputError, match=rf"simcse.*{kind} has none.*{remedy}"):
-        train_sentence_encoder([one], out, base=folder, options=options, device="cpu")
-    assert not out.exists()
+        train([one], base=folder)
+    assert not (tmp_path / "out").exists()
     rate = "attention_dropout" if kind == "qwen3" else "attention_probs_dropout_prob"
     config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {rate: 0.1}), "utf-8")
-    assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
+    assert train([one], base=folder).finished
 
 
 @pytest.mark.long
 def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_trained_folder(
-    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path, train: Train
 ) -> None:
     def trained(name: str, structure: EncoderStructure, rows: Sequence[tuple[str, ...]]) -> Encoder:
         one = TrainingSet(examples_of(ExampleKind.PAIRS, rows), ObjectiveConfig(ObjectiveKind.RANKING))
-        out, options = tmp_path / name, dataclasses.replace(EXACT, batch=4)
-        train_sentence_encoder(
-            [one], out, base=tiny_folder, structure=structure, options=options, device="cpu"
-        )
-        return Encoder.load(out, device="cpu", precision=Precision.FLOAT32)
+        train([one], name, dataclasses.replace(EXACT, batch=4), structure=structure)
+        return Encoder.load(tmp_path / name, device="cpu", precision=Precision.FLOAT32)
 
     prompts = EncoderStructure(query_prompt="query: ", passage_prompt="passage: ")
     prompted = trained("prompted", prompts, PAIR_ROWS)
@@ -397,62 +351,35 @@ def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_traine
 
 @pytest.mark.long
 def test_a_family_that_wants_prompts_and_has_none_is_named_unless_they_are_given(
-    scored: SentenceExamples, make_folder: Callable[..., Path], tmp_path: Path
+    scored: SentenceExamples, make_folder: Callable[..., Path], train: Train
 ) -> None:
     folder = make_folder("e5-small")
-    told: list[str] = []
-    for number, structure in enumerate([EncoderStructure(), EncoderStructure(query_prompt="query: ")]):
-        told.clear()
-        train_sentence_encoder(
-            [cosent(scored)],
-            tmp_path / str(number),
-            base=folder,
-            structure=structure,
-            options=dataclasses.replace(EXACT, epochs=None, steps=1),
-            device="cpu",
-            watch=Watch(report=told.append),
-        )
-        assert any("--query-prompt 'query: '" in line for line in told) == (number == 0)
+    for prompt in (None, "query: "):
+        said: list[str] = []
+        structure = EncoderStructure(query_prompt=prompt)
+        train([cosent(scored)], f"out {prompt}", said=said, base=folder, structure=structure)
+        assert any("--query-prompt 'query: '" in line for line in said) == (prompt is None)
 
 
-def test_several_sets_take_turns_each_with_its_objective(
-    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+def test_several_sets_take_turns_each_with_its_objective_and_a_loss_in_the_log(
+    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tmp_path: Path, train: Train
 ) -> None:
     pairs = TrainingSet(
         examples_of(ExampleKind.PAIRS, PAIR_ROWS), default_objective(ExampleKind.PAIRS), batch=2
     )
-    out = tmp_path / "out"
-    result = train_sentence_encoder(
-        [cosent(scored), pairs], out, base=tiny_folder, options=EXACT, device="cpu"
-    )
-    assert result.steps == 4 * (4 + 2)
-    lines = read_metrics(out / "run" / "metrics.jsonl")
-    assert any("animals_loss" in line for line in lines)
-    assert any("pairs rows_loss" in line for line in lines)
-
-
-def test_sets_of_one_name_have_a_loss_each_in_the_log() -> None:
-    assert loss_names(["train", "nli", "train"]) == ["train_1_loss", "nli_loss", "train_2_loss"]
-
-
-def test_two_files_of_one_name_have_a_loss_each_in_the_log(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
-) -> None:
-    sets, out = [cosent(scored), cosent(scored)], tmp_path / "out"
-    options = dataclasses.replace(EXACT, epochs=1)
-    train_sentence_encoder(sets, out, base=tiny_folder, options=options, device="cpu")
-    names = {name for line in read_metrics(out / "run" / "metrics.jsonl") for name in line}
-    assert {"animals_1_loss", "animals_2_loss"} < names
+    result = train([cosent(scored), pairs, cosent(scored)], options=EXACT)  # two files of one name
+    assert result.steps == 4 * (4 + 2 + 4)
+    names = {name for line in read_metrics(tmp_path / "out" / "run" / "metrics.jsonl") for name in line}
+    told = {"animals_1_loss", "pairs rows_loss", "animals_2_loss"}
+    assert {name for name in names if name.endswith("_loss")} == told
 
 
 @pytest.mark.long
 def test_matryoshka_trains_the_first_dimensions_to_stand_alone(
-    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path, train: Train
 ) -> None:
     config = ObjectiveConfig(ObjectiveKind.COSENT, matryoshka=(32, 4))
-    out = tmp_path / "out"
-    longer = dataclasses.replace(EXACT, epochs=12)
-    train_sentence_encoder([TrainingSet(scored, config)], out, base=tiny_folder, options=longer, device="cpu")
+    train([TrainingSet(scored, config)], options=dataclasses.replace(EXACT, epochs=12))
     rows = [line.split("\t") for line in dev_file.read_text("utf-8").splitlines()[1:]]
 
     def part(folder: Path) -> float:
@@ -462,7 +389,7 @@ def test_matryoshka_trains_the_first_dimensions_to_stand_alone(
         same = np.array([row[0] == "5" for row in rows])
         return float(cosines[same].mean() - cosines[~same].mean())
 
-    assert part(out) > part(tiny_folder) + 0.3
+    assert part(tmp_path / "out") > part(tiny_folder) + 0.3
 
 
 @pytest.mark.parametrize(
@@ -479,12 +406,12 @@ def test_what_cannot_be_trained_is_refused(
     sets: Sequence[tuple[ObjectiveKind, str | None]],
     said: str,
     scored: SentenceExamples,
-    tiny_folder: Path,
     tmp_path: Path,
+    train: Train,
 ) -> None:
     given = [TrainingSet(scored, ObjectiveConfig(kind), guide=guide) for kind, guide in sets]
     with pytest.raises(BadInputError, match=said):
-        train_sentence_encoder(given, tmp_path / "out", base=tiny_folder, device="cpu")
+        train(given)
     assert not (tmp_path / "out").exists()
 
 
@@ -516,20 +443,11 @@ def test_what_compares_the_rows_of_a_batch_needs_two(
 
 
 def test_texts_that_are_cut_are_told(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    scored: SentenceExamples, train: Train, caplog: pytest.LogCaptureFixture
 ) -> None:
     said: list[str] = []
-    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
     with caplog.at_level(logging.ERROR):
-        train_sentence_encoder(
-            [cosent(scored)],
-            tmp_path / "out",
-            base=tiny_folder,
-            structure=EncoderStructure(length=5),
-            options=options,
-            device="cpu",
-            watch=Watch(report=said.append),
-        )
+        train([cosent(scored)], said=said, structure=EncoderStructure(length=5))
     assert any(note == Naming("cut", "5 tokens") for note in said)
 
 
@@ -555,11 +473,11 @@ def test_settings_that_train_nothing_are_refused(values: dict[str, float]) -> No
 
 
 def test_labels_that_are_all_the_same_teach_nothing(
-    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+    examples_of: Callable[..., SentenceExamples], train: Train
 ) -> None:
     same = examples_of(ExampleKind.SCORED, PAIR_ROWS, [1.0] * 4)
     with pytest.raises(BadInputError, match=r"all 4 labels .*1; cosent"):
-        train_sentence_encoder([cosent(same)], tmp_path / "out", base=tiny_folder, device="cpu")
+        train([cosent(same)])
 
 
 @pytest.mark.long
@@ -568,23 +486,16 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_leaves_nothing_to_the
     dev_file: Path,
     make_folder: Callable[..., Path],
     tmp_path: Path,
+    train: Train,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     out = tmp_path / "out"
     # So small a rate changes no figure: the base's evaluation, before the first step, is the best.
-    still = SentenceTraining(steps=2, batch=8, learning_rate=1e-12, precision=Precision.FLOAT32)
+    still = dataclasses.replace(ONE_STEP, steps=2, learning_rate=1e-12)
     first, second = (make_folder(name, seed=seed) for seed, name in enumerate(("first", "second")))
 
     def trained(base: Path, watch: Watch) -> None:
-        train_sentence_encoder(
-            [cosent(scored)],
-            out,
-            base=base,
-            options=still,
-            dev=read_judged_set(f"sts:{dev_file}"),
-            device="cpu",
-            watch=watch,
-        )
+        train([cosent(scored)], options=still, base=base, dev=read_judged_set(f"sts:{dev_file}"), watch=watch)
 
     def kill(_: object) -> None:
         raise KeyboardInterrupt
@@ -602,14 +513,9 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_leaves_nothing_to_the
     assert [line["step"] for line in evaluated] == [0, 2]
 
 
-def test_patience_without_a_dev_set_is_refused(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
-) -> None:
-    options = SentenceTraining(patience=2)
+def test_patience_without_a_dev_set_is_refused(scored: SentenceExamples, train: Train) -> None:
     with pytest.raises(BadInputError, match="Name one with --dev"):
-        train_sentence_encoder(
-            [cosent(scored)], tmp_path / "out", base=tiny_folder, options=options, device="cpu"
-        )
+        train([cosent(scored)], options=SentenceTraining(patience=2))
 
 
 @pytest.mark.parametrize("changed", ["dev", "guide"])
@@ -618,22 +524,13 @@ def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
     scored: SentenceExamples,
     dev_file: Path,
     make_folder: Callable[..., Path],
-    tiny_folder: Path,
-    tmp_path: Path,
+    train: Train,
 ) -> None:
     teacher = make_folder("teacher", seed=1)
     one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.TEACHER), guide=str(teacher))
 
     def trained(watch: Watch) -> bool:
-        return train_sentence_encoder(
-            [one],
-            tmp_path / "out",
-            base=tiny_folder,
-            options=EXACT,
-            dev=read_judged_set(f"sts:{dev_file}"),
-            device="cpu",
-            watch=watch,
-        ).finished
+        return train([one], options=EXACT, dev=read_judged_set(f"sts:{dev_file}"), watch=watch).finished
 
     assert not trained(Watch(stop=lambda: True))
     if changed == "dev":
