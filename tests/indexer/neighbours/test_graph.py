@@ -118,23 +118,26 @@ def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
     np.testing.assert_array_equal(first.cosines[shuffled], second.cosines)
 
 
-@pytest.mark.parametrize("seed", [1, 2])  # of twenty draws one may have a recall below .95
-def test_lists_find_what_they_say_and_score_it_exactly(seed: int) -> None:
-    vectors = clustered(1500, seed=seed)
-    vectors[100:160] = vectors[5]
-    graph = neighbour_graph(points_of(vectors), 10, exact=False)
-    neighbours, cosines = plain(vectors, 10)
-    found = np.mean([np.isin(a, b).mean() for a, b in zip(neighbours, graph.neighbours, strict=True)])
-    assert not graph.exact
-    assert found >= 0.95
-    assert graph.recall == pytest.approx(found, abs=0.02)
-    there = graph.neighbours >= 0
-    own = np.repeat(np.arange(1500), 10).reshape(1500, 10)[there]
-    np.testing.assert_array_equal(
-        graph.cosines[there], np.einsum("ij,ij->i", vectors[own], vectors[graph.neighbours[there]])
-    )
-    assert (np.diff(graph.cosines, axis=1) <= 0).all()
-    assert (graph.cosines <= cosines).all()
+def test_lists_find_what_they_say_and_score_it_exactly() -> None:
+    recalls = []
+    for seed in range(4):
+        vectors = clustered(1500, seed=seed)
+        vectors[100:160] = vectors[5]
+        graph = neighbour_graph(points_of(vectors), 10, exact=False)
+        neighbours, cosines = plain(vectors, 10)
+        recalls.append(
+            np.mean([np.isin(a, b).mean() for a, b in zip(neighbours, graph.neighbours, strict=True)])
+        )
+        assert not graph.exact
+        assert graph.recall == pytest.approx(recalls[-1], abs=0.02)
+        there = graph.neighbours >= 0
+        own = np.repeat(np.arange(1500), 10).reshape(1500, 10)[there]
+        np.testing.assert_array_equal(
+            graph.cosines[there], np.einsum("ij,ij->i", vectors[own], vectors[graph.neighbours[there]])
+        )
+        assert (np.diff(graph.cosines, axis=1) <= 0).all()
+        assert (graph.cosines <= cosines).all()
+    assert np.mean(recalls) >= 0.95  # what is promised of a draw may be missed by one in twenty
 
 
 def test_a_listener_that_raises_ends_it() -> None:
