@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -537,10 +538,14 @@ def _row(
 
 def _held_out(train: _Part) -> _Part:
     """A quarter of the queries to learn from, which their words choose: no encoder is trained on them."""
-    kept = [query for query in train.judged if drawn_share(f"held out {query}") < _HELD_OUT]
-    kept = kept or [min(train.judged)]
-    rows = [place for place, query in enumerate(train.judged) if query in kept]
-    return _Part({query: train.judged[query] for query in train.judged if query in kept}, train.vectors[rows])
+    kept = [
+        (place, query)
+        for place, query in enumerate(train.judged)
+        if drawn_share(f"held out {query}") < _HELD_OUT
+    ]
+    kept = kept or [min(enumerate(train.judged), key=itemgetter(1))]
+    rows = [place for place, _ in kept]
+    return _Part({query: train.judged[query] for _, query in kept}, train.vectors[rows])
 
 
 def _promotion(snapshot: Snapshot) -> str:

@@ -250,12 +250,18 @@ def _period_of_document(times: DocumentTimes, period: Period, starts: list[Any])
 
 
 def _of_most(clusters: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The cluster that most passages of each document are in; of several the lowest, clusters first."""
-    pairs, counts = np.unique(np.stack([owners, clusters.astype(np.int64)]), axis=1, return_counts=True)
-    order = np.lexsort((np.abs(pairs[1]), pairs[1] < 0, -counts, pairs[0]))
-    of_document, first = np.unique(pairs[0][order], return_index=True)
-    del of_document  # every document has a passage, so they are 0, 1, …
-    found: NDArray[np.int32] = pairs[1][order][first].astype(np.int32)
+    """The cluster that most passages of each document are in; of several the lowest, clusters first.
+
+    owners: (passages,) the place of each one's document; every document has a passage, so they are 0, 1, …
+    """
+    numbers, rows = np.unique(clusters, return_inverse=True)
+    preferred = np.lexsort((np.abs(numbers), numbers < 0))
+    place = np.argsort(preferred)  # of each number, the preferred one first
+    pairs, counts = np.unique(owners * numbers.size + place[rows], return_counts=True)
+    of_document = pairs // numbers.size
+    order = np.lexsort((-counts, of_document))  # of those with equal counts the preferred one stays first
+    firsts = np.searchsorted(of_document, np.arange(of_document[-1] + 1 if pairs.size else 0))
+    found: NDArray[np.int32] = numbers[preferred[pairs[order[firsts]] % numbers.size]]
     return found
 
 

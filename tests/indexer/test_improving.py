@@ -45,6 +45,29 @@ def mistaken(library: Library) -> Collection:
     return collection
 
 
+def test_the_queries_held_out_are_chosen_by_a_look_at_each() -> None:
+    looked = 0
+
+    class Query(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal looked
+            looked += 1
+            return str.__eq__(self, other)
+
+    judged = {Query(f"query {number}"): {("a", 0): True} for number in range(1_000)}
+    train = improving._Part(judged, np.arange(1_000, dtype=np.float32)[:, None])
+    looked = 0
+    held_out = improving._held_out(train)
+    assert 150 < len(held_out.judged) < 350
+    assert [f"query {number:.0f}" for number in held_out.vectors[:, 0]] == [*held_out.judged]
+    assert looked < 3_000
+    one = improving._Part({"b": {("a", 0): True}, "a": {("a", 0): True}}, np.eye(2, dtype=np.float32))
+    assert len(improving._held_out(one).judged) >= 1
+
+
 def judge(collection: Collection, count: int) -> None:
     """Questions of short words that stand in no passage, each answered by a passage of long ones."""
     for at in range(count):

@@ -2,12 +2,29 @@
 
 import datetime as dt
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.exploring.through_time import _of_most
 from nearsay.indexer.vectors.errors import BadFilterError
+
+
+@given(st.lists(st.lists(st.integers(-2, 4), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_a_document_is_in_the_cluster_of_most_of_its_passages(of_documents: list[list[int]]) -> None:
+    pairs = [(number, owner) for owner, numbers in enumerate(of_documents) for number in numbers]
+    clusters, owners = np.array(pairs, dtype=np.int64)[::-1].T
+    wanted = [
+        min(numbers, key=lambda number: (-numbers.count(number), number < 0, abs(number)))
+        for numbers in of_documents
+    ]
+    assert _of_most(clusters.astype(np.int32), owners).tolist() == wanted
+    assert _of_most(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)).size == 0
+
 
 ROWS = [
     {"id": "a", "text": "a", "year": 2019, "day": "2019-03-08"},
