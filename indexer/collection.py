@@ -309,7 +309,8 @@ class Collection:
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_queries(self.judgements.list(), Part.TEST)
         live, candidate = self._snapshot.take(), self._snapshot.take(chosen.number)
-        return measure_gate(judged, self._searcher.many, live, candidate, self._encoder.of, margin=margin)
+        encoder_of = partial(self._encoder.of, numbered=True)
+        return measure_gate(judged, self._searcher.many, live, candidate, encoder_of, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the formerly live generation live again; its number. UnknownGenerationError where none was."""

@@ -59,16 +59,20 @@ class CollectionEncoder:
             generation = None if row is None else generations.live(connection, row.id)
         return self._source.encoder(BUNDLED_NAME) if generation is None else self.of(generation)
 
-    def of(self, generation: GenerationRow) -> TextEncoder:
-        """The encoder that made the generation, the one that was given if that is it."""
+    def of(self, generation: GenerationRow, *, numbered: bool = False) -> TextEncoder:
+        """The encoder that made the generation, the one that was given if that is it.
+
+        numbered: the generation was chosen by its number, as where two are compared: it need not be the named
+            encoder's. EncoderMismatchError for any other that is not.
+        """
         given = self._given
-        if given is None:
-            return self.loaded(generation)
         if isinstance(given, str):
-            encoder = self._source.encoder(given)
-            check_encoder(self._name, generation, encoder)
-            return encoder
-        return given if given.fingerprint == generation.encoder.fingerprint else self.loaded(generation)
+            given = self._source.encoder(given)
+            if not numbered:
+                check_encoder(self._name, generation, given)
+        if given is None or given.fingerprint != generation.encoder.fingerprint:
+            return self.loaded(generation)
+        return given
 
     def loaded(self, generation: GenerationRow) -> TextEncoder:
         """The generation's encoder from where the catalogue says it is; EncoderMismatchError if changed."""

@@ -182,7 +182,15 @@ class Searcher:
         for _ in range(_TRIES):
             snapshot = current(generation).for_one_search()
             with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
-                found = self._searched(snapshot, queries, texts, request, judge, explain=explain)
+                found = self._searched(
+                    snapshot,
+                    queries,
+                    texts,
+                    request,
+                    judge,
+                    explain=explain,
+                    numbered=generation is not None,
+                )
                 if asked and not isinstance(queries, np.ndarray):
                     self.log.add(queries)
                 return found
@@ -211,13 +219,14 @@ class Searcher:
         judge: PairJudge | None,
         *,
         explain: bool,
+        numbered: bool,
     ) -> list[Hits]:
         encoder: TextEncoder | None = None
         vectors: NDArray[np.float32] | None = None
         if isinstance(queries, np.ndarray):
             vectors = query_vectors(queries, snapshot)
         elif request.mode is not SearchMode.LEXICAL or explain:
-            encoder = self._encoder.of(snapshot.generation)
+            encoder = self._encoder.of(snapshot.generation, numbered=numbered)
             if request.mode is not SearchMode.LEXICAL:
                 vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
                 if snapshot.refinement is not None and snapshot.refinement.adapter is not None:

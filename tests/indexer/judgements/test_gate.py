@@ -10,7 +10,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
-from nearsay.indexer import Collection, GateError
+from nearsay.indexer import Collection, EncoderMismatchError, GateError, Library
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.judgements import Part, in_part, judged_queries
 from nearsay.indexer.catalogue.refinements import Refinement
@@ -167,6 +167,25 @@ def test_without_enough_judged_queries_nothing_is_measured_unless_it_is_asked_fo
     with pytest.raises(GateError, match="nothing is measured"):
         zoo.promote(gate=True)
     assert zoo.promote(gate=False) == 3
+
+
+@pytest.mark.parametrize("named", ["words", "wide"])
+def test_a_named_encoder_need_not_be_that_of_both_generations(tmp_path: Path, named: str) -> None:
+    encoders = {"words": WordsEncoder(), "wide": WordsEncoder(name="wide", dimension=12)}
+    with Library.open(tmp_path / "library", load_encoder=encoders.__getitem__) as library:
+        zoo = library.collection("zoo", encoder="words")
+        zoo.add_rows([{"id": "cat", "text": "a cat sat"}])
+        judge(zoo, 10)
+        zoo.rebuild("wide")
+        zoo = library.collection("zoo", encoder=named)
+        report = zoo.gate(margin=0.9)
+        assert (report.queries, report.passed) == (10, True)
+        compared = zoo.judgements.compare("hybrid,generation=1", "hybrid,generation=2")
+        assert len(compared.queries) == 10
+        assert zoo.promote(margin=0.9) == 2
+        if named == "words":  # of what is live, it still has to be the encoder
+            with pytest.raises(EncoderMismatchError, match="wide"):
+                zoo.search("question")
 
 
 def test_an_index_that_does_not_keep_its_contract_is_refused(
