@@ -29,7 +29,7 @@ from nearsay.indexer.catalogue.judgements import (
 )
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
-from nearsay.indexer.judgements.judging import Judged, plain_query
+from nearsay.indexer.judgements.judging import Judged, plain_query, stored
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.vectors.errors import UnknownDocumentError
@@ -45,6 +45,8 @@ _TABLES: Final = (".csv", ".tsv", ".jsonl", ".parquet")
 _YES: Final = frozenset({"1", "true", "yes", "relevant"})
 _NO: Final = frozenset({"0", "false", "no", "not relevant"})
 _TREC_COLUMNS: Final = 4
+_DIGITS: Final = 18  # of a number: Python refuses texts of more than 4,300
+_SHOWN: Final = 60  # characters of what cannot be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class JudgementImport:
     notes: tuple[str, ...]  # plain sentences: what was left out and why
 
 
-def read_judgements(source: Path, queries: Path | None = None) -> Iterator[ImportedJudgement]:
+def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Iterator[ImportedJudgement]:
     """Read the judgements of a file or a folder.
 
     source:  a folder in BEIR's layout; a table (.csv, .tsv, .jsonl, .parquet) with the columns query,
@@ -76,6 +78,7 @@ def read_judgements(source: Path, queries: Path | None = None) -> Iterator[Impor
              of which a line holds a query's number, a column that nobody reads, a document's id and its
              relevance
     queries: of qrels the queries' texts: a table with the columns _id (or id) and text (or query)
+    notes:   gets what a folder has that cannot be used
 
     A document's id that ends with # and a number names that passage, as `judgements export` writes it, where
     the collection has no document of the whole id. A relevance above 0 is relevant. BadInputError for what
@@ -83,6 +86,7 @@ def read_judgements(source: Path, queries: Path | None = None) -> Iterator[Impor
     """
     if source.is_dir():
         found = read_retrieval_set(source)
+        notes += found.notes
         for query, of_it in found.judgements.items():
             for document, relevance in of_it.items():
                 yield ImportedJudgement(found.queries[query], document, None, relevance > 0)
@@ -105,13 +109,14 @@ def read_judgements(source: Path, queries: Path | None = None) -> Iterator[Impor
         cells = text.split()
         if not cells:
             continue
-        if len(cells) != _TREC_COLUMNS or not _is_whole(cells[3]):
+        said = _whole(cells[3]) if len(cells) == _TREC_COLUMNS else None
+        if said is None:
             raise BadInputError(
-                f"{source.name}, line {line}: '{text[:60]}' is not: query 0 document relevance"
+                f"{source.name}, line {line}: '{text[:_SHOWN]}' is not: query 0 document relevance"
             )
         if not texts.get(cells[0]):
             raise BadInputError(f"{source.name}, line {line}: {queries.name} has no query '{cells[0]}'")
-        yield ImportedJudgement(texts[cells[0]], cells[2], None, int(cells[3]) > 0)
+        yield ImportedJudgement(texts[cells[0]], cells[2], None, said > 0)
 
 
 def is_table(source: Path) -> bool:
@@ -122,20 +127,22 @@ def is_table(source: Path) -> bool:
 def _of_row(source: Path, line: int, row: Mapping[str, object]) -> ImportedJudgement:
     place = f"{source.name}, line {line}"
     query, document, said = _cell(row, "query"), _cell(row, "document", "id"), _cell(row, "relevant")
-    passage = _cell(row, "passage")
+    given = _cell(row, "passage")
+    passage = _whole(given)
     if not query or not document:
         raise BadInputError(f"{place}: a query and a document are needed, in columns of these names")
-    if passage and not _is_whole(passage):
-        raise BadInputError(f"{place}: '{passage}' is no passage. They are numbered from 0")
+    if given and (passage is None or passage < 0):
+        raise BadInputError(f"{place}: '{given[:_SHOWN]}' is no passage. They are numbered from 0")
     word = said.strip().lower()
-    if word not in _YES | _NO and not _is_whole(word) and word not in ("", "unsure"):
-        raise BadInputError(f"{place}: relevant is '{said}'. Write 1 or 0, or nothing where nobody can say")
+    relevance = _whole(word)
+    if word not in _YES | _NO and relevance is None and word not in ("", "unsure"):
+        raise BadInputError(
+            f"{place}: relevant is '{said[:_SHOWN]}'. Write 1 or 0, or nothing where nobody can say"
+        )
     unsure = word in ("", "unsure") or _cell(row, "unsure").lower() == "true"
-    relevant = None if unsure else word in _YES or (_is_whole(word) and int(word) > 0)
-    rater, note = _cell(row, "rater"), _cell(row, "note")
-    return ImportedJudgement(
-        query, document, int(passage) if passage else None, relevant, rater or None, note or None
-    )
+    relevant = None if unsure else word in _YES or (relevance or 0) > 0
+    rater, note = (stored(_cell(row, name), f"{place}: the {name}") for name in ("rater", "note"))
+    return ImportedJudgement(query, document, passage, relevant, rater or None, note or None)
 
 
 def _cell(row: Mapping[str, object], *names: str) -> str:
@@ -147,8 +154,10 @@ def _cell(row: Mapping[str, object], *names: str) -> str:
     return ""
 
 
-def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+def _whole(text: str) -> int | None:
+    """The whole number that a text is; None for any other text, and for one of more than 18 digits."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) <= _DIGITS else None
 
 
 _TOGETHER: Final = 2_000  # judgements of a file whose documents are looked up in a few statements
@@ -185,9 +194,8 @@ def _found(
 def _within(document: str, passage: int | None) -> tuple[str, int] | None:
     """The document and the place that a passage's id says, see `passage_id`; None where it says none."""
     base, hash_, place = document.rpartition("#")
-    if passage is not None or not hash_ or not place.isdecimal():
-        return None
-    return unquote(base), int(place)
+    number = _whole(place) if hash_ and passage is None else None
+    return None if number is None or number < 0 else (unquote(base), number)
 
 
 def _judgement(
@@ -265,6 +273,7 @@ class Judgements:
         """
         words = plain_query(query)
         judged = Judged.of(found, passage, rank, score, mode)
+        rater, note = stored(rater or "", "the rater") or None, stored(note or "", "the note") or None
         row = self._record.row()
         try:
             with self._database.writing() as connection:
@@ -344,8 +353,12 @@ class Judgements:
         there, and of documents of several passages without saying which, are left out and counted.
         BadInputError for what cannot be read.
         """
-        found = read_judgements(Path(source), None if queries is None else Path(queries))
-        read = [replace(one, query=plain_query(one.query)) for one in found]
+        notes: list[str] = []
+        found = read_judgements(Path(source), None if queries is None else Path(queries), notes)
+        read = [
+            replace(one, query=plain_query(one.query), document=stored(one.document, "a document's id"))
+            for one in found
+        ]
         row, lost, taken = self._record.row(), Counter[str](), 0
         asked: set[str] = set()
         with self._database.writing() as connection:
@@ -367,7 +380,7 @@ class Judgements:
                     judgements.put(connection, row.id, *made)
                 taken += len(made)
                 asked.update(one.query for one in made)
-        notes = [f"{counted(count, 'judgement')} {why}: left out" for why, count in lost.items()]
+        notes += [f"{counted(count, 'judgement')} {why}: left out" for why, count in lost.items()]
         return JudgementImport(taken, len(asked), tuple(notes))
 
     def of(self, query: str) -> dict[tuple[str, int], bool]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, SearchMode
+from nearsay.indexer.catalogue.judgements import Judgement, SearchMode
+from nearsay.indexer.catalogue.passages import encoded_text
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
 from nearsay.indexer.vectors.errors import chosen
@@ -37,6 +38,7 @@ __all__ = [
     "Verdict",
     "plain_query",
     "preference",
+    "stored",
     "team_draft",
     "won",
 ]
@@ -391,7 +393,7 @@ class Judged:
         """A hit with all that it knows of itself, or a document's id with what is said beside it."""
         looked_for = None if mode is None else chosen(SearchMode, mode, "mode")
         if isinstance(found, str):
-            return cls(_stored(found, "the document's id"), passage, rank, score, looked_for)
+            return cls(stored(found, "the document's id"), passage, rank, score, looked_for)
         if passage not in (None, found.passage):
             raise BadInputError(
                 f"the hit is passage {found.passage} of '{found.id}', not {passage}. Leave the passage out"
@@ -409,13 +411,14 @@ class Judged:
 
 def plain_query(query: str) -> str:
     """The query without white space around it, as it is kept; BadInputError if nothing is left."""
-    plain = _stored(query, "the query").strip()
+    plain = stored(query, "the query").strip()
     if not plain:
         raise BadInputError("the query is empty. Say what was searched for")
     return plain
 
 
-def _stored(text: str, what: str) -> str:
+def stored(text: str, what: str) -> str:
+    """The text; BadInputError for one that no store takes. what: it is called in the error."""
     try:
         check_string(text, what)
     except UnusableRowError as error:
@@ -545,10 +548,14 @@ class JudgedComparison:
         return ranked
 
     def _judged(self) -> dict[Pair, bool]:
-        """What was said of passages that are still as they were then."""
-        every = (*self._judgements.list(), *self._judgements.unsure())
-        return {
-            (one.query, (one.document, one.passage)): one.relevant
-            for one in every
-            if one.state is JudgementState.CURRENT
-        }
+        """What was said of passages with the texts that the rankings are of.
+
+        Whatever became of these since: a passage that is changed while it is judged is not asked for again.
+        """
+        found: dict[Pair, bool] = {}
+        for one in (*self._judgements.list(), *self._judgements.unsure()):
+            pair = one.query, (one.document, one.passage)
+            hit = self._hits.get(pair)
+            if hit is not None and encoded_text(hit.title, hit.text) == one.encoded:
+                found[pair] = one.relevant
+        return found

@@ -314,6 +314,8 @@ def test_what_cannot_be_a_query_is_refused(zoo: Collection, query: str, message:
         ({"rank": 0}, "the rank is 0"),
         ({"score": float("nan")}, "the score is nan"),
         ({"mode": "guess"}, "mode is 'guess'"),
+        ({"rater": "a\0b"}, "the rater holds a NUL"),
+        ({"note": "a\ud800"}, "the note holds a lone surrogate"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(zoo: Collection, said: dict[str, Any], message: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -15,6 +16,7 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import judgements
 from nearsay.indexer.judgements.judging import SearchWay, Verdict
 
+MANY = "1" * 5_000  # digits: Python makes no number of them
 QUERIES = ["a cat sat", "the dog dug", "owls at night"]
 
 
@@ -55,6 +57,20 @@ def test_what_was_judged_before_is_not_asked_again_unless_its_text_changed(zoo: 
     stale = [one for one in zoo.judgements.list() if one.state == "changed"]
     assert [one.document for one in stale] == [asked.hit.id]
     assert zoo.judgements.compare("lexical", "dense", QUERIES).difference().judged == 0
+
+
+def test_a_passage_that_was_changed_or_removed_while_it_is_judged_is_not_asked_again(zoo: Collection) -> None:
+    compared = zoo.judgements.compare("lexical", "dense", QUERIES)
+    asked = compared.next()
+    assert asked is not None
+    zoo.add_rows([{"id": asked.hit.id, "text": "something else that has three words"}])
+    compared.judge(asked, True)
+    following = compared.next()
+    assert following is not None
+    assert (following.query, following.hit.id) != (asked.query, asked.hit.id)
+    assert compared.difference().judged == 1
+    zoo.remove([asked.hit.id])
+    assert compared.difference().judged == 1
 
 
 def test_what_nobody_can_say_is_not_asked_again_and_nothing_learns_from_it(zoo: Collection) -> None:
@@ -170,6 +186,20 @@ def test_trec_qrels_are_taken_over_with_their_queries(zoo: Collection, tmp_path:
         zoo.judgements.load(tmp_path / "qrels")
 
 
+def test_an_id_that_ends_with_more_digits_than_a_number_has_is_an_id(zoo: Collection, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(f"query,document,relevant\nbirds,owl#{MANY},1\nbirds,owl#0,1\n")
+    taken = zoo.judgements.load(tmp_path / "in.csv")
+    assert (taken.judgements, taken.notes) == (1, (Naming("1 judgement", "not there", "left out"),))
+
+
+def test_what_a_folder_has_that_cannot_be_used_is_said(zoo: Collection, tmp_path: Path) -> None:
+    zoo.judgements.add("a cat", "cat", True)
+    zoo.judgements.export(tmp_path / "judged", "evaluation")
+    with (tmp_path / "judged" / "qrels" / "test.tsv").open("a") as stream:
+        stream.write("nobody\tcat#0\t1\n")
+    assert zoo.judgements.load(tmp_path / "judged").notes == (Naming("1 judgements", "query", "not in"),)
+
+
 def test_an_exported_evaluation_is_taken_over_again(zoo: Collection, tmp_path: Path) -> None:
     zoo.judgements.add("a cat", "cat", True)
     zoo.judgements.add("a cat", "long", False, passage=1)
@@ -187,6 +217,10 @@ def test_an_exported_evaluation_is_taken_over_again(zoo: Collection, tmp_path: P
         ("a.csv", "query,document,relevant\nbirds,owl,perhaps\n", "line 2: relevant is 'perhaps'"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is no passage"),
         ("a.csv", "query,relevant\nbirds,1\n", "line 2: .*query .*document"),
+        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is no passage"),
+        ("a.csv", f"query,document,relevant,passage\nbirds,owl,1,{MANY}\n", "line 2: '111.* is no passage"),
+        ("a.csv", f"query,document,relevant\nbirds,owl,{MANY}\n", "line 2: relevant is '111"),
+        ("qrels", f"301 0 owl {MANY}\n", "line 1: '301 0 owl 111"),
         ("qrels", "301 0 owl\n", "line 1: '301 0 owl'"),
         ("qrels", "302 0 owl 1\n", "line 1: queries.csv .*'302'"),
     ],
