@@ -12,6 +12,7 @@ in either form: `a.b`, or a.`b.c` for the field b.c inside a.
 import datetime as dt
 import operator
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -240,7 +241,6 @@ def _mapping(value: object, key: str) -> Mapping[str, object]:
 CLUSTER = ("cluster",)
 _NAMED = 12  # clusters in an error
 _COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
-    Operator.EQUAL: operator.eq,
     Operator.LESS: operator.lt,
     Operator.LESS_OR_EQUAL: operator.le,
     Operator.GREATER: operator.gt,
@@ -270,13 +270,18 @@ def expression_of(connection: sa.Connection, collection_id: int, where: Where | 
             "is metadata.cluster"
         )
     every = clusterings.named_clusters(connection, row.id)
-    return _Meaning(row.id, every, collections.name_of(connection, collection_id)).of(expression)
+    called: defaultdict[str | float, set[int]] = defaultdict(set)
+    for each in every:
+        called[each.number].add(each.number)
+        called[each.name].add(each.number)
+    return _Meaning(row.id, every, called, collections.name_of(connection, collection_id)).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
     clustering: int
     every: list[NamedCluster]  # the lowest level first
+    called: dict[str | float, set[int]]  # of each name, and of each number, the numbers
     collection: str
 
     def of(self, part: Expression) -> Expression:
@@ -294,13 +299,17 @@ class _Meaning:
 
     def _either(self, part: Or) -> Expression:
         """`cluster in (…)` is one question, however many there are."""
-        operands = [self.of(operand) for operand in part.operands]
-        asked = [operand for operand in operands if isinstance(operand, InClusters) and operand.numbers]
-        if len(asked) < 2:
-            return Or(tuple(operands))
-        numbers = {number for operand in asked for number in operand.numbers or ()}
-        rest = [operand for operand in operands if operand not in asked]
-        return Or((InClusters(self.clustering, tuple(sorted(numbers))), *rest))
+        asked: set[int] | None = None
+        rest: list[Expression] = []
+        for operand in part.operands:
+            if isinstance(operand, Compare | Contains) and operand.field == CLUSTER:
+                asked = set() if asked is None else asked
+                asked |= self._said(operand)
+            else:
+                rest.append(self.of(operand))
+        if asked is None:
+            return Or(tuple(rest))
+        return Or((InClusters(self.clustering, self._within(asked)), *rest))
 
     def _said(self, part: Compare | Contains) -> set[int]:
         value = part.value
@@ -308,13 +317,14 @@ class _Meaning:
             raise self._unknown(value)
         if isinstance(part, Contains):
             return {each.number for each in self.every if str(value) in each.name}
+        if part.operator is Operator.EQUAL:
+            if value not in self.called:
+                raise self._unknown(value)
+            return self.called[value]
+        compared = _COMPARED[part.operator]
         if isinstance(value, str):
-            found = {each.number for each in self.every if _COMPARED[part.operator](each.name, value)}
-        else:
-            found = {each.number for each in self.every if _COMPARED[part.operator](each.number, value)}
-        if not found and part.operator is Operator.EQUAL:
-            raise self._unknown(value)
-        return found
+            return {each.number for each in self.every if compared(each.name, value)}
+        return {each.number for each in self.every if compared(each.number, value)}
 
     def _within(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """The clusters that hold passages themselves, of those and of all that belong to them."""

@@ -2,14 +2,17 @@
 
 import io
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from nearsay.data.chunking import Chunking
 from nearsay.indexer import Collection
+from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.clusters import partition
 from nearsay.indexer.filters import selection
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.expression import Compare, InClusters, Operator, Or
+from nearsay.indexer.filters.parse import CLUSTER, Where, _Meaning
 from nearsay.indexer.vectors.errors import BadFilterError
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
@@ -56,6 +59,25 @@ def test_clusters_are_asked_for_as_fields_are(clustered: Collection) -> None:
     clustered.explore.rename_cluster(BEASTS, "elephant")
     for where, expected in ASKED:
         asked_everywhere(clustered, where, expected)
+
+
+def test_many_clusters_are_looked_for_in_one_look_at_all() -> None:
+    looks = 0
+
+    class Every(list[NamedCluster]):
+        def __iter__(self) -> Iterator[NamedCluster]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    every = Every(NamedCluster(number, None, 0, f"name {number}") for number in range(2_000))
+    called: dict[str | float, set[int]] = {number: {number} for number in range(2_000)}
+    called["name 7"] = {7}
+    asked = [Compare(CLUSTER, Operator.EQUAL, value) for value in (*range(100, 2_000), "name 7", 7.0)]
+    where = Or((*asked, Compare(("year",), Operator.EQUAL, 1)))
+    found = _Meaning(1, every, called, "zoo").of(where)
+    assert found == Or((InClusters(1, (7, *range(100, 2_000))), where.operands[-1]))
+    assert looks <= 1
 
 
 def asked_everywhere(clustered: Collection, where: Where, expected: set[str]) -> None:
