@@ -7,6 +7,7 @@ each document's code. A value is what SQL would compare: see expression.py.
 import io
 import json
 import re
+import sys
 import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
@@ -53,6 +54,7 @@ _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = 2**53  # whole numbers up to it are exact as floats
 
 _KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
+_LONGEST_KNOWN = 500  # characters of such a value
 _AT_ONCE = 250_000  # different values read before they are put in order
 
 Codes = NDArray[np.int32]
@@ -176,16 +178,13 @@ class Column:
     own: _Sorted  # the values themselves
     elements: _Sorted  # of the lists, with the lists' codes
     known: dict[str, int]  # the codes of the first different values by their JSON
+    characters: int  # of its texts, about
 
     @property
     def nbytes(self) -> int:
         """Bytes that it holds, about."""
-        return self.codes.nbytes + self.own.nbytes + self.elements.nbytes + 200 * len(self.known)
-
-    @property
-    def characters(self) -> int:
-        """Of all its texts."""
-        return sum(len(text) for part in (self.own, self.elements) for text in part.texts)
+        values = self.own.nbytes + self.elements.nbytes + self.characters
+        return self.codes.nbytes + values + 200 * len(self.known)
 
     @property
     def has_values(self) -> bool:
@@ -213,8 +212,9 @@ class Column:
         codes, size, *arrays = found
         values = [_from_array(array) for array in arrays]
         own, elements = _Sorted(*values[: len(values) // 2]), _Sorted(*values[len(values) // 2 :])
+        characters = sum(len(text) for part in (own, elements) for text in part.texts)
         # A value that comes again gets another code.
-        return cls(codes.astype(np.int32), int(size), own, elements, {"": MISSING})
+        return cls(codes.astype(np.int32), int(size), own, elements, {"": MISSING}, characters)
 
     def bounds(self, kind: Kind) -> tuple[str, str] | tuple[float, float] | None:
         """The least and the greatest text or number that documents have, not in lists; None: there is none.
@@ -266,22 +266,26 @@ def empty() -> Column:
     no = none.astype(np.bool_)
     of_none = _Sorted([], none, no, none.astype(np.float64), none, no, none, none)
     own = replace(of_none, true_codes=true, false_codes=false)
-    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": MISSING})
+    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": MISSING}, 0)
 
 
 def widened(
-    column: Column, windows: Iterable[tuple[NDArray[np.int64], Sequence[str]]], through: int
-) -> Column:
-    """With the values of documents that are new, or have others now.
+    column: Column,
+    windows: Iterable[tuple[NDArray[np.int64], Sequence[str]]],
+    through: int,
+    most: int = sys.maxsize,
+) -> Column | None:
+    """With the values of documents that are new, or have others now; None: they have too many characters.
 
     windows: document numbers (n,) and their values, each the first of a JSON list; "": no value
     through: the last document number that the column has to answer for
+    most:    characters of all its values
     """
     codes = np.zeros(max(through + 1, column.codes.size), dtype=np.int32)
     codes[: column.codes.size] = column.codes
     size = column.size
     known = column.known.copy()
-    own, elements = column.own, column.elements
+    own, elements, characters = column.own, column.elements, column.characters
     fresh: list[tuple[Any, int]] = []
     for numbers, values in windows:
         here: dict[str, int] = {}
@@ -294,12 +298,17 @@ def widened(
             else:
                 here[raw], size = size, size + 1
                 fresh.append((value, here[raw]))
-        known.update(islice(here.items(), max(0, _KNOWN_ELEMENTS - len(known))))
+                characters += len(raw)
+        if characters > most:
+            return None
+        short = ((raw, code) for raw, code in here.items() if len(raw) <= _LONGEST_KNOWN)
+        known.update(islice(short, max(0, _KNOWN_ELEMENTS - len(known))))
         held = (here[raw] if raw in here else known[raw] for raw in values)
         codes[numbers] = np.fromiter(held, dtype=np.int32, count=numbers.size)
         if len(fresh) >= max(_AT_ONCE, size // 2):
             own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
-    return Column(codes, size, own.with_more(fresh), elements.with_more(_listed(fresh)), known)
+    own, elements = own.with_more(fresh), elements.with_more(_listed(fresh))
+    return Column(codes, size, own, elements, known, characters)
 
 
 _JSON = np.dtype(np.uint8)  # of texts, and of whole numbers that no float holds

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from nearsay.data.document import JsonValue
 from nearsay.data.report import as_json
 from nearsay.indexer.catalogue.documents import first_metadata
-from nearsay.indexer.filters.column import Column
+from nearsay.indexer.filters.column import DIGITS, Column
 from nearsay.indexer.filters.expression import Kind
 from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
@@ -20,7 +20,6 @@ __all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of"]
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
-_DIGITS = re.compile(r"[0-9]{1,18}")  # such a text counts as a number in filters
 _LONGEST = 80  # characters of a category
 _MOST_CATEGORIES = 200  # different values that can be chosen from, however many documents
 _REPEATED = 2.0  # documents a category, at least, where there are more than a few
@@ -141,7 +140,7 @@ def _number(value: Value) -> float | int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        return int(value) if _DIGITS.fullmatch(value) else None
+        return int(value) if DIGITS.fullmatch(value) else None
     return value
 
 

@@ -3,8 +3,8 @@
 SQL is the truth: a column is read in a transaction that sees the collection in the same state, first for all
 documents, then for those that were added or changed since. What took a while to read is kept in the catalogue
 for other processes. A compaction makes all be read again. Of a large collection another thread reads it, and
-searches ask SQL until it has; a process ends when that thread has. No search waits for a column that is read,
-nor until one is kept.
+what came since where that is much, and searches ask SQL until it has; a process ends when that thread has. No
+search waits for a column that is read, nor until one is kept. A field of too much text is left to SQL.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -124,7 +124,11 @@ def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:
 
 
 _BYTES = 2 * 2**30  # of columns that are kept for a catalogue
+_MOST_CHARACTERS = 2**30  # of one that searches ask
+_READ_AT_ONCE = 50_000  # documents: the values of so many are read while a search waits, in half a second
+_OWNED_AT_ONCE = 20  # passages whose documents are read in the time of one of these values
 _ROWS = 2_000  # documents whose values are read at a time
+_LONG = 10_000  # characters of a value; longer ones are read one by one
 _LISTED = 5_000_000  # passages that are read at a time
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -139,10 +143,11 @@ def passages_passing(
 ) -> NDArray[np.bool_] | None:
     """Which passages a columnar filter lets through, by passage number, as the transaction sees them.
 
-    wait: whether columns are read here that nobody asked for before, which takes seconds for a million
-          documents; else None, and another thread reads them
+    wait: whether columns are read here that nobody asked for before, or that are far behind, which takes
+          seconds for a million documents; else None, and another thread reads them
 
-    None, too, where a later state is known already than the transaction sees.
+    None, too, where a later state is known already than the transaction sees, and for a field of too much
+    text.
     """
     columns = known_of(connection, _KnownColumns).at(connection, state, _asked(expression), wait=wait)
     return None if columns is None else columns.passing(connection, expression)
@@ -157,10 +162,10 @@ def column_of(
     """
     wanted = _asked(expression) | {path}
     columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=True)
-    if columns is None:  # what is known is later than the transaction sees
-        columns = _brought_up(connection, state, _begun(connection, state))
+    if columns is None:  # what is known is later than the transaction sees, or it is too much to be kept
+        columns = _brought_up(connection, state, _begun(connection, state), _EVERYTHING)
         for each in wanted:
-            columns = columns.with_column(connection, each)
+            columns = columns.with_column(connection, each, _EVERYTHING)
     return columns.by_path[path], columns.documents(connection, expression)
 
 
@@ -169,8 +174,8 @@ def documents_passing(
 ) -> NDArray[np.int64] | None:
     """The numbers of the documents that a comparison lets through, some of them removed; rising.
 
-    None where its column is not read yet, or another thread is reading one, or a later state is known already
-    than the transaction sees.
+    None where its column is not read yet or far behind, or another thread is reading one, or a later state is
+    known already than the transaction sees.
     """
     path = None if isinstance(leaf, InClusters) else metadata_path(leaf.field)
     if path is None or path not in ready_fields(connection, state):
@@ -197,6 +202,20 @@ _MOST_KEPT = 2**28  # bytes: what a database takes as one value has an end
 _PATIENCE = 1.0  # seconds that a writer is waited for: the next process that reads the column keeps it
 
 
+class _Most(NamedTuple):
+    """How much may be read."""
+
+    documents: int  # of each column, or of all those that are known; _FarBehind where there are more
+    characters: int  # of a column
+
+
+_EVERYTHING = _Most(sys.maxsize, sys.maxsize)
+
+
+class _FarBehind(Exception):  # noqa: N818 - no error
+    """There is more to be read than a search waits for."""
+
+
 @dataclass(frozen=True)
 class _Columns:
     """A collection's columns in one state."""
@@ -208,6 +227,7 @@ class _Columns:
     last_removal: int  # the last removal of a passage that was read
     last_change: int  # the last change of a document that was read
     unkept: dict[Path, int]  # documents that were read since a column was kept; of the owners, passages
+    too_large: frozenset[Path] = frozenset()  # fields of too much text
 
     @property
     def nbytes(self) -> int:
@@ -233,8 +253,11 @@ class _Columns:
         passed[0] = False  # whose the passages are that are not there
         return passed
 
-    def with_column(self, connection: sa.Connection, path: Path) -> "_Columns":
-        """With one more column: what was kept of it, and what came since."""
+    def with_column(self, connection: sa.Connection, path: Path, most: _Most) -> "_Columns":
+        """With one more column: what was kept of it, and what came since; or with one more that is too large.
+
+        _FarBehind where it is.
+        """
         key, compactions = self.state.collection_id, self.state.compactions
         kept = kept_column(connection, key, compactions, path)
         column, changed = None if kept is None else Column.from_bytes(kept.content), _NONE
@@ -242,7 +265,9 @@ class _Columns:
             # The last documents may be removed since; those that come get other numbers.
             column = replace(column, codes=column.codes[: self.last_document + 1])
             changed, _ = _changes(connection, key, kept.sequence)
-        found, read = _widened(connection, key, path, column or empty(), self.last_document, changed)
+        found, read = _widened(connection, key, path, column or empty(), self.last_document, changed, most)
+        if found is None:
+            return replace(self, too_large=self.too_large | {path})
         return replace(self, by_path=self.by_path | {path: found}, unkept=self.unkept | {path: read})
 
     def due(self) -> set[Path]:
@@ -311,40 +336,48 @@ class _KnownColumns:
     ) -> _Columns | None:
         """A collection's columns in the state that the transaction sees; None if a later one is known.
 
-        Without `wait` None, too, while some of the columns are not read: a thread is at it.
+        None, too, where one of them is of too much text, and without `wait` while some of them are not read,
+        or far behind: a thread is at it.
         """
         key = state.collection_id
         last: _Columns | None = self._kept.get(key)
         if last is not None and last.state == state and paths <= last.by_path.keys():
             return last
+        if last is not None and last.state.compactions == state.compactions and paths & last.too_large:
+            return None
         if not wait and not paths <= self.ready(connection, state):
             self._read_meanwhile(connection.engine, key, paths)
             return None
         with self._lock:
             reading = self._read_by.setdefault(key, threading.Lock())
-        if not reading.acquire(blocking=wait or not paths):
+        if not reading.acquire(blocking=wait):
             return None
+        most = _Most(sys.maxsize if wait else _READ_AT_ONCE, _MOST_CHARACTERS)
         try:
             last = self._kept.get(key)
             if last is not None and last.state.version > state.version:
                 return None
             if last is None or last.state.compactions != state.compactions:
                 last = _begun(connection, state)
-            found = _brought_up(connection, state, last)
-            for path in sorted(paths - found.by_path.keys()):
-                found = found.with_column(connection, path)
+            found = _brought_up(connection, state, last, most)
+            for path in sorted(paths - found.by_path.keys() - found.too_large):
+                found = found.with_column(connection, path, most)
             due = found.due()
             read = found = replace(found, unkept=found.unkept | dict.fromkeys(due, 0))
             if found.nbytes > _BYTES:  # what was just asked stays
-                found = replace(found, by_path={path: found.by_path[path] for path in paths})
+                here = found.by_path
+                found = replace(found, by_path={path: here[path] for path in paths & here.keys()})
             self._kept.put(key, found, found.nbytes)
+        except _FarBehind:
+            self._read_meanwhile(connection.engine, key, paths)
+            return None
         finally:
             reading.release()
         if due and wait:
             _keep(connection.engine, read, due)
         elif due:
             self._start(_keep, connection.engine, read, due)
-        return found
+        return None if paths & found.too_large else found
 
     def _read_meanwhile(self, engine: sa.Engine, key: int, paths: set[Path]) -> None:
         with self._lock:
@@ -383,30 +416,49 @@ def _begun(connection: sa.Connection, state: CollectionState) -> _Columns:
     return _Columns(begun, owners, {}, 0, sequence, 0, {_OWNERS: 0})
 
 
-def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns) -> _Columns:
-    """What was added and changed since."""
+def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns, most: _Most) -> _Columns:
+    """With what was added and changed since; _FarBehind where that is too much."""
     if before.state == state:
         return before
     key = state.collection_id
-    owners, last_removal = _owners(connection, key, before)
+    owners, last_removal = _owners(connection, key, before, _OWNED_AT_ONCE * most.documents)
     changed, last_change = _changes(connection, key, before.last_change)
     last_document = max(
         before.last_document, highest(connection, documents.c.number, documents.c.collection_id == key)
     )
     columns: dict[Path, Column] = {}
     unkept = {_OWNERS: before.unkept[_OWNERS] + owners.size - before.owners.size}
+    too_large = set(before.too_large)
+    most = most._replace(documents=most.documents // max(1, len(before.by_path)))
     for path, column in before.by_path.items():
-        columns[path], read = _widened(connection, key, path, column, last_document, changed)
-        unkept[path] = before.unkept[path] + read
-    return _Columns(state, owners, columns, last_document, last_removal, last_change, unkept)
+        found, read = _widened(connection, key, path, column, last_document, changed, most)
+        if found is None:
+            too_large.add(path)
+        else:
+            columns[path], unkept[path] = found, before.unkept[path] + read
+    return _Columns(
+        state, owners, columns, last_document, last_removal, last_change, unkept, frozenset(too_large)
+    )
 
 
 def _widened(
-    connection: sa.Connection, key: int, path: Path, column: Column, through: int, changed: NDArray[np.int64]
-) -> tuple[Column, int]:
-    """A column with the documents up to `through`, and with others that were changed; how many were read."""
+    connection: sa.Connection,
+    key: int,
+    path: Path,
+    column: Column,
+    through: int,
+    changed: NDArray[np.int64],
+    most: _Most,
+) -> tuple[Column | None, int]:
+    """A column with the documents up to `through`, and with others that were changed; how many were read.
+
+    None for one of too many characters; _FarBehind where too many would be read.
+    """
+    read = max(0, through + 1 - column.codes.size) + changed.size
+    if read > most.documents:
+        raise _FarBehind
     windows = _since(connection, key, path, column, through, changed)
-    return widened(column, windows, through), max(0, through + 1 - column.codes.size) + changed.size
+    return widened(column, windows, through, most.characters), read
 
 
 def _changes(connection: sa.Connection, key: int, since: int) -> tuple[NDArray[np.int64], int]:
@@ -418,12 +470,16 @@ def _changes(connection: sa.Connection, key: int, since: int) -> tuple[NDArray[n
     return np.unique(changes), int(sequences.max(initial=since))
 
 
-def _owners(connection: sa.Connection, key: int, before: _Columns) -> tuple[NDArray[np.int32], int]:
-    """Whose each passage is, and the last removal."""
+def _owners(
+    connection: sa.Connection, key: int, before: _Columns, most: int
+) -> tuple[NDArray[np.int32], int]:
+    """Whose each passage is, and the last removal; _FarBehind where more than `most` would be read."""
     begin, end = (
         before.owners.size,
         highest(connection, passages.c.number, passages.c.collection_id == key) + 1,
     )
+    if end - begin > most:
+        raise _FarBehind
     owners = np.zeros(max(begin, end), dtype=np.int32)
     owners[:begin] = before.owners
     there = sa.select(passages.c.document, passages.c.number).where(passages.c.collection_id == key)
@@ -446,19 +502,38 @@ def _since(
     """Windows of documents that the column does not hold yet, up to `through`, and of changed ones."""
     number = documents.c.number
     for begin in range(column.codes.size, through + 1, _ROWS):
-        yield _values(connection, key, path, number.between(begin, begin + _ROWS - 1))
+        yield from _windows(connection, key, path, number.between(begin, begin + _ROWS - 1))
     for begin in range(0, changed.size, _ROWS):
-        yield _values(connection, key, path, one_of(number, changed[begin : begin + _ROWS].tolist()))
+        yield from _windows(connection, key, path, one_of(number, changed[begin : begin + _ROWS].tolist()))
+
+
+def _windows(
+    connection: sa.Connection, key: int, path: Path, chosen: sa.ColumnElement[bool]
+) -> Iterator[tuple[NDArray[np.int64], Sequence[str]]]:
+    """The values of documents, long ones each by itself: a database has no room for all in one value."""
+    numbers, values = _values(connection, key, path, chosen, _LONG + 1)
+    long = np.array([len(value) > _LONG for value in values], dtype=np.bool_)
+    yield numbers[~long], [value for value in values if len(value) <= _LONG]
+    for number in numbers[long].tolist():
+        yield _values(connection, key, path, documents.c.number == number)
 
 
 def _values(
-    connection: sa.Connection, key: int, path: Path, chosen: sa.ColumnElement[bool]
+    connection: sa.Connection,
+    key: int,
+    path: Path,
+    chosen: sa.ColumnElement[bool],
+    longest: int | None = None,
 ) -> tuple[NDArray[np.int64], Sequence[str]]:
     """Document numbers and their values as JSON, by one row: a row each would hold up other threads.
 
-    A line a value: JSON writes line breaks otherwise. They may take a gigabyte.
+    longest: characters of each value that are read; None = all
+
+    A line a value: JSON writes line breaks otherwise.
     """
-    value = sa.func.coalesce(metadata_json(path, connection.dialect.name), "")
+    value: sa.ColumnElement[str] = sa.func.coalesce(metadata_json(path, connection.dialect.name), "")
+    if longest is not None:
+        value = sa.func.substr(value, 1, longest)
     rows = sa.select(documents.c.number, value.label("value")).where(documents.c.collection_id == key, chosen)
     each = rows.subquery().c
     listed = sa.func.aggregate_strings(sa.cast(each.number, sa.Text), ",")

@@ -1,5 +1,6 @@
 """What was read of a field is kept in the catalogue, and other processes bring it up from there."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,81 @@ def test_no_search_of_a_large_collection_waits_for_a_column_that_is_read(
         for where in ("year > 2038", "year > 2038 and text contains 'word'"):
             assert found(papers, where) == ["d39", "new"]
             assert papers.count(where) == 2
+        assert len(papers.search("word", 100, where={"and": []}, mode="dense")) == 41
+
+
+def test_no_search_of_a_large_collection_reads_what_a_column_is_far_behind(
+    papers: Collection, place: tuple[Path, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found(papers, "year > 2037") == ["d38", "d39"]
+    monkeypatch.setattr(selection, "_READ_AT_ONCE", 0)
+    monkeypatch.setattr(known_module, "_READ_AT_ONCE", 5)
+    readers: set[str] = set()
+    values = known_module._values
+
+    def told(*arguments: Any) -> object:
+        readers.add(threading.current_thread().name)
+        return values(*arguments)
+
+    monkeypatch.setattr(known_module, "_values", told)
+    papers.add_rows({"id": f"new{i}", "text": "word", "year": 2050 + i} for i in range(10))
+
+    def columns_of(collection: Collection) -> Any:
+        with collection.library.store.database.reading() as connection:
+            return known_of(connection, known_module._KnownColumns)
+
+    with opened(place) as library:  # which finds what was kept, as this process has it
+        for collection in (library.collection("papers"), papers):
+            known, key = columns_of(collection), collection.snapshot().collection.id
+            assert found(collection, "year > 2058") == ["new9"]
+            known._readers[key].join(60)
+            assert readers == {"nearsay-columns"}
+            readers.clear()
+            with known._read_by.setdefault(key, threading.Lock()):  # nothing is left to be read
+                assert found(collection, "year > 2057") == ["new8", "new9"]
+                assert known._kept.get(key).by_path[("year",)].codes.size == 51
+            assert readers == set()
+
+
+def test_long_values_are_read_where_a_database_has_no_room_for_all_in_one(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library", load_encoder=lambda _: WordsEncoder()) as library:
+        papers = library.collection("papers")
+        rows = [{"id": f"d{i}", "text": "word", "note": f"{i} {'a' * 20_000}"} for i in range(40)]
+        papers.add_rows([*rows, {"id": "short", "text": "word", "note": "b"}, {"id": "none", "text": "word"}])
+
+        def limited(connection: sqlite3.Connection, _record: object) -> None:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 500_000)
+
+        engine = library.store.database.engine
+        sa.event.listen(engine, "connect", limited)
+        engine.dispose()
+        assert found(papers, "note contains '7 a' or note = 'b'") == ["d17", "d27", "d37", "d7", "short"]
+        counted = papers.facets("note")
+        assert (counted.different, counted.missing) == (41, 1)
+        papers.update(["d7"], metadata={"note": "a" * 30_000})
+        assert found(papers, "note contains '7 a'") == ["d17", "d27", "d37"]
+
+
+def test_a_field_of_too_much_text_is_left_to_sql_and_read_once(
+    papers: Collection, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_module, "_MOST_CHARACTERS", 460)
+    papers.add_rows({"id": f"long{i}", "text": "word", "note": f"{i} {'a' * 90}"} for i in range(5))
+    assert found(papers, "note contains '3 a' and year is missing") == ["long3"]
+    with papers.library.store.database.reading() as connection:
+        known = known_of(connection, known_module._KnownColumns)
+    columns_ = known._kept.get(papers.snapshot().collection.id)
+    assert (columns_.by_path.keys(), columns_.too_large) == ({("year",)}, {("note",)})
+    read.clear()
+    papers.add_rows([{"id": "new", "text": "word", "note": "13 a"}])
+    assert found(papers, "note contains '3 a'") == ["long3", "new"]
+    assert papers.count("note contains '3 a'") == 2
+    assert read == []
+    assert papers.facets("note").different == 6
+    papers.remove([f"long{i}" for i in range(5)])
+    papers.compact()
+    assert found(papers, "note contains '3 a'") == ["new"]
+    assert known._kept.get(papers.snapshot().collection.id).by_path.keys() == {("note",)}
 
 
 def test_no_search_of_a_large_collection_waits_until_a_column_is_kept(
