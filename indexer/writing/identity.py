@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from nearsay.data.document import Document
+from nearsay.data.errors import DiskFullError
 from nearsay.data.faults import Fault
 from nearsay.data.python_rows import ROWS_NAME
 from nearsay.data.reading import Reading
@@ -50,7 +51,7 @@ class Names:
         return bool(self.meet_all([id_]))
 
     def meet_all(self, ids: Collection[str]) -> set[str]:
-        """Remember several ids; those of them that are new."""
+        """Remember several ids; those of them that are new. DiskFullError without room for them."""
         given = set(ids) - self._first
         if self._room > 0 and len(self._first) < _FIRST:
             self._first |= given
@@ -59,7 +60,14 @@ class Names:
         self._blocks += 1
         block = self._blocks
         statement = f"INSERT OR IGNORE INTO met VALUES (?, {block})"  # noqa: S608 - a number of our own
-        if self._more.executemany(statement, zip(given, strict=True)).rowcount == len(given):
+        try:
+            entered = self._more.executemany(statement, zip(given, strict=True)).rowcount
+        except sqlite3.OperationalError as error:
+            raise DiskFullError(
+                f"the ids of so large an input need room in SQLite's temporary folder ({error}). Free some "
+                "space, or name another folder by SQLITE_TMPDIR, and run the same command again"
+            ) from error
+        if entered == len(given):
             return given
         own = "SELECT 1 FROM met WHERE id = ? AND block = ?"
         return {id_ for id_ in given if self._more.execute(own, (id_, block)).fetchone() is not None}

@@ -238,10 +238,10 @@ def add(
                     entered += len(window.numbers)
                     listener(Progress(entered, source.expected, "entering rows", "passages"))
                 embedded, truncated = embed_on_cluster(store, generation, listener)
-        removed = source.remove_vanished()
         counts = tally.counts
         used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
         tally.refuse_faults_alone(used=used)
+        removed = source.remove_vanished()
         return tally.report(
             collection.name, reading.notes, embedded=embedded, truncated=truncated, removed=removed
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from words_encoder import WordsEncoder
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 
 _LINES = ["a cat sat", "the dog ran far", "parrots whistle melodies"]
@@ -55,6 +56,16 @@ def test_a_changed_line_is_a_new_one_and_the_old_one_goes(lines: Collection, not
     report = lines.add(notes)
     assert (report.added, report.removed) == (1, 1)
     assert {hit.text for hit in lines.search("a cat sat")} == {"a cow sat", *_LINES[1:]}
+
+
+def test_nothing_is_removed_where_no_row_at_all_could_be_used(
+    lines: Collection, notes: Path, tmp_path: Path
+) -> None:
+    notes.write_text("")
+    (tmp_path / "rows.jsonl").write_text('{"text": "half of a row\n')
+    with pytest.raises(BadInputError, match="the one row cannot be used"):
+        lines.add(notes, tmp_path / "rows.jsonl")
+    assert len(lines) == 3
 
 
 def test_a_file_that_was_emptied_holds_nothing_any_more(lines: Collection, notes: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.document import Document
+from nearsay.data.errors import DiskFullError
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading, Source
 from nearsay.indexer.catalogue.passages import PreparedDocument, content_hash, prepare
@@ -45,6 +46,14 @@ def test_the_title_is_part_of_the_content() -> None:
 
 def test_title_and_text_do_not_run_into_each_other() -> None:
     assert content_hash(Document("b c", title="a")) != content_hash(Document("c", title="a b"))
+
+
+def test_ids_that_no_disk_has_room_for_say_where_it_is_needed() -> None:
+    with Names() as names:
+        names._room = 0
+        names._more.execute("PRAGMA max_page_count = 10")
+        with pytest.raises(DiskFullError, match="SQLITE_TMPDIR"):
+            names.meet_all([f"id {number}" for number in range(10_000)])
 
 
 def test_an_id_that_comes_twice_is_a_fault_and_the_first_is_kept() -> None:
