@@ -1,8 +1,7 @@
 """Many rows into a table, numbers out of one, values to compare with, without SQLAlchemy's work on each."""
 
 import contextlib
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ __all__ = [
     "number_lists",
     "numbers_in",
     "one_of",
+    "update_columns",
 ]
 
 
@@ -137,36 +137,49 @@ def insert_columns(
     so that other threads do not take turns with each row. PostgreSQL gets them a column at a time, as arrays:
     to send each row would take as long as to store it. There `table` has to know its columns' types.
     """
+    names = ", ".join(f'"{name}"' for name in columns)
+    for rows, values in _given(connection, table, columns):
+        connection.exec_driver_sql(f'INSERT INTO "{table.name}" ({names}) {rows}', values)
+
+
+def update_columns(
+    connection: sa.Connection,
+    table: sa.TableClause,
+    keys: Mapping[str, Sequence[object]],
+    columns: Mapping[str, Sequence[object]],
+) -> None:
+    """Give rows other values; their keys and the values as columns of equal length, see `insert_columns`."""
+    places = {name: f"c{place}" for place, name in enumerate([*keys, *columns])}
+    anew = ", ".join(f'"{name}" = given.{places[name]}' for name in columns)
+    which = " AND ".join(f'"{table.name}"."{name}" = given.{places[name]}' for name in keys)
+    for rows, values in _given(connection, table, {**keys, **columns}):
+        connection.exec_driver_sql(
+            f"WITH given ({', '.join(places.values())}) AS ({rows}) "  # noqa: S608 - our own names
+            f'UPDATE "{table.name}" SET {anew} FROM given WHERE {which}',
+            values,
+        )
+
+
+def _given(
+    connection: sa.Connection, table: sa.TableClause, columns: Mapping[str, Sequence[object]]
+) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Rows as SQL, with a parameter for each value, for PostgreSQL for each column; and the parameters."""
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
         raise ValueError(f"the columns of '{table.name}' are of several lengths: {sorted(lengths)}")
-    (rows,) = lengths
-    if not rows:
-        return
-    names = tuple(columns)
+    (count,), width = lengths, len(columns)
     if connection.dialect.name != "sqlite":
-        values = tuple(list(column) for column in columns.values())
-        connection.exec_driver_sql(_from_arrays(table, names, connection.dialect), values)
+        kinds = (f"%s::{table.c[name].type.compile(connection.dialect)}[]" for name in columns)
+        if count:
+            yield (
+                f"SELECT * FROM unnest({', '.join(kinds)})",  # noqa: S608 - our own names
+                tuple(list(column) for column in columns.values()),
+            )
         return
-    whole = rows - rows % _ROWS
-    for begin in range(0, whole, _ROWS):
-        some: list[object] = [None] * (_ROWS * len(names))
+    row = f"({', '.join('?' * width)})"
+    for begin in range(0, count, _ROWS):
+        rows = min(_ROWS, count - begin)
+        some: list[object] = [None] * (rows * width)
         for place, column in enumerate(columns.values()):
-            some[place :: len(names)] = column[begin : begin + _ROWS]
-        connection.exec_driver_sql(_values(table.name, names, _ROWS), tuple(some))
-    if whole < rows:
-        left = list(zip(*(column[whole:] for column in columns.values()), strict=True))
-        connection.exec_driver_sql(_values(table.name, names, 1), left)
-
-
-@functools.cache
-def _values(table: str, columns: tuple[str, ...], rows: int) -> str:
-    names = ", ".join(f'"{name}"' for name in columns)
-    row = f"({', '.join('?' * len(columns))})"
-    return f'INSERT INTO "{table}" ({names}) VALUES {", ".join([row] * rows)}'  # noqa: S608 - our own names
-
-
-def _from_arrays(table: sa.TableClause, columns: Sequence[str], dialect: sa.Dialect) -> str:
-    names = ", ".join(f'"{name}"' for name in columns)
-    arrays = ", ".join(f"%s::{table.c[name].type.compile(dialect)}[]" for name in columns)
-    return f'INSERT INTO "{table.name}" ({names}) SELECT * FROM unnest({arrays})'  # noqa: S608 - our own names
+            some[place::width] = column[begin : begin + rows]
+        yield f"VALUES {', '.join([row] * rows)}", tuple(some)

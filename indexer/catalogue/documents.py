@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, lexical_rows
-from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_list, one_of
+from nearsay.indexer.catalogue.bulk import count_of, insert_columns, number_list, one_of, update_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
@@ -207,22 +206,28 @@ def replace_text(
     numbers = [number for number, _, _ in changed]
     before = _passages_by_document(connection, collection_id, numbers)
     fresh: list[tuple[int, int, Piece]] = []  # the document's number, the place in it
-    moved: list[dict[str, int]] = []
+    moved: list[tuple[int, int, int, int]] = []  # the passage's number, the place, its start and end
     gone: list[int] = []
     for number, _, pieces in changed:
         old = before[number]
         for ordinal, piece in enumerate(pieces):
             if old.get(piece.text_hash):
-                place = {"ordinal": ordinal, "start": piece.start, "end": piece.end}
-                moved.append(place | {"of_number": old[piece.text_hash].pop(0)})
+                moved.append((old[piece.text_hash].pop(0), ordinal, piece.start, piece.end))
             else:
                 fresh.append((number, ordinal, piece))
         gone += [passage for left in old.values() for passage in left]
     if moved:
-        of_it = passages.c.number == sa.bindparam("of_number")
-        connection.execute(passages.update().where(passages.c.collection_id == collection_id, of_it), moved)
+        of_moved, ordinals, starts, ends = zip(*moved, strict=True)
+        keys = {"collection_id": [collection_id] * len(moved), "number": of_moved}
+        update_columns(connection, passages, keys, {"ordinal": ordinals, "start": starts, "end": ends})
     _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
-    relabel(connection, collection_id, [(number, item) for number, item, _ in changed], moment)
+    items = [item for _, item, _ in changed]
+    texts = {
+        "title": [item.document.title for item in items],
+        "text": [item.document.text for item in items],
+        "content_hash": [item.content_hash for item in items],
+    }
+    _rewrite(connection, collection_id, numbers, items, moment, texts)
     looked_at = {number for number, _, _ in fresh} if gate_of(connection, collection_id) else set()
     leave_documents(connection, collection_id, [number for number in numbers if number not in looked_at])
     if not fresh:
@@ -237,14 +242,32 @@ def relabel(
     changed: Sequence[tuple[int, PreparedDocument]],
     moment: str,
 ) -> None:
-    """Give documents new metadata; their vectors stay."""
+    """Give documents new metadata; their texts and vectors stay."""
     if changed:
-        of_it = documents.c.number == sa.bindparam("of_number")
-        anew = [_columns(item) | {"updated_at": moment, "of_number": number} for number, item in changed]
-        connection.execute(documents.update().where(documents.c.collection_id == collection_id, of_it), anew)
-        # Columns are read again for them.
-        rows = [{"collection_id": collection_id, "document": number} for number, _ in changed]
-        connection.execute(changed_documents.insert(), rows)
+        numbers, items = zip(*changed, strict=True)
+        _rewrite(connection, collection_id, numbers, items, moment, {})
+
+
+def _rewrite(
+    connection: sa.Connection,
+    collection_id: int,
+    numbers: Sequence[int],
+    items: Sequence[PreparedDocument],
+    moment: str,
+    texts: Mapping[str, Sequence[object]],
+) -> None:
+    """Give documents new metadata, and new values of some more columns."""
+    keys = {"collection_id": [collection_id] * len(numbers), "number": numbers}
+    columns: dict[str, Sequence[object]] = {
+        "metadata": [json_text(dict(item.document.metadata)) for item in items],
+        "row_hash": [item.row_hash for item in items],
+        "source": [item.document.source for item in items],
+        "updated_at": [moment] * len(numbers),
+    }
+    update_columns(connection, documents, keys, {**columns, **texts})
+    # Columns are read again for them.
+    of_changed = {"collection_id": keys["collection_id"], "document": numbers}
+    insert_columns(connection, changed_documents, of_changed)
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
@@ -345,17 +368,6 @@ def first_metadata(connection: sa.Connection, collection_id: int) -> Iterator[Ma
 def fields_seen(connection: sa.Connection, collection_id: int) -> list[str]:
     """The names of the metadata fields of the first thousand documents, in order."""
     return sorted({name for row in first_metadata(connection, collection_id) for name in row})
-
-
-def _columns(item: PreparedDocument) -> dict[str, Any]:
-    return {
-        "title": item.document.title,
-        "text": item.document.text,
-        "metadata": dict(item.document.metadata),
-        "content_hash": item.content_hash,
-        "row_hash": item.row_hash,
-        "source": item.document.source,
-    }
 
 
 def _passages_by_document(

@@ -8,6 +8,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates, passages
 
@@ -88,18 +89,16 @@ def link(
     looked_at: numbers of documents; found: numbers of the near-duplicate and of its original, their cosine
     """
     leave_documents(connection, collection_id, list(looked_at))
-    rows = [
-        {
-            "collection_id": collection_id,
-            "document": document,
-            "original": original,
-            "cosine": cosine,
-            "created_at": moment,
+    if found:
+        of_found, originals, cosines = zip(*found, strict=True)
+        columns: dict[str, Sequence[object]] = {
+            "collection_id": [collection_id] * len(found),
+            "document": of_found,
+            "original": originals,
+            "cosine": cosines,
+            "created_at": [moment] * len(found),
         }
-        for document, original, cosine in found
-    ]
-    if rows:
-        connection.execute(near_duplicates.insert(), rows)
+        insert_columns(connection, near_duplicates, columns)
 
 
 def leave_newer(connection: sa.Connection, collection_id: int, through: int) -> None:

@@ -1,11 +1,12 @@
 """Many rows at once into either database."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue.bulk import insert_columns, one_of
+from nearsay.indexer.catalogue.bulk import insert_columns, one_of, update_columns
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import Json
@@ -56,6 +57,35 @@ def test_every_row_arrives_as_sqlalchemy_would_have_written_it(
     with database.reading() as connection:
         found = connection.execute(sa.select(table).order_by(table.c.number)).all()
     assert [tuple(row) for row in found] == rows
+
+
+@pytest.mark.parametrize("count", [0, 1, 501, 1250])
+def test_rows_get_other_values_by_their_keys_some_hundred_in_a_statement(
+    database: Database, table: sa.Table, count: int
+) -> None:
+    rows = [(number, number % 3, "old", "{}", True, "/a") for number in range(1300)]
+    with database.writing() as connection:
+        insert_columns(connection, table, _columns(rows))
+        statements = 0
+
+        def run(*told: Any) -> None:
+            nonlocal statements
+            statements += 1
+            assert not told[-1]  # not a row at a time
+
+        sa.event.listen(connection, "before_cursor_execute", run)
+        ends = [7 if number == 1 else number % 3 for number in range(count)]  # of 1 no row is there
+        keys = {"number": range(count), "end": ends}
+        anew = {"fields": ['{"é": 1}'] * count, "source": [None] * count, "text": map(str, range(count))}
+        update_columns(connection, table, keys, {name: [*values] for name, values in anew.items()})
+        assert statements == (-(-count // 500) if connection.dialect.name == "sqlite" else min(count, 1))
+    with database.reading() as connection:
+        found = connection.execute(sa.select(table).order_by(table.c.number)).all()
+    changed = {number for number in range(count) if number != 1}
+    assert [tuple(row) for row in found] == [
+        (*row[:2], str(row[0]), {"é": 1}, True, None) if row[0] in changed else (*row[:3], {}, *row[4:])
+        for row in rows
+    ]
 
 
 def test_a_row_that_is_there_already_refuses_all_of_them(database: Database, table: sa.Table) -> None:
