@@ -512,6 +512,9 @@ def _windows(
 ) -> Iterator[tuple[NDArray[np.int64], Sequence[str]]]:
     """The values of documents, long ones each by itself: a database has no room for all in one value."""
     numbers, values = _values(connection, key, path, chosen, _LONG + 1)
+    if max(map(len, values), default=0) <= _LONG:
+        yield numbers, values
+        return
     long = np.array([len(value) > _LONG for value in values], dtype=np.bool_)
     yield numbers[~long], [value for value in values if len(value) <= _LONG]
     for number in numbers[long].tolist():

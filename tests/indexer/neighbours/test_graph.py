@@ -119,7 +119,7 @@ def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
 
 
 def test_lists_find_what_they_say_and_score_it_exactly() -> None:
-    recalls = []
+    recalls, said = [], []
     for seed in range(4):
         vectors = clustered(1500, seed=seed)
         vectors[100:160] = vectors[5]
@@ -129,7 +129,7 @@ def test_lists_find_what_they_say_and_score_it_exactly() -> None:
             np.mean([np.isin(a, b).mean() for a, b in zip(neighbours, graph.neighbours, strict=True)])
         )
         assert not graph.exact
-        assert graph.recall == pytest.approx(recalls[-1], abs=0.02)
+        said.append(graph.recall)
         there = graph.neighbours >= 0
         own = np.repeat(np.arange(1500), 10).reshape(1500, 10)[there]
         np.testing.assert_array_equal(
@@ -137,7 +137,8 @@ def test_lists_find_what_they_say_and_score_it_exactly() -> None:
         )
         assert (np.diff(graph.cosines, axis=1) <= 0).all()
         assert (graph.cosines <= cosines).all()
-    assert np.mean(recalls) >= 0.95  # what is promised of a draw may be missed by one in twenty
+    assert np.mean(recalls) >= 0.95  # measured on a sample: a single draw may miss it
+    assert np.mean(said) == pytest.approx(np.mean(recalls), abs=0.01)
 
 
 def test_a_listener_that_raises_ends_it() -> None:
