@@ -3,6 +3,7 @@
 import codecs
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -133,7 +134,7 @@ class Lines:
             is read then; None = the bytes are not asked.
         """
         self._name = name
-        self._limit = limit
+        self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
         self._stream, self.encoding, marked = text_stream(stream, encoding)
         self._settled = None if marked else settled  # asked once, at the first line beyond ASCII
         self._hint: str | None = None

@@ -236,7 +236,7 @@ def clusters_of_passages(saved: SavedClusters, ids: NDArray[np.int64]) -> NDArra
 def _raised(clusters: NDArray[np.int32], parents: Mapping[int, int], level: int) -> NDArray[np.int32]:
     """The cluster so many levels above each; those that have none above stay."""
     numbers, back = np.unique(clusters, return_inverse=True)
-    for _ in range(level):
+    for _ in range(min(level, len(parents))):  # no way up is longer
         numbers = np.array([parents.get(number, number) for number in numbers.tolist()], dtype=np.int32)
     return numbers[back]
 

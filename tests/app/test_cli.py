@@ -204,6 +204,12 @@ def test_a_name_that_no_disk_takes_is_told(pets: Run, arguments: tuple[str, ...]
     assert result.stderr == Naming("Error", "File name too long")
 
 
+def test_texts_may_be_as_long_as_any(run: Run) -> None:
+    added = run("documents", "add", "notes", "-", "--max-text-bytes", str(2**63 - 1), stdin="a cat sat\n")
+    assert added.exit_code == 0
+    assert "1 added" in added.stderr
+
+
 def test_the_doctor_tells_of_a_library_whose_name_is_no_text(pets: Run) -> None:
     assert "WRONG library" in pets("doctor", "--library", "caf\udce9").stdout
 

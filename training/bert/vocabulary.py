@@ -255,14 +255,15 @@ class VocabularyConfig:
                 raise BadInputError(
                     f"the special token {token!r} is empty or holds blanks; write one such as [ENTITY]"
                 )
+        reserved = len(SPECIAL_TOKENS) + len(self.special) + self.unused
+        if self.size <= reserved:  # before they are made: there may be any number of them
+            raise BadInputError(
+                f"size is {self.size}, and {reserved} pieces are special or unused ones. Give a larger size; "
+                "30522 is BERT's"
+            )
         twice = [token for token, times in Counter(self.reserved).items() if times > 1]
         if twice:
             raise BadInputError(f"the special token {twice[0]} is there already; leave it out")
-        if self.size <= len(self.reserved):
-            raise BadInputError(
-                f"size is {self.size}, and {len(self.reserved)} pieces are special or unused ones. "
-                "Give a larger size; 30522 is BERT's"
-            )
 
     @property
     def reserved(self) -> tuple[str, ...]:

@@ -172,6 +172,7 @@ def test_a_size_without_room_for_the_characters_is_refused_with_the_least_that_w
         ({"min_frequency": 0}, "min_frequency is 0"),
         ({"alphabet": 0}, "alphabet is 0; give 1"),
         ({"unused": -1}, "unused is -1; give 0"),
+        ({"unused": 10**15}, "larger size"),  # said before they are made
         ({"accents": "none"}, "accents .*'none'.*auto, keep, strip"),
         ({"special": ("[MASK]",)}, r"special token \[MASK\] is there already"),
         ({"special": ("<x>", "<x>")}, "special token <x> is there already"),
