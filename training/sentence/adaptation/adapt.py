@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -33,11 +31,11 @@ from nearsay.training.sentence.adaptation.pseudo_queries import (
     draw_pseudo_queries,
 )
 from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.compression.derived_folder import append_layer, open_model
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
-from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult
-from nearsay.training.sentence.fine_tuning.structure import build_encoder
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.source import find_encoder, lineage_of
@@ -143,10 +141,11 @@ def adapt_encoder(
     found = changed(before, [evaluate_judged_set(_Fitted(first, layer), one) for one in sets])
     better, seconds = is_better(found), time.monotonic() - began
     if better:
-        model = build_encoder(source.folder, EncoderStructure(), device=place, seed=0)
+        _, model = open_model(base)
+        append_layer(model, layer)
         finish_encoder(
             run,
-            _with_layer(model, layer),
+            model,
             SentenceResult(finished=True, seconds=seconds, changes=found),
             learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
             base=lineage_of(source),
@@ -186,21 +185,6 @@ class _Fitted(Remembering):
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         return unit_rows(encoded_texts(self._encoder, texts, kind=kind)[0] @ self._layer)
-
-
-def _with_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> SentenceTransformer:
-    """The encoder with a linear layer behind it, and vectors of length 1."""
-    from sentence_transformers.base.modules import Dense, Normalize
-
-    size = len(layer)
-    dense = Dense(size, size, bias=False, activation_function=torch.nn.Identity())
-    with torch.no_grad():
-        dense.linear.weight.copy_(torch.from_numpy(layer))
-    return SentenceTransformer(
-        modules=[*model, dense, Normalize()],
-        device=str(model.device),
-        prompts={name: prompt for name, prompt in model.prompts.items() if prompt is not None},
-    )
 
 
 def _refuse_single_sentences(corpus: UnlabelledCorpus, share: float) -> None:

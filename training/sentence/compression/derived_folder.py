@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize
 
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import new_folder, require_new
@@ -24,7 +27,7 @@ from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["open_model", "save_derived"]
+__all__ = ["append_layer", "open_model", "save_derived"]
 
 _PROBES = ["Two owls call from the wet wood.", "No train before noon", "a"]
 _USAGE = """
@@ -42,6 +45,28 @@ def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTrans
     if source.bundled:
         check_bundled_weights(combined_sha256(weight_hashes(source.folder)))
     return source, load_model(source.folder, "cpu")
+
+
+def append_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> None:
+    """Put a linear layer behind a model, in place, after which its vectors have length 1.
+
+    layer: (dimensions, the model's), which multiplies vectors as the model gives them, cut ones too
+    """
+    with model.truncate_embeddings(None):
+        width = int(model.get_embedding_dimension() or 0)
+    weight = np.zeros((len(layer), width), dtype=np.float32)
+    weight[:, : layer.shape[1]] = layer  # of an encoder whose vectors are cut, the first numbers alone count
+    model.truncate_dim = None
+    model.append(
+        Dense(
+            width,
+            len(layer),
+            bias=False,
+            activation_function=torch.nn.Identity(),
+            init_weight=torch.from_numpy(weight),
+        )
+    )
+    model.append(Normalize())
 
 
 def save_derived(

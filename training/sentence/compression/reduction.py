@@ -6,14 +6,12 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sentence_transformers.base.modules import Dense, Normalize
 
 from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.reports import ReductionReport
-from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
+from nearsay.training.sentence.compression.derived_folder import append_layer, open_model, save_derived
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import VectorEncoder
 
@@ -144,22 +142,7 @@ def reduce_encoder(
     windows = encoded_windows(loaded, texts, progress)
     fitted = principal_components((vectors for _, vectors in windows), dimension)
     source, model = open_model(encoder)
-    with model.truncate_embeddings(None):
-        width = int(model.get_embedding_dimension() or 0)
-    # Of an encoder whose vectors are cut, the components know the first numbers alone.
-    weight = np.zeros((dimension, width), dtype=np.float32)
-    weight[:, : loaded.dimension] = fitted.components
-    model.truncate_dim = None
-    model.append(
-        Dense(
-            width,
-            dimension,
-            bias=False,
-            activation_function=torch.nn.Identity(),
-            init_weight=torch.from_numpy(weight),
-        )
-    )
-    model.append(Normalize())
+    append_layer(model, fitted.components.astype(np.float32))
     kept = f"{100 * fitted.variance_kept:.1f} %"
     save_derived(
         model,

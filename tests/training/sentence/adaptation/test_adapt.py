@@ -1,6 +1,7 @@
 """Encoders adapted from end to end, on a very small BERT."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from nearsay.training.sentence.adaptation.adapt import (
 )
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SHORT = Adaptation(held_out=8, precision=Precision.FLOAT32)
@@ -73,6 +75,39 @@ def test_what_is_better_becomes_an_encoder_with_a_layer(
     np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=2e-3)
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))["evaluations"]
     assert [one["set"] for one in told] == ["held-out pseudo-queries", "general pairs", "general search"]
+
+
+@pytest.mark.parametrize("case", ["prompts", "prompts not pooled", "vectors cut"])
+def test_the_layer_stands_behind_the_vectors_as_the_encoder_gives_them(
+    case: str,
+    corpus: UnlabelledCorpus,
+    make_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layers: list[np.ndarray] = []
+
+    def whitened(vectors: np.ndarray, power: float) -> np.ndarray:
+        layers.append(partial_whitening(vectors, power))
+        return layers[-1]
+
+    monkeypatch.setattr(adapt, "is_better", lambda _: True)
+    monkeypatch.setattr(adapt, "partial_whitening", whitened)
+    prompts = None if case == "vectors cut" else {"query": "the dog : ", "document": "a cat : "}
+    base = make_folder(prompts=prompts, include_prompt=case != "prompts not pooled")
+    if case == "vectors cut":
+        (base / "config_sentence_transformers.json").write_text('{"truncate_dim": 8}', "utf-8")
+    adapt_encoder(corpus, tmp_path / "out", base=base, options=SHORT, device="cpu")
+    original, fitted = (
+        Encoder.load(folder, device="cpu", precision=Precision.FLOAT32) for folder in (base, tmp_path / "out")
+    )
+    for kind in TextKind:
+        moved = unit_length(original.encode(corpus.texts, kind=kind)) @ layers[0]
+        np.testing.assert_allclose(
+            fitted.encode(corpus.texts, kind=kind),
+            moved / np.linalg.norm(moved, axis=1, keepdims=True),
+            atol=1e-4,
+        )
 
 
 def test_what_is_not_better_leaves_no_encoder(
