@@ -85,18 +85,18 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
             try:
                 header: dict[str, Any] = json.loads(stream.read(min(length, size)))
                 header.pop("__metadata__", None)
-                entries = [
-                    (name, entry["dtype"], tuple(entry["shape"]), *entry["data_offsets"])
-                    for name, entry in header.items()
-                ]
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                for name, entry in header.items():
+                    begin, end = map(int, entry["data_offsets"])
+                    shape, start = tuple(map(int, entry["shape"])), 8 + length + begin
+                    found[name] = tensor = StoredTensor(file, entry["dtype"], shape, start)
+                    if begin < 0 or 8 + length + end > size:
+                        raise UnsupportedEncoderError(f"{file.name} ends too early")
+                    if tensor.dtype in _FORMATS and tensor.nbytes != end - begin:
+                        raise UnsupportedEncoderError(
+                            f"{name} in {file.name} has another size than its shape"
+                        )
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
-        for name, dtype, shape, begin, end in entries:
-            if 8 + length + end > size:
-                raise UnsupportedEncoderError(f"{file.name} ends too early")
-            found[name] = StoredTensor(file, dtype, shape, 8 + length + begin)
-            if dtype in _FORMATS and found[name].nbytes != end - begin:
-                raise UnsupportedEncoderError(f"{name} in {file.name} has another size than its shape")
     return found
 
 

@@ -31,6 +31,26 @@ def test_weights_that_end_too_early_are_not_run(make_folder) -> None:
         read_plain_encoder(EncoderFolder(weights.parent))
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[1]",
+        b"[" * 100_000,
+        b"\xff{}",
+        b'{"words": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 8]}}',
+        b'{"words": {"dtype": "F32", "shape": ["wide"], "data_offsets": [0, 4]}}',
+        b'{"words": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}',
+        b'{"words": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}',
+    ],
+    ids=["a list", "deep", "no text", "three ends", "a shape of words", "two formats", "before the file"],
+)
+def test_a_header_that_makes_no_sense_is_no_safetensors_file(header: bytes, make_folder) -> None:
+    weights = make_folder() / "model.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    with pytest.raises(UnsupportedEncoderError, match=r"no safetensors file|ends too early"):
+        read_plain_encoder(EncoderFolder(weights.parent))
+
+
 @pytest.mark.parametrize("what", ["a format", "heads", "a shape", "no header"])
 def test_what_onnx_runtime_does_not_run_is_left_to_torch_and_the_doctor_says_so(
     what: str, make_folder
