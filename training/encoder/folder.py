@@ -138,7 +138,7 @@ class EncoderFolder:
             return None
         try:
             content: JsonValue = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (RecursionError, ValueError) as error:
             raise self._unreadable(file, str(error)) from error
         return content
 

@@ -305,8 +305,9 @@ def _require_plain(folder: EncoderFolder, config: Mapping[str, Any], kind: str) 
     """Raise UnsupportedEncoderError for a variant of the architecture that computes something else."""
     if config.get("is_decoder") or config.get("add_cross_attention"):
         raise UnsupportedEncoderError(f"its {kind} is a decoder")
-    if config.get("position_embedding_type", "absolute") not in {None, "absolute"}:
-        raise UnsupportedEncoderError(f"its positions are {config['position_embedding_type']}")
+    positions = config.get("position_embedding_type")
+    if positions is not None and positions != "absolute":
+        raise UnsupportedEncoderError(f"its positions are {positions}")
     beside = folder.length_settings()
     foreign = sorted(key for key, value in beside.items() if value and key not in _BESIDE_LENGTH)
     if foreign:

@@ -51,6 +51,20 @@ def test_a_header_that_makes_no_sense_is_no_safetensors_file(header: bytes, make
         read_plain_encoder(EncoderFolder(weights.parent))
 
 
+def test_positions_that_are_no_word_are_left_to_torch(make_folder) -> None:
+    folder = make_folder()
+    changed(folder / "config.json", position_embedding_type=["absolute"])
+    with pytest.raises(UnsupportedEncoderError, match="positions"):
+        read_plain_encoder(EncoderFolder(folder))
+
+
+def test_settings_that_are_nested_without_end_are_damage(make_folder) -> None:
+    folder = make_folder()
+    (folder / "config.json").write_text("[" * 100_000)
+    with pytest.raises(NearsayError, match=r"config\.json is damaged"):
+        read_plain_encoder(EncoderFolder(folder))
+
+
 @pytest.mark.parametrize("what", ["a format", "heads", "a shape", "no header"])
 def test_what_onnx_runtime_does_not_run_is_left_to_torch_and_the_doctor_says_so(
     what: str, make_folder
