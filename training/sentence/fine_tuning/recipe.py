@@ -44,6 +44,11 @@ class SetRecipe:
     split: str = "train"  # of a judged corpus: which judgements become pairs; "" takes titles and texts
 
     def __post_init__(self) -> None:
+        if self.objective is not None and self.settings:
+            raise BadInputError(
+                f"{self.file} has an objective, and settings apart from it. Write them together, as in "
+                "objective = { kind = 'ranking', scale = 30 }"
+            )
         for name, value in {"rows": self.rows, "batch": self.batch}.items():
             if value is not None and value < 1:
                 raise BadInputError(f"{name} of {self.file} is {value}; give 1 or more, or leave it out")

@@ -122,6 +122,7 @@ def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
         ("[[set]]\nfile = 'a'\nwhere = 'split=train'", "where is 'split=train', no table"),
         ("[[set]]\nfile = 'a'\nwhere = { split = 1 }", "where, split is 1. Give a text"),
         ("[[set]]\nfile = 'a'\nsettings = 3", "settings is 3, no table"),
+        ("[[set]]\nfile = 'a'\nobjective = 'ranking'\nsettings = { scale = 3 }", "Write them together"),
     ],
 )
 def test_what_is_wrong_in_a_recipe_is_named(text: str, said: str, tmp_path: Path) -> None:
