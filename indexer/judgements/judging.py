@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -436,6 +437,7 @@ def _mode_of(hit: Hit) -> SearchMode | None:
 
 
 _GENERATION: Final = "generation="
+_NUMBERED: Final = re.compile(_GENERATION + "([0-9]{1,9})")
 
 Search = Callable[..., list[Hits]]
 
@@ -457,12 +459,12 @@ class SearchWay:
                 mode = SearchMode(part)
             elif part in list(Fusion):
                 fusion = Fusion(part)
-            elif part.startswith(_GENERATION) and part.removeprefix(_GENERATION).isdecimal():
-                generation = int(part.removeprefix(_GENERATION))
+            elif numbered := _NUMBERED.fullmatch(part):
+                generation = int(numbered[1])
             elif part != "live":
                 raise BadInputError(
-                    f"'{part}' is no way of searching. Take live, {', '.join([*SearchMode, *Fusion])} or "
-                    f"{_GENERATION}2, or several with commas"
+                    f"'{part[:60]}' is no way of searching. Take live, "
+                    f"{', '.join([*SearchMode, *Fusion])} or {_GENERATION}2, or several with commas"
                 )
         return cls(mode, fusion, generation)
 

@@ -27,6 +27,8 @@ def test_a_way_of_searching_is_read_as_it_is_written() -> None:
     assert SearchWay.parse("rrf, generation=3").generation == 3
     with pytest.raises(BadInputError, match="'sparse'"):
         SearchWay.parse("dense,sparse")
+    with pytest.raises(BadInputError, match="'generation=111"):
+        SearchWay.parse(f"generation={MANY}")
 
 
 def test_judging_what_comes_next_decides_between_two_modes(zoo: Collection) -> None:
