@@ -62,8 +62,8 @@ def choose_part(
         "required": True,
         "bind": "query-params",
     } | how
-    chosen: _Option = st.segmented_control(label, parts, key=key, **how)
-    return chosen
+    chosen: _Option | None = st.segmented_control(label, parts, key=key, **how)
+    return parts[0] if chosen is None else chosen  # an address may name none
 
 
 def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequence[_Item]], None]) -> None:

@@ -36,6 +36,19 @@ def test_every_page_is_shown_over_an_empty_library(page, entry, empty_settings):
     assert app.title[0].value
 
 
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("explore", {"view": ""}),
+        ("collections", {"see": ""}),
+        ("training", {"train": ""}),
+        ("encoders", {"part": "None"}),
+    ],
+)
+def test_an_address_that_names_no_part_of_a_page_means_the_first(page, path, query):
+    assert not page(path, **query).error
+
+
 READ_ONLY = [entry for entry in PAGES if entry.read_only]
 
 
