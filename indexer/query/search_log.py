@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable
 
@@ -44,16 +45,16 @@ class SearchLog:
 
     def add(self, queries: Iterable[str]) -> None:
         """Keep queries, if that is on."""
-        if not self._file.exists():
+        try:  # without making the file: that would switch on again what was switched off just now
+            with os.fdopen(os.open(self._file, os.O_WRONLY | os.O_APPEND), "ab", 0) as stream:
+                lines = [
+                    json.dumps({"query": query, "at": now()}, ensure_ascii=False) + "\n"
+                    for query in (" ".join(each.split()) for each in queries)
+                    if 0 < len(query) <= _LONGEST
+                ]
+                stream.write("".join(lines).encode())
+        except FileNotFoundError:
             return
-        lines = [
-            json.dumps({"query": query, "at": now()}, ensure_ascii=False) + "\n"
-            for query in (" ".join(each.split()) for each in queries)
-            if 0 < len(query) <= _LONGEST
-        ]
-        try:
-            with self._file.open("a", encoding="utf-8") as stream:
-                stream.write("".join(lines))
         except OSError as error:
             logger.warning("the search was not kept in %s (%s)", self._file, error.strerror)
 

@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 from nearsay.app.cli import main
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.query import search_log
 
 
 @pytest.fixture
@@ -44,6 +45,21 @@ def test_searches_are_counted_and_forgotten(pets: Collection, tmp_path: Path) ->
     assert log.switch(on=False) == 4
     assert not log.on
     pets.search("a cat")
+    assert not log.on
+
+
+def test_a_search_under_way_when_they_are_forgotten_does_not_switch_it_on_again(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = pets.judgements.searches
+    log.switch(on=True)
+
+    def forgotten_meanwhile() -> str:
+        log.switch(on=False)
+        return "2026-11-26T12:00:00+00:00"
+
+    monkeypatch.setattr(search_log, "now", forgotten_meanwhile)
+    assert pets.search("a cat")[0].id == "cat"
     assert not log.on
 
 
