@@ -133,7 +133,10 @@ class LatestSnapshot:
                     if self._begun.get(generation) is begun:  # not another's that has begun since
                         del self._begun[generation]
 
-        threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
+        try:
+            threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
+        except RuntimeError as error:  # no thread can be had just now: the next search tries again
+            begun.set_exception(error)
         return begun
 
     def forget(self) -> None:

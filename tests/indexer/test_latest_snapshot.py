@@ -247,6 +247,25 @@ def test_a_file_that_cannot_be_opened_is_said_by_the_search(
     assert len(pets.search("a cat", 9)) == 4
 
 
+def test_a_thread_that_could_not_be_started_leaves_no_search_behind_the_newest(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets, other = open_it(), open_it()
+    pets.snapshot()
+    other.add_rows(["a fish swam"])
+    monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", _LONG)
+
+    def refuses(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RuntimeError, match="new thread"):
+            pets.search("a cat", 9)
+    assert len(pets.search("a cat", 9)) == 4
+
+
 def test_what_was_just_written_is_not_read_through_to_be_opened(
     open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
