@@ -132,11 +132,13 @@ def write_csv(
             return write_csv(rows, columns, stream, defuse=defuse)
     text = io.TextIOWrapper(out, "utf-8", "surrogatepass", newline="", write_through=True)
     writer, count = csv.writer(text), 0
-    writer.writerow([defused(name) if defuse else name for name in columns])
-    for row in rows:
-        writer.writerow([defused(row[name]) if defuse else row[name] for name in columns])
-        count += 1
-    text.detach()
+    try:
+        writer.writerow([defused(name) if defuse else name for name in columns])
+        for row in rows:
+            writer.writerow([defused(row[name]) if defuse else row[name] for name in columns])
+            count += 1
+    finally:
+        text.detach()  # which would close the caller's stream otherwise
     return count
 
 

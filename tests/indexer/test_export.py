@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
-from nearsay.data.errors import DiskFullError
+from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.query import export
+from nearsay.indexer.query.export import write_csv
 from nearsay.indexer.vectors.errors import BadFilterError, UnknownCollectionError
 
 ROWS: list[dict[str, Any]] = [
@@ -209,3 +211,14 @@ def test_an_unknown_collection_exports_nothing(library: Library, tmp_path: Path)
     with pytest.raises(UnknownCollectionError):
         library.collection("nothing").export(tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_stream_stays_open_when_the_rows_of_a_table_end_in_an_error() -> None:
+    def rows() -> Iterator[dict[str, str]]:
+        yield {"a": "=1"}
+        raise BadInputError("no more")
+
+    out = io.BytesIO()
+    with pytest.raises(BadInputError):
+        write_csv(rows(), ["a"], out)
+    assert out.getvalue() == b"a\r\n'=1\r\n"
