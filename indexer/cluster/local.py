@@ -37,7 +37,7 @@ _LOOPBACK = "127.0.0.1"
 TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 # Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# Else a head that is to end waits half a minute for processes of Ray Data, which never end by themselves.
+# Else a head that is to end waits half a minute for processes that never end by themselves, as shards.
 AT_ONCE = {"RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0"}
 # Else gRPC's fork handlers at times end or stall the process that the client server starts for a client
 # ("epoll_wait error: Bad file descriptor"), and the client waits for half a minute before it tries again.
@@ -98,12 +98,13 @@ def _started(workers: int, folder: Path) -> LocalCluster:
         )
     local = LocalCluster(f"{_LOOPBACK}:{port}", process.pid, workers)
     try:
+        _state_file().write_text(json.dumps(asdict(local)))  # else a kill leaves what nobody ends
         until = time.monotonic() + _STARTS
         while not _ready(log, process, until):
             time.sleep(0.1)
-        _state_file().write_text(json.dumps(asdict(local)))
     except BaseException:
         _end_head(process.pid)
+        _state_file().unlink(missing_ok=True)
         raise
     return local
 
@@ -149,7 +150,8 @@ def token_file() -> Path:
 def _make_token() -> None:
     """A token of the local cluster's own, which only this user can read."""
     file = token_file()
-    if not file.is_file():
+    if not file.is_file() or not file.stat().st_size:  # whoever made it was killed before it wrote
+        file.unlink(missing_ok=True)
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
             stream.write(secrets.token_hex(32))
 

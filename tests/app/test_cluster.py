@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -85,6 +86,38 @@ def _is_started_once(home: Path) -> None:
     assert "runs already" in again.stderr
     state = json.loads(_run(home, "cluster", "status", "--json").stdout)
     assert (state["nodes"], state["cpus"], state["free_cpus"]) == (1, 2.0, 2.0)
+
+
+@pytest.mark.long
+def test_a_cluster_whose_start_was_killed_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    program = (
+        "from nearsay.indexer.cluster import local; local._ready = lambda *_: input(); local.start_local(1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], env=kept, stdin=subprocess.PIPE) as starting:
+        until = time.monotonic() + 60.0
+        while local.running_cluster() is None and time.monotonic() < until:
+            time.sleep(0.1)
+        starting.kill()
+    assert local.stop_local().workers == 1
+    assert local.running_cluster() is None
+
+
+def test_a_token_that_was_never_written_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    local.token_file().parent.mkdir()
+    local.token_file().touch()  # whoever made it was killed
+    local._make_token()
+    made = local.token_file().read_text()
+    assert len(made) == 64
+    assert local.token_file().stat().st_mode & 0o077 == 0
+    local._make_token()
+    assert local.token_file().read_text() == made
 
 
 @pytest.mark.long
@@ -179,7 +212,7 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
     assert json.loads(down.stdout) == up
     assert not local._alive(root)
     said = (home / "cache" / "nearsay" / "cluster.log").read_text()
-    assert "drain" not in said.lower(), "it would wait for processes of Ray Data"
+    assert "drain" not in said.lower(), "it would wait for processes that do not end"
 
 
 @pytest.mark.parametrize(
