@@ -11,6 +11,8 @@ A worker holds what it has built. One that dies is started again and builds it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +37,15 @@ from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, fill
 from nearsay.indexer.plans.engines import ENGINES, InvertedLists, engine_of, open_index
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
-from nearsay.indexer.plans.trials import TrialQueries, recall_at_least, require_enough
+from nearsay.indexer.plans.trials import (
+    DECIDING,
+    PROPOSING,
+    TrialQueries,
+    answered,
+    given,
+    judged,
+    with_recall,
+)
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import open_vectors
@@ -44,8 +54,6 @@ from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 __all__ = ["Builder", "index_on_cluster"]
 
 _GROUP: Final = 8_000_000  # passages in a group at most, where segments allow it
-_PROPOSING: Final = 400  # stored vectors that propose a setting
-_DECIDING: Final = 1000  # and others that decide
 _KINDS: Final = (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)  # the smallest first
 _TRIES: Final = 3  # for a worker that died
 _DOING: Final = "building the index"
@@ -116,7 +124,7 @@ class Builder:
         return sum(len(index) for index in self._indexes(recipe))
 
     def found(
-        self, recipe: _Recipe, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]
+        self, recipe: _Recipe, parameters: Mapping[str, int], queries: NDArray[np.float32], k: int
     ) -> list[Candidates]:
         """The k nearest of each query (n, d) through the indexes."""
         found = [
@@ -237,10 +245,11 @@ class _Indexing:
         actor = ray.remote(Builder).options(
             num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=-1
         )
+        cuts = [at * len(groups) // workers for at in range(workers + 1)]
+        self._shares = [slice(begin, end) for begin, end in pairwise(cuts)]  # the groups of each worker
         self._builders: list[Any] = [
-            actor.remote(str(store.folder), url, key, groups[at::workers]) for at in range(workers)
+            actor.remote(str(store.folder), url, key, groups[share]) for share in self._shares
         ]
-        self._order = [at for begin in range(workers) for at in range(begin, len(groups), workers)]
         try:
             self._sizes = [size for sizes in self._each("sizes") for size in sizes]
         except BaseException:
@@ -261,10 +270,7 @@ class _Indexing:
 
     def measured(self, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
         """The plan that keeps the contract, and the written segments."""
-        contract, report = self._plan.contract, list[Measured]()
-        trial = self._trial() if queries is None else self._given(queries)
-        cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
-        proposing, deciding = trial.part(0, cut), trial.part(cut, len(trial))
+        contract, report, trial = self._plan.contract, list[Measured](), self._trial(queries)
         plan = replace(
             self._plan,
             measured_at=self._total,
@@ -281,7 +287,7 @@ class _Indexing:
                 recipe = self._trained(kind, shape)
                 self._build(recipe)
                 self._listener(Progress(len(report), None, _MEASURING, "candidates"))
-                row = self._climbed(recipe, row, proposing, deciding)
+                row = self._climbed(recipe, row, *trial.parted())
                 report.append(row)
                 if row.verdict == "taken":
                     chosen = plan.chosen(
@@ -302,44 +308,33 @@ class _Indexing:
         self, recipe: _Recipe, row: Measured, proposing: TrialQueries, deciding: TrialQueries
     ) -> Measured:
         """The first setting that keeps the recall, or the last there is with what it lacks."""
-        target = self._plan.contract.recall
         for parameters in engine_of(recipe.kind).ladder(self._total, recipe.shape):
-            proposed = self._recalls(recipe, proposing, parameters)
-            if proposed.mean() < target:
-                row = _with_recall(row, parameters, proposed, f"finds less than {target:g}")
-                continue
-            decided = self._recalls(recipe, deciding, parameters)
-            if recall_at_least(decided) >= target:
-                return _with_recall(row, parameters, decided, "taken")
-            row = _with_recall(row, parameters, decided, f"cannot be shown to find {target:g}")
+            found = partial(self._nearest, deciding.asked, "found", recipe, dict(parameters))
+            recalls, failing = judged(found, proposing, deciding, self._plan.contract.recall)
+            row = with_recall(replace(row, parameters=dict(parameters), verdict=failing or "taken"), recalls)
+            if not failing:
+                break
         return row
 
-    def _recalls(
-        self, recipe: _Recipe, trial: TrialQueries, parameters: Mapping[str, int]
-    ) -> NDArray[np.float64]:
-        each = self._each("found", recipe, trial.vectors, trial.asked, dict(parameters))
-        return trial.recalls(_merged(each, trial.asked))
+    def _nearest(self, k: int, method: str, *given: Any) -> list[Candidates]:  # noqa: ANN401 - as it has them
+        """The k nearest of each query of all that the workers find; given: what the method takes before k."""
+        return _merged(self._each(method, *given, k), k)
 
-    def _trial(self) -> TrialQueries:
-        """Stored vectors in an order by chance, each to find its neighbours but not itself."""
-        own, queries = self._drawn(_PROPOSING + _DECIDING, SEED + 1)
-        order = np.random.default_rng(SEED).permutation(own.size)
-        own, queries = own[order], np.ascontiguousarray(queries[order])
-        return self._answered(own, queries)
+    def _trial(self, queries: NDArray[np.float32] | None) -> TrialQueries:
+        """The user's own queries, or stored vectors, each to find its neighbours but not itself.
 
-    def _given(self, queries: NDArray[np.float32]) -> TrialQueries:
-        """The user's own, in an order by chance; BadInputError for too few."""
-        require_enough(len(queries))
-        order = np.random.default_rng(SEED).permutation(len(queries))
-        return self._answered(np.full(len(queries), -1, dtype=np.int64), np.ascontiguousarray(queries[order]))
+        In an order by chance; BadInputError for too few of the user's.
+        """
+        generator, at = np.random.default_rng(SEED), self._plan.contract.at
 
-    def _answered(self, own: NDArray[np.int64], queries: NDArray[np.float32]) -> TrialQueries:
-        at = self._plan.contract.at
-        truth = []
-        for number, near in zip(own, _merged(self._each("exact", queries, at + 1), at + 1), strict=True):
-            others = near.ids != number
-            truth.append(Candidates(near.ids[others][:at], near.scores[others][:at]))
-        return TrialQueries(queries, own, tuple(truth), at)
+        def exact(some: NDArray[np.float32], count: int) -> list[Candidates]:
+            return self._nearest(count, "exact", some)
+
+        if queries is not None:
+            return given(queries, at, generator, exact)
+        own, vectors = self._drawn(PROPOSING + DECIDING, SEED + 1)
+        order = generator.permutation(own.size)
+        return answered(vectors[order], own[order], at, exact)
 
     def _trained(self, kind: PlanKind, shape: Mapping[str, int]) -> _Recipe:
         engine = engine_of(kind)
@@ -355,19 +350,12 @@ class _Indexing:
         """So many passages of the whole by rising number, each group giving its share, and their vectors."""
         share = min(1.0, count / max(self._total, 1))
         counts = [int(np.ceil(share * size)) for size in self._sizes]
-        workers = len(self._builders)
-        given, at = [], 0
-        for begin in range(workers):
-            groups = len(self._spans[begin::workers])
-            given.append(counts[at : at + groups])
-            at += groups
         calls = [
-            builder.drawn.remote(some, seed) for builder, some in zip(self._builders, given, strict=True)
+            builder.drawn.remote(counts[mine], seed)
+            for builder, mine in zip(self._builders, self._shares, strict=True)
         ]
         numbers, rows = zip(*answers_of(calls), strict=True)
-        ids = np.concatenate(numbers)
-        order = np.argsort(ids)
-        return ids[order], np.concatenate(rows)[order]
+        return np.concatenate(numbers), np.concatenate(rows)
 
     def _build(self, recipe: _Recipe) -> None:
         ray = ray_module()
@@ -385,11 +373,8 @@ class _Indexing:
 
     def _written(self, recipe: _Recipe) -> tuple[IndexPart, ...]:
         written = [one for each in self._each("written", recipe, str(self._folder)) for one in each]
-        parts = {
-            at: IndexPart(self._folder / name, count, self._spans[at])
-            for at, (name, count) in zip(self._order, written, strict=True)
-        }
-        return tuple(parts[at] for at in sorted(parts) if parts[at].count)
+        parts = zip(written, self._spans, strict=True)
+        return tuple(IndexPart(self._folder / name, count, span) for (name, count), span in parts if count)
 
     def _each(self, method: str, *given: Any) -> list[Any]:  # noqa: ANN401 - what the method takes and gives
         ray = ray_module()
@@ -412,15 +397,3 @@ def _grouped(rows: Sequence[SegmentRow], count: int) -> list[list[SegmentRow]]:
 
 def _merged(found: Sequence[list[Candidates]], k: int) -> list[Candidates]:
     return [merge(list(of_query), k) for of_query in zip(*found, strict=True)]
-
-
-def _with_recall(
-    row: Measured, parameters: Mapping[str, int], recalls: NDArray[np.float64], verdict: str
-) -> Measured:
-    return replace(
-        row,
-        parameters=dict(parameters),
-        recall=round(float(recalls.mean()), 4),
-        recall_at_least=round(recall_at_least(recalls), 4),
-        verdict=verdict,
-    )

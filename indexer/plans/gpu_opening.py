@@ -44,13 +44,15 @@ from nearsay.indexer.plans.plan import (
     RecallContract,
 )
 from nearsay.indexer.plans.trials import (
+    DECIDING,
+    PROPOSING,
     Searcher,
     Stopwatch,
     drawn,
     given,
     judged,
-    recall_at_least,
     stopwatch,
+    with_recall,
 )
 from nearsay.indexer.vectors.vector_store import VectorStore
 
@@ -67,8 +69,6 @@ _PATTERNS: Final = {  # for FAISS's index_factory
 _CODES: Final = (96, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 4)  # bytes a vector that IVF-PQ takes on GPUs
 _ADDED_ROWS: Final = 262_144  # rows read and sent at a time to inverted lists
 _COPIED: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # the CPU's kinds that FAISS has on GPUs as well
-_PROPOSING: Final = 400  # stored vectors that propose a setting
-_DECIDING: Final = 1000  # and others that decide
 _TIMED: Final = 200  # queries that a speed is taken with
 _KEEPS: Final = "keeps the contract"
 
@@ -287,11 +287,10 @@ def tune_on_gpu(
         return GpuReport(None, (), there.reason)
     generator = np.random.default_rng(seed)
     if queries is None:
-        trial = drawn(vectors, alive, _PROPOSING + _DECIDING, contract.at, generator)
+        trial = drawn(vectors, alive, PROPOSING + DECIDING, contract.at, generator)
     else:
-        trial = given(vectors, alive, queries, contract.at, generator)
-    cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
-    proposing, deciding = trial.part(0, cut), trial.part(cut, len(trial))
+        trial = given(queries, contract.at, generator, lambda some, k: vectors.nearest_many(some, k, alive))
+    proposing, deciding = trial.parted()
     ids = vectors.ids[alive[vectors.ids]]
     rows: list[GpuMeasured] = []
     for plan in gpu_plans(int(ids.size), vectors.dimension):
@@ -309,23 +308,20 @@ def tune_on_gpu(
         for step in ladder(plan):
             looking = index.looking(step.parameters)
             searcher = Searcher(vectors, alive, trial.asked, looking, looking)
-            recalls, failing = judged(searcher, proposing, deciding, contract.recall)
+            recalls, failing = judged(searcher.found, proposing, deciding, contract.recall)
             (speed,) = timed([searcher], deciding.vectors[:_TIMED])
             if index.notes:
                 stopped = f"not measured: {index.notes[0]}"
                 rows.append(replace(built, plan=step, device="cpu", verdict=stopped))
                 break
-            rows.append(
-                replace(
-                    built,
-                    plan=step,
-                    recall=round(float(recalls.mean()), 4),
-                    recall_at_least=round(recall_at_least(recalls), 4),
-                    milliseconds_a_query=speed.milliseconds,
-                    queries_a_second=speed.queries_a_second,
-                    verdict=failing or _KEEPS,
-                )
+            row = replace(
+                built,
+                plan=step,
+                milliseconds_a_query=speed.milliseconds,
+                queries_a_second=speed.queries_a_second,
+                verdict=failing or _KEEPS,
             )
+            rows.append(with_recall(row, recalls))
             if not failing:
                 break
         index.give_back()  # before the next is built: the loop's names hold it

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +13,30 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import faiss_is_installed, one_thread
-from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.plan import GpuMeasured, Measured, PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = [
+    "DECIDING",
     "LEAST_QUERIES",
+    "PROPOSING",
     "Searcher",
     "Speed",
     "Stopwatch",
     "TrialQueries",
+    "answered",
     "drawn",
     "given",
     "held_out",
     "judged",
     "queries_to_show",
     "recall_at_least",
-    "require_enough",
     "stopwatch",
+    "with_recall",
 ]
 
+PROPOSING: Final = 400  # stored vectors that propose a setting
+DECIDING: Final = 1000  # and others that decide
 LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs
 _ONE_SIDED_95: Final = 1.645  # standard deviations
 _MISSES: Final = _ONE_SIDED_95**2  # queries that find nothing, as which the unasked count
@@ -73,9 +78,18 @@ class TrialQueries:
                 shares[row] = np.count_nonzero(scores >= truth.scores[-1]) / truth.ids.size
         return shares
 
-    def part(self, begin: int, end: int) -> "TrialQueries":
-        """Some of them."""
-        return TrialQueries(self.vectors[begin:end], self.own[begin:end], self.truth[begin:end], self.at)
+    def parted(self) -> "tuple[TrialQueries, TrialQueries]":
+        """Those that propose a setting, and those that decide."""
+        cut = len(self) * PROPOSING // (PROPOSING + DECIDING)
+        first, second = (
+            TrialQueries(self.vectors[some], self.own[some], self.truth[some], self.at)
+            for some in (slice(cut), slice(cut, None))
+        )
+        return first, second
+
+
+# So many of the nearest of each query (n, d), by exact search.
+Nearest: TypeAlias = Callable[[NDArray[np.float32], int], Sequence[Candidates]]
 
 
 def drawn(
@@ -91,7 +105,7 @@ def drawn(
     after: only of passages with a higher number
     """
     own, queries = _drawn(vectors, alive, count, generator, after)
-    return _answered(vectors, alive, queries, own, at)
+    return answered(queries, own, at, _among(vectors, alive))
 
 
 def held_out(
@@ -106,29 +120,20 @@ def held_out(
     others[own] = False
     others.flags.writeable = False
     strangers = np.full(own.size, -1, dtype=np.int64)
-    return _answered(vectors, others, queries, strangers, at), others
+    return answered(queries, strangers, at, _among(vectors, others)), others
 
 
 def given(
-    vectors: VectorStore,
-    alive: NDArray[np.bool_],
-    queries: NDArray[np.float32],
-    at: int,
-    generator: np.random.Generator,
+    queries: NDArray[np.float32], at: int, generator: np.random.Generator, nearest: Nearest
 ) -> TrialQueries:
     """The user's own queries (n, d), in an order by chance; BadInputError for fewer than ten."""
-    require_enough(len(queries))
-    shuffled = queries[generator.permutation(len(queries))]
-    return _answered(vectors, alive, shuffled, np.full(len(queries), -1, dtype=np.int64), at)
-
-
-def require_enough(queries: int) -> None:
-    """BadInputError for fewer queries than ten."""
-    if queries < LEAST_QUERIES:
+    if len(queries) < LEAST_QUERIES:
         raise BadInputError(
-            f"{queries} queries are too few to measure recall with. Give {LEAST_QUERIES} or more, "
+            f"{len(queries)} queries are too few to measure recall with. Give {LEAST_QUERIES} or more, "
             "best some hundreds, or none: then stored vectors are taken"
         )
+    shuffled = queries[generator.permutation(len(queries))]
+    return answered(shuffled, np.full(len(queries), -1, dtype=np.int64), at, nearest)
 
 
 def _drawn(
@@ -143,16 +148,15 @@ def _drawn(
     return own, queries
 
 
-def _answered(
-    vectors: VectorStore,
-    alive: NDArray[np.bool_],
-    queries: NDArray[np.float32],
-    own: NDArray[np.int64],
-    at: int,
-) -> TrialQueries:
+def _among(vectors: VectorStore, alive: NDArray[np.bool_]) -> Nearest:
+    return lambda queries, count: vectors.nearest_many(queries, count, alive)
+
+
+def answered(queries: NDArray[np.float32], own: NDArray[np.int64], at: int, nearest: Nearest) -> TrialQueries:
+    """Queries (n, d) with their truth; own: (n,) the passage that each is the vector of, -1 of none."""
     asked = at + int(bool(np.any(own >= 0)))
     truth = []
-    for number, near in zip(own, vectors.nearest_many(queries, asked, alive), strict=True):
+    for number, near in zip(own, nearest(queries, asked), strict=True):
         others = near.ids != number
         truth.append(Candidates(near.ids[others][:at], near.scores[others][:at]))
     return TrialQueries(queries, own, tuple(truth), at)
@@ -222,17 +226,31 @@ class Searcher:
 
 
 def judged(
-    searcher: Searcher, proposing: TrialQueries, deciding: TrialQueries, recall: float
+    found: Callable[[NDArray[np.float32]], Sequence[Candidates]],
+    proposing: TrialQueries,
+    deciding: TrialQueries,
+    recall: float,
 ) -> tuple[NDArray[np.float64], str]:
     """Each query's recall (n,), and why the setting does not keep a recall; empty where it does.
 
-    Only a setting that reaches it with the first queries is asked the others, which decide.
+    found: gives what the setting finds of each query (n, d), as many as the trial asks for. Only one that
+    reaches the recall with the first queries is asked the others, which decide.
     """
-    recalls = proposing.recalls(searcher.found(proposing.vectors))
+    recalls = proposing.recalls(found(proposing.vectors))
     if recalls.mean() < recall:
         return recalls, f"finds less than {recall:g}"
-    recalls = deciding.recalls(searcher.found(deciding.vectors))
+    recalls = deciding.recalls(found(deciding.vectors))
     return recalls, "" if recall_at_least(recalls) >= recall else f"cannot be shown to find {recall:g}"
+
+
+_Row = TypeVar("_Row", Measured, GpuMeasured)
+
+
+def with_recall(row: _Row, recalls: NDArray[np.float64]) -> _Row:
+    """The row with what each query found of its truth, (n,)."""
+    return replace(
+        row, recall=round(float(recalls.mean()), 4), recall_at_least=round(recall_at_least(recalls), 4)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index, part_shape
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.plans.trials import (
+    DECIDING,
+    PROPOSING,
     Searcher,
     Speed,
     Stopwatch,
@@ -44,8 +46,8 @@ from nearsay.indexer.plans.trials import (
     held_out,
     judged,
     queries_to_show,
-    recall_at_least,
     stopwatch,
+    with_recall,
 )
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
@@ -54,8 +56,6 @@ __all__ = ["GRAPH_UP_TO", "Tuned", "enough_to_show", "tune", "tune_again"]
 
 GRAPH_UP_TO: Final = 200_000  # vectors: a graph over more takes many minutes to build
 _FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
-_PROPOSING: Final = 400  # stored vectors that propose a setting
-_DECIDING: Final = 1000  # and others that decide
 _HELD_OUT: Final = 10  # of few passages at most one in so many
 _TIMED: Final = 200  # queries that a speed is taken with
 _TIE: Final = 0.1  # share of the time within which two candidates count as equally fast
@@ -137,7 +137,7 @@ def enough_to_show(queries: int, recall: float) -> bool:
 
 def _least(deciding: int) -> int:
     """How many queries there are in all where so many decide."""
-    return ceil(deciding * (_PROPOSING + _DECIDING) / _DECIDING)
+    return ceil(deciding * (PROPOSING + DECIDING) / DECIDING)
 
 
 class _Tuning:
@@ -159,19 +159,18 @@ class _Tuning:
         generator = np.random.default_rng(seed)
         at = self._contract.at
         if queries is not None:
-            trial = given(vectors, alive, queries, at, generator)
+            trial = given(queries, at, generator, lambda some, k: vectors.nearest_many(some, k, alive))
             self._refuse_few(trial)
             self._described = f"{len(trial):,} {GIVEN_QUERIES}"
         elif self._ids.size < _FEWEST:
             trial = drawn(vectors, alive, _TIMED, at, generator)
             self._described = f"{len(trial):,} stored vectors"
         else:
-            count = min(_PROPOSING + _DECIDING, self._ids.size // _HELD_OUT)
+            count = min(PROPOSING + DECIDING, self._ids.size // _HELD_OUT)
             trial, self._alive = held_out(vectors, alive, count, at, generator)
             self._described = f"{len(trial):,} held-out stored vectors"
         self._indexed = vectors.ids[self._alive[vectors.ids]]
-        cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
-        self._proposing, self._deciding = trial.part(0, cut), trial.part(cut, len(trial))
+        self._proposing, self._deciding = trial.parted()
         self._asked = trial.asked
         self._report: list[Measured] = []
         self._shared: Shared = {}
@@ -280,8 +279,8 @@ class _Tuning:
         target = self._contract.recall
         for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
             searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters), built)
-            recalls, failing = judged(searcher, self._proposing, self._deciding, target)
-            step = _with_recall(replace(row, parameters=dict(parameters)), recalls)
+            recalls, failing = judged(searcher.found, self._proposing, self._deciding, target)
+            step = with_recall(replace(row, parameters=dict(parameters)), recalls)
             if not failing:
                 return _Trial(step, searcher)
             (speed,) = self._speeds([searcher], 50)
@@ -358,12 +357,6 @@ class _Tuning:
 
 def _alike(ratio: float) -> bool:
     return 1 - _TIE <= ratio <= 1 + _TIE
-
-
-def _with_recall(row: Measured, recalls: NDArray[np.float64]) -> Measured:
-    return replace(
-        row, recall=round(float(recalls.mean()), 4), recall_at_least=round(recall_at_least(recalls), 4)
-    )
 
 
 def _with_speed(row: Measured, speed: Speed) -> Measured:

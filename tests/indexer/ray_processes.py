@@ -18,7 +18,15 @@ from nearsay.indexer.vectors.progress import ProgressListener
 MEMORY: Final = 80 * 2**20  # bytes of each node's object store
 _SOON = 60.0  # seconds
 
-__all__ = ["MEMORY", "await_listening", "joined_nodes", "kill_one", "processes", "while_embedding"]
+__all__ = [
+    "MEMORY",
+    "await_listening",
+    "joined_nodes",
+    "kill_one",
+    "live_nodes",
+    "processes",
+    "while_embedding",
+]
 
 
 def while_embedding(listener: ProgressListener) -> ProgressListener:
@@ -43,6 +51,13 @@ def joined_nodes(others: int) -> Iterator[Any]:
                 yield cluster
         finally:
             cluster.shutdown()
+
+
+def live_nodes() -> set[str]:
+    """The ids of the nodes that are alive."""
+    import ray
+
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 def await_listening(host: str, port: int) -> None:

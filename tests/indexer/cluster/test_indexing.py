@@ -37,11 +37,11 @@ from grouped_collection import (
     with_lists,
     without_index,
 )
-from ray_processes import MEMORY, kill_one, processes
+from ray_processes import MEMORY, kill_one, live_nodes, processes
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Cluster, Library, VectorsOnly, collection_writing
-from nearsay.indexer.cluster import indexing, joining
+from nearsay.indexer.cluster import indexing
 from nearsay.indexer.cluster.indexing import Builder, _Recipe
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex
@@ -121,7 +121,7 @@ def test_groups_answer_exactly_as_one_index_of_the_same_centroids_and_probes(
 ) -> None:
     recipe, one, several = _one_and_several(folder, kind)
     for probes in (1, 4):
-        asked = recipe, near(100, seed=7), 10, {"probes": probes, "factor": factor}
+        asked = recipe, {"probes": probes, "factor": factor}, near(100, seed=7), 10
         for alone, united in zip(one.found(*asked), several.found(*asked), strict=True):
             np.testing.assert_array_equal(united.ids, alone.ids)
             np.testing.assert_array_equal(united.scores, alone.scores)
@@ -143,7 +143,7 @@ def test_groups_of_quantised_vectors_find_all_that_one_index_finds_or_what_score
         whole.looking(parameters).proposed(queries, 10), np.concatenate(proposed, axis=1), strict=True
     ):
         assert {*alone.tolist()} <= {*by_groups.tolist()}
-    asked, better = (recipe, queries, 10, parameters), 0
+    asked, better = (recipe, parameters, queries, 10), 0
     for single, united in zip(one.found(*asked), several.found(*asked), strict=True):
         assert (united.scores >= single.scores).all()
         last, kept = united.scores[-1], dict(zip(united.ids.tolist(), united.scores.tolist(), strict=True))
@@ -302,7 +302,7 @@ def _takes_its_machine_down_after(step: str, flag: Path, stay: set[str]) -> type
 def test_a_machine_that_goes_away_at_any_step_costs_nothing_but_time(
     unindexed: Path, undisturbed_four: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    flag, stay = unindexed.parent / "gone", joining.nodes_of()
+    flag, stay = unindexed.parent / "gone", live_nodes()
     monkeypatch.setattr(indexing, "Builder", _takes_its_machine_down_after(step, flag, stay))
     # Two of four workers are there at least; without one of the two machines, there are cores for four.
     machines = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY) for _ in range(2)]
@@ -310,7 +310,7 @@ def test_a_machine_that_goes_away_at_any_step_costs_nothing_but_time(
         with Library.open(unindexed, cluster=Cluster(nodes.address, workers=4)) as library:
             library.collection("made").tune()
             assert flag.exists()
-            assert len(joining.nodes_of() - stay) == 1
+            assert len(live_nodes() - stay) == 1
             assert indexes(library) == undisturbed_four
             assert unsound(library) == []
             has_only_its_files(library)

@@ -68,7 +68,7 @@ def test_given_queries_count_a_passage_that_equals_them(
     vectors: VectorStore, alive: NDArray[np.bool_]
 ) -> None:
     queries = vectors.segments[0].vectors[:12]
-    trial = given(vectors, alive, queries, 3, np.random.default_rng(0))
+    trial = given(queries, 3, np.random.default_rng(0), lambda some, k: vectors.nearest_many(some, k, alive))
     assert (len(trial), trial.asked) == (12, 3)
     assert sorted(map(tuple, trial.vectors.tolist())) == sorted(map(tuple, queries.tolist()))
     living = [number for number in range(3, 39, 3) if alive[number]]
@@ -78,7 +78,12 @@ def test_given_queries_count_a_passage_that_equals_them(
 
 def test_a_handful_of_queries_is_refused(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
     with pytest.raises(BadInputError, match=r"\b9 queries.*10 or more"):
-        given(vectors, alive, np.zeros((9, DIMENSION), np.float32), 3, np.random.default_rng(0))
+        given(
+            np.zeros((9, DIMENSION), np.float32),
+            3,
+            np.random.default_rng(0),
+            lambda some, k: vectors.nearest_many(some, k, alive),
+        )
 
 
 def test_recall_is_the_share_of_the_truth_that_was_found() -> None:
@@ -101,8 +106,11 @@ def test_a_query_without_neighbours_misses_nothing() -> None:
 def test_exact_search_finds_everything(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
     trial = drawn(vectors, alive, 60, 5, np.random.default_rng(2))
     assert trial.recalls(vectors.nearest_many(trial.vectors, trial.asked, alive)).tolist() == [1.0] * 60
-    part = trial.part(10, 20)
-    assert part.recalls(vectors.nearest_many(part.vectors, part.asked, alive)).tolist() == [1.0] * 10
+    proposing, deciding = trial.parted()
+    assert (len(proposing), len(deciding)) == (17, 43)
+    for part in (proposing, deciding):
+        found = vectors.nearest_many(part.vectors, part.asked, alive)
+        assert part.recalls(found).tolist() == [1.0] * len(part)
 
 
 def test_what_the_queries_vouch_for_is_the_lower_end_of_the_interval() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from naming import Naming
 
-from nearsay.indexer.plans import gpu_opening
+from nearsay.indexer.plans import gpu_opening, trials
 from nearsay.indexer.plans.gpu import FaissGpus, Gpu
 from nearsay.indexer.plans.gpu_opening import gpu_plans, ladder, tune_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, GpuReport, RecallContract
@@ -25,8 +25,9 @@ def told(searchers, _queries):
 def tuned(gpu_faiss, clustered, monkeypatch):
     """Measures so many vectors under a contract, on a stand-in that may be changed first."""
 
-    monkeypatch.setattr(gpu_opening, "_PROPOSING", 40)
-    monkeypatch.setattr(gpu_opening, "_DECIDING", 200)
+    for module in (gpu_opening, trials):
+        monkeypatch.setattr(module, "PROPOSING", 40)
+        monkeypatch.setattr(module, "DECIDING", 200)
 
     def run(contract=RecallContract(), change=lambda _faiss: None, there=THERE, **options):  # noqa: B008 - frozen
         run.faiss = gpu_faiss(len(there.gpus))
