@@ -50,7 +50,7 @@ ROWS = 400
 MEMORY = 80 * 2**20  # bytes of each node's object store
 TRIES = 30  # of one command
 QUIET = 300.0  # seconds without a word after which a command hangs
-WORKERS = ("ray::MapWorker", "ray::Builder")
+WORKERS = ("ray::Worker", "ray::Builder")
 FAULTS = (
     "kill a worker",
     "kill the command",

@@ -32,10 +32,10 @@ __all__ = [
     "answers_of",
     "connection_lost",
     "end_processes",
+    "errors_away",
     "free_room",
     "is_client",
     "joined",
-    "nodes_of",
     "raised_by",
     "ray_module",
     "refuse_far",
@@ -43,8 +43,6 @@ __all__ = [
     "state_of",
 ]
 
-_ENDS = 30.0  # for threads of Ray Data to end
-_THREADS = ("StreamingExecutor", "iter_threaded")
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _PROBES = 10.0  # seconds for an answer to who shows no token
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
@@ -85,13 +83,11 @@ def joined(cluster: Cluster) -> Iterator[str]:
             _ours = cluster.address, cluster.address
         address = _joined(cluster)
         _users += 1
-    client = is_client()
+    away = errors_away()
     try:
         yield address
-    except ConnectionError as error:
-        if client:
-            raise connection_lost(error) from error
-        raise
+    except away as error:
+        raise connection_lost(error) from error
     finally:
         with _joining:
             _users -= 1
@@ -125,24 +121,9 @@ def _join(cluster: Cluster) -> str:
                 _init(address)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
-        leaving.callback(_leave)
+        leaving.callback(ray.shutdown)
         _leaving.push(leaving.pop_all())
     return address
-
-
-def _leave() -> None:
-    """Leave the cluster once the threads of Ray Data have ended that hand out work or fetch what came of it.
-
-    One that asks for more afterwards ends the whole process, without a word. Ray itself waits two seconds for
-    the former, which is too short on a busy machine, and not at all for the latter.
-    """
-    until = time.monotonic() + _ENDS
-    of_ray_data = [each for each in threading.enumerate() if each.name.startswith(_THREADS)]
-    try:
-        for thread in of_ray_data:
-            thread.join(max(0.0, until - time.monotonic()))
-    finally:
-        ray_module().shutdown()
 
 
 def _init(address: str) -> None:
@@ -226,9 +207,9 @@ def is_client() -> bool:
     return bool(client.ray.is_connected())
 
 
-def nodes_of() -> set[str]:
-    """The ids of the nodes that are alive. Within `joined`."""
-    return {node["NodeID"] for node in ray_module().nodes() if node["Alive"]}
+def errors_away() -> tuple[type[Exception], ...]:
+    """What a client's calls raise while its connection is away; nothing where no client joined."""
+    return (ConnectionError, import_module("grpc").RpcError) if is_client() else ()
 
 
 def refuse_far(store: Store) -> None:
@@ -281,7 +262,7 @@ def end_processes(actors: Iterable[Any]) -> None:
                 ray_module().kill(actor)
 
 
-def connection_lost(error: ConnectionError) -> ClusterError:
+def connection_lost(error: Exception) -> ClusterError:
     """The error of a client whose connection was away for longer than Ray waits."""
     return ClusterError(
         f"the connection to the cluster was lost ({first_line(error)}). What is done is kept: ask again, or "

@@ -62,7 +62,7 @@ def embedded(ranges: int, rows: int, root: int) -> dict[str, object]:
         "seconds": took,
         "command_before_bytes": before,
         "command_bytes": most["command"][0],
-        "worker_bytes": most["ray::MapWorker"],
+        "worker_bytes": most["ray::Worker"],
         "ray_bytes": sum(most["Ray"]),
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 __all__ = ["Watched", "own_memory"]
 
 LOOKS = 0.2  # seconds between two looks at the memory
-_WORK = ("ray::Builder", "ray::MapWorker", "ray::Shard")  # processes that are named as what they run
+_WORK = ("ray::Builder", "ray::Worker", "ray::Shard")  # processes that are named as what they run
 
 
 class Watched:

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 from ray import cloudpickle
-from ray_processes import MEMORY, joined_nodes, while_embedding
+from ray_processes import MEMORY, joined_nodes, live_nodes, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
@@ -168,20 +167,6 @@ def _on_new_machines(known: set[str], folder: Path) -> Callable[[str], TextEncod
 
 
 @pytest.mark.long
-def test_threads_of_ray_data_have_the_names_that_are_waited_for(tmp_path: Path, nodes: Any) -> None:
-    before = threading.enumerate()
-    seen: set[str] = set()
-
-    def look(_: Progress) -> None:
-        seen.update(thread.name for thread in threading.enumerate() if thread not in before)
-
-    with _library(tmp_path, nodes, workers=1) as library:
-        assert library.collection("notes").add_rows(_TEXTS, progress=while_embedding(look)).embedded == 100
-    for name in joining._THREADS:
-        assert any(each.startswith(name) for each in seen), name
-
-
-@pytest.mark.long
 def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) -> None:
     added: list[Any] = []
 
@@ -191,7 +176,7 @@ def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) ->
 
     took_part = tmp_path / "took part"
     took_part.mkdir()
-    load = _on_new_machines(joining.nodes_of(), took_part)
+    load = _on_new_machines(live_nodes(), took_part)
     try:
         with Library.open(tmp_path / "library", cluster=Cluster(nodes.address), load_encoder=load) as library:
             texts = [f"{text} Again." for text in _TEXTS]
@@ -316,7 +301,7 @@ def test_a_worker_that_is_killed_within_a_range_costs_nothing_but_time(
 def test_a_machine_that_goes_away_within_a_range_costs_nothing_but_time(
     tmp_path: Path, nodes: Any, undisturbed: list[list[str]]
 ) -> None:
-    load = _held(BUNDLED_NAME, tmp_path, joining.nodes_of())
+    load = _held(BUNDLED_NAME, tmp_path, live_nodes())
     there = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY)]
 
     def remove(_: Progress) -> None:
@@ -475,7 +460,7 @@ def test_workers_that_want_a_gpu_run_where_there_is_one(tmp_path: Path, nodes: A
     refused = pytest.raises(ClusterError, match=r"1 core and 1 of a GPU.*0 of 0 GPUs free")
     with _library(tmp_path / "none", nodes, gpus=1.0) as library, refused:
         library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
-    known, took_part = joining.nodes_of(), tmp_path / "took part"
+    known, took_part = live_nodes(), tmp_path / "took part"
     took_part.mkdir()
     node = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=MEMORY)
     try:
@@ -529,7 +514,6 @@ def _deadly(source: str) -> TextEncoder:
 def test_a_text_that_kills_each_worker_is_named_and_the_rest_is_done(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "_GONE", 2.0)
     monkeypatch.setattr(embedding, "_TRIES", 1)
     monkeypatch.setattr(segment_writer, "ROWS", embedding._PARTS)
     cluster = Cluster(nodes.address, workers=2)
@@ -595,18 +579,35 @@ def _another_than(process: int) -> Callable[[str], TextEncoder]:
     return load
 
 
-def test_a_worker_that_does_not_start_is_an_error_that_says_why(
+def test_a_worker_that_does_not_start_is_an_error_that_says_why() -> None:
+    said = "because of an error raised in its creation task, Worker\n  File\nOSError: full"
+    error = joining.raised_by(ray.exceptions.RayError(said))
+    assert isinstance(error, ClusterError)
+    assert re.search(r"OSError: full.*again", str(error))
+
+
+def _ends_elsewhere(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that ends every other process that loads it."""
+
+    def load(source: str) -> TextEncoder:
+        if os.getpid() != process:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return cast("TextEncoder", open_encoder(source, device="cpu", precision="float32"))
+
+    return load
+
+
+@pytest.mark.long
+def test_workers_that_all_end_while_they_start_are_an_error_and_not_a_text(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> Iterator[Any]:
-        raise ray.exceptions.RayError(
-            "because of an error raised in its creation task, Worker\n  File\nOSError: full"
-        )
-        yield
-
-    monkeypatch.setattr(embedding, "_mapped", fails)
-    with _library(tmp_path, nodes) as library, pytest.raises(ClusterError, match=r"OSError: full.*again"):
-        library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+    monkeypatch.setattr(embedding, "_TRIES", 1)
+    cluster = Cluster(nodes.address, workers=2)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_ends_elsewhere(os.getpid())) as library:
+        notes = library.collection("notes")
+        with pytest.raises(ClusterError, match="a worker ended before it was done"):
+            notes.add_rows(_TEXTS, progress=lambda _: None)
+        assert notes.snapshot().waiting == 100
 
 
 def _only_here(process: int) -> Callable[[str], TextEncoder]:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -83,21 +82,6 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
     with pytest.raises(ClusterError, match=r"long.*again"), joined(Cluster("ray://a:1")), leaving:
         lost()
     assert killed == [], "Ray would join another cluster, or start one"
-
-
-def test_a_cluster_is_left_when_the_threads_of_ray_data_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-
-    def work(name: str) -> None:
-        time.sleep(0.3)
-        done.append(name)
-
-    monkeypatch.setattr("ray.shutdown", lambda: done.append("left"))
-    for name in ("StreamingExecutor-dataset_1", "iter_threaded"):
-        threading.Thread(target=work, args=[name], name=name, daemon=True).start()
-    joining._leave()
-    assert len(done) == 3
-    assert done[-1] == "left", "a thread that asks Ray for more ends the process"
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

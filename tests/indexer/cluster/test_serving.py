@@ -37,7 +37,7 @@ from grouped_collection import (
     with_lists,
     without_index,
 )
-from ray_processes import MEMORY, kill_one
+from ray_processes import MEMORY, kill_one, live_nodes
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
@@ -46,7 +46,6 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.cluster import serving
-from nearsay.indexer.cluster.joining import nodes_of
 from nearsay.indexer.cluster.serving import Shard, ShardedSnapshot, Shards, _prefix, _running
 from nearsay.indexer.filters import selection
 from nearsay.indexer.plans.candidate_index import CandidateIndex
@@ -301,9 +300,9 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
         node: str = ray.get_runtime_context().get_node_id()
         return node
 
-    query, before = near(1, seed=15), nodes_of()
+    query, before = near(1, seed=15), live_nodes()
     machines = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY)]
-    (added,) = nodes_of() - before
+    (added,) = live_nodes() - before
     with (
         Library.open(folder, cluster=Cluster(nodes.address)) as library,
         Library.open(folder, cluster=Cluster(nodes.address, searches=True)) as searching,
