@@ -42,7 +42,7 @@ TAIL = 16_384  # passages newer than the indexes, at least, that get an index of
 TAIL_SHARE = 0.2  # and of what is indexed already, so that there are few indexes
 RETUNE_AT = 2.0  # `optimize` measures anew when the passages have outgrown the last measuring by this factor
 _RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d+))?")
-_MEMORY: Final = re.compile(r"(\d*\.?\d+)\s*([kmgt]?i?b?)", re.IGNORECASE)
+_MEMORY: Final = re.compile(r"(\d{,15}\.?\d{1,15})\s*([kmgt]?i?b?)", re.IGNORECASE)
 _POWERS: Final = ("", "k", "m", "g", "t")
 _MOST_AT: Final = 100
 

@@ -56,6 +56,7 @@ Queries = Sequence[str] | NDArray[np.floating]
 _MOST = 10_000  # results
 _TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
+_SQUARED: Final = 1e-15  # the length of a query vector whose square float32 still holds, and its inverse
 _ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
 
 
@@ -287,13 +288,16 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
             f"'{snapshot.collection.name}' have {encoder.dimension} dimensions. Give ({encoder.dimension},) "
             f"or (queries, {encoder.dimension}), made by {encoder.name}"
         )
-    vectors = np.ascontiguousarray(given, dtype=np.float32)
-    bad = ~np.isfinite(vectors).all(axis=1) | ~vectors.any(axis=1)
+    wide = given.astype(np.float64)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    bad = ~np.isfinite(norms) | (norms == 0.0)
     if bad.any():
         raise BadInputError(
             f"query vector {int(bad.argmax())} is zero, infinite or not a number, and has no direction"
         )
-    return unit_length(vectors)
+    far = (norms < _SQUARED) | (norms > 1.0 / _SQUARED)
+    return unit_length(np.ascontiguousarray(np.where(far, wide / norms, wide), dtype=np.float32))
 
 
 def search(

@@ -44,6 +44,7 @@ def test_a_contract_is_read_as_people_write_it(
         (None, "lots", "'lots' .*2GB"),
         (None, "2 pounds", "no amount of memory"),
         (None, "-1", "no amount of memory"),
+        (None, "9" * 400, "no amount of memory"),
         (None, "0", "0 bytes"),
     ],
 )
