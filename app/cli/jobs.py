@@ -182,12 +182,12 @@ def remove(
     """
     from nearsay.app.jobs import Jobs
 
+    numbers = tuple(dict.fromkeys(numbers))
     with place.open() as library:
         found = Jobs(library)
         titles = ", ".join(f"{number} ({found.get(number).title})" for number in numbers)
         if removal.may(f"the logs and results of {titles}"):
-            for number in numbers:
-                found.remove(number)
+            found.remove(*numbers)
     removal.print_done("jobs", len(numbers), f"removed {counted(len(numbers), 'job')}", as_json=as_json)
 
 

@@ -152,18 +152,20 @@ class Jobs:
                 found = job
         return found
 
-    def remove(self, number: int) -> None:
-        """Forget a job, its log and its output; what it made stays. BadInputError while it lives."""
+    def remove(self, *numbers: int) -> None:
+        """Forget jobs, all or none; what they made stays. BadInputError while one of them lives."""
         from nearsay.indexer.catalogue import jobs as rows
 
-        job = self.get(number)
-        if not job.state.ended:
-            raise BadInputError(
-                f"job {number} is still {job.state}. Stop it first: nearsay jobs cancel {number}"
-            )
-        job.folder.remove()
-        with self._library.store.database.writing() as connection:
-            rows.delete(connection, number)
+        jobs = [self.get(number) for number in dict.fromkeys(numbers)]
+        for job in jobs:
+            if not job.state.ended:
+                raise BadInputError(
+                    f"job {job.number} is still {job.state}. Stop it first: nearsay jobs cancel {job.number}"
+                )
+        for job in jobs:
+            job.folder.remove()
+            with self._library.store.database.writing() as connection:
+                rows.delete(connection, job.number)
 
     def _begin(self, new: "NewJob") -> Job:
         from nearsay.indexer.catalogue import jobs as rows

@@ -178,8 +178,9 @@ def test_a_job_is_cancelled_resumed_and_removed(nearsay: Nearsay, jobs: Jobs, sp
     assert nearsay("resume", "1").stderr.splitlines() == [Naming("job 2 is waiting", "nearsay jobs show 2")]
     assert nearsay("remove", "1").stderr == Naming("would remove", "1 (")
     assert "would remove" in nearsay("remove", "1", "--dry-run").stderr
+    assert nearsay("remove", "1", "2", "--yes").stderr == Naming("job 2 is still")
     assert [job.number for job in jobs.list()] == [2, 1]
-    removed = nearsay("remove", "1", "--yes", "--json")
+    removed = nearsay("remove", "1", "1", "--yes", "--json")
     assert json.loads(removed.stdout) == Done("removed", "jobs", 1).to_json()
     assert [job.number for job in jobs.list()] == [2]
     assert nearsay("show", "1").stderr == Naming("Error", "no job 1")
