@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from nearsay.data.chunking import sentence_spans
-from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.lines import without_options
@@ -154,7 +153,10 @@ class TextSources:
             if isinstance(item, Fault):
                 self._fault(item)
             else:
-                yield from _text_blocks(item, lines=self._options.one_sentence_a_line)
+                # A file's text is without its title, where that was its first line.
+                titled = item.title and source.format is not None and not source.format.is_table
+                text = f"{item.title}\n\n{item.text}" if titled else item.text
+                yield from _text_blocks(text, lines=self._options.one_sentence_a_line)
 
     def _lines(self, reader: SourceDocuments, source: Source) -> Iterator[str]:
         for item in reader.lines(source):
@@ -177,9 +179,8 @@ class TextSources:
                 begins = False
 
 
-def _text_blocks(document: Document, *, lines: bool) -> Iterator[Block]:
+def _text_blocks(text: str, *, lines: bool) -> Iterator[Block]:
     """Cut a long text between paragraphs, so that no more of it is held as sentences at a time."""
-    text = document.text
     if lines:
         for number, line in enumerate(text.splitlines()):
             yield Block(line.strip(), begins=number == 0, is_sentence=True)
