@@ -49,6 +49,10 @@ class Done(Report):
     count: int
     to: str | None = None  # the file or the address that it was written to
 
+    def lines(self) -> list[str]:
+        """The same in a sentence."""
+        return [f"{self.action} {self.count:,} {self.what}" + (f" to {self.to}" if self.to else "")]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding(Report):

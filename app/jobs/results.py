@@ -14,7 +14,6 @@ from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
 if TYPE_CHECKING:
-    from nearsay.indexer import AddReport
     from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
     from nearsay.indexer.clusters.clustering import Cluster, ClusteringReport
     from nearsay.indexer.improving import Improvement
@@ -219,8 +218,8 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
         found.lines += [*report.notes, f"recommended: {report.recommended}{', live' * report.applied}"]
 
 
-def _additions(additions: Sequence["AddReport"], found: JobResults) -> None:
-    for report in additions:
+def _sentences(some: Iterable[Any], found: JobResults) -> None:
+    for report in some:
         found.lines += report.lines()
 
 
@@ -425,6 +424,8 @@ def _maps(some: Sequence["MapReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
         found.facts["bytes"] = size_words(report.bytes)
+        for name in () if report.out else ("bytes", "drawn", "clusters"):  # nothing was drawn
+            del found.facts[name]
         found.lines += report.notes
 
 
@@ -549,7 +550,7 @@ def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
-    "added": _additions,
+    "added": _sentences,
     "answers measured": _plain_figures,
     "batch difference": _batches,
     "classification measured": _classifiers,
@@ -558,7 +559,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "compared encoder": _compared_encoders,
     "compared set": _compared_sets,
     "compression": _compressions,
-    "done": _plain_figures,
+    "done": _sentences,
     "entities measured": _taggers,
     "evaluation": _evaluations,
     "improvement": _improvements,
@@ -566,7 +567,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "map": _maps,
     "mined negatives": _mined,
     "over seeds": _over_seeds,
-    "promoted": _plain_figures,
+    "promoted": _sentences,
     "proxy": _proxies,
     "reduced encoder": _plain_figures,
     "static encoder": _plain_figures,

@@ -79,6 +79,10 @@ class Promotion(Report):
     generation: int
     gate: Mapping[str, JsonValue] | None = None  # what the gate measured; None where nothing was
 
+    def lines(self) -> list[str]:
+        """The same in a sentence."""
+        return [f"generation {self.generation} of '{self.collection}' is live"]
+
 
 @dataclass(frozen=True, slots=True)
 class Mended:

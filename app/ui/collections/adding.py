@@ -156,7 +156,7 @@ def _ask_cutting() -> str | None:
                 step=50,
                 key="add_tokens",
                 placeholder="what the encoder reads",
-                help="256 for the bundled encoder. A token is most of a word.",
+                help="254 for the bundled encoder. A token is most of a word.",
                 width=220,
             )
             overlap = st.number_input(

@@ -264,7 +264,7 @@ def _cards(visit: Visit, found: Clustering) -> None:
     level = 0
     with st.container(horizontal=True, vertical_alignment="bottom"):
         wanted = st.text_input(
-            "Find a cluster", key="cl_find", bind="query-params", placeholder="a word of its name or terms"
+            "Find a cluster", key="cl_find", bind="query-params", placeholder="a word of it"
         )
         order = st.selectbox("Sorted by", ORDERS, key="cl_sort", bind="query-params", width=180)
         if levels:

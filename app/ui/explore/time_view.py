@@ -71,11 +71,11 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
 
     names = [called(each.number, each.name) for each in shown]
     data = alt.InlineData(values=chart_rows(line, shown))
-    by = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260, symbolType="stroke")
+    by = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260, symbolStrokeWidth=0)
     series = "cluster:N"
     periods = list(line.periods)
     named = periods[:: -(-len(periods) // _LABELS) or 1]
-    axis = alt.Axis(labelOverlap=True, values=named)
+    axis = alt.Axis(labelOverlap=True, labelAngle=0, values=named)
     chart: alt.Chart = (
         alt.Chart(data, height=_PLOT_HEIGHT + _LEGEND_LINE * len(names))
         .mark_line(point=True, strokeWidth=2)
@@ -88,8 +88,8 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
                 axis=alt.Axis(format="~%", tickCount=_LINES),
             ),
             color=alt.Color(series, sort=names, legend=by),
-            strokeDash=alt.StrokeDash(series, sort=names, legend=by),
-            shape=alt.Shape(series, sort=names, legend=None),
+            strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # signs are in the legend
+            shape=alt.Shape(series, sort=names, legend=by),
             tooltip=[
                 alt.Tooltip("period:O"),
                 alt.Tooltip(series),

@@ -1,15 +1,18 @@
 """What a job found, as tables."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from naming import Naming
 
 from nearsay.app.jobs.results import JobResults, read_results
-from nearsay.data.report import Report
+from nearsay.data.report import Done, Report
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
 from nearsay.indexer.improving import Candidate, Improvement
+from nearsay.indexer.maps.draw_map import MapReport
+from nearsay.indexer.writing.rollout import Promotion
 from nearsay.training.evaluation.batch_equality import BatchDifference
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.reports import (
@@ -28,6 +31,26 @@ _CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.1
 
 def printed(report: Report) -> Any:
     return json.loads(json.dumps(report.to_json()))
+
+
+def test_what_was_done_is_a_sentence():
+    done = [Done("removed", "documents", 1_200), Done("written", "passages", 3, "out.jsonl")]
+    found = read_results([printed(report) for report in (*done, Promotion("papers", 2, {"queries": 12}))])
+    assert found == JobResults(
+        lines=[
+            "removed 1,200 documents",
+            "written 3 passages to out.jsonl",
+            "generation 2 of 'papers' is live",
+        ]
+    )
+
+
+def test_a_map_that_was_not_drawn_has_no_figures_of_a_drawing():
+    report = MapReport("papers", 1, "m.html", 2_000, 40, 50, True, 0, 3, "year", {}, ())
+    drawn = read_results([printed(report)]).facts
+    kept = read_results([printed(replace(report, out=None, bytes=0, drawn=0, clusters=0))]).facts
+    assert (drawn["bytes"], drawn["clusters"]) == ("2 kB", "3")
+    assert drawn.keys() - kept.keys() == {"out", "bytes", "drawn", "clusters"}
 
 
 def test_a_training_gives_before_and_after_with_the_interval():

@@ -201,6 +201,8 @@ def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], r
     app.text_input(key="add_folder").input(str(rows)).run()
     assert "1 file, 521 bytes: 1 jsonl" in _said(app)
     assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
+    longest = app.number_input(key="add_tokens")  # what the encoder reads: no number is known yet
+    assert (longest.value, longest.placeholder) == (None, "what the encoder reads")
     _press(app, "Add rows to pumps")
     assert started == [["documents", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
 

@@ -61,6 +61,13 @@ def test_lines_differ_in_more_than_colour():
     assert len(values) == 4
 
 
+def test_the_last_line_across_is_the_axis_end_and_signs_in_the_legend_are_whole():
+    encoding = line_chart(LINE, LINE.every).to_dict()["encoding"]
+    assert encoding["y"]["scale"]["nice"] == encoding["y"]["axis"]["tickCount"]
+    assert encoding["strokeDash"]["legend"] is None
+    assert encoding["shape"]["legend"]["symbolStrokeWidth"] == 0  # its dashes would fray them
+
+
 def test_of_very_many_periods_each_has_its_place_and_few_are_named():
     years = tuple(str(year) for year in range(1500, 2000))
     counts = tuple(int(year in ("1500", "1999")) for year in years)

@@ -173,3 +173,20 @@ def test_a_job_at_work_is_found_behind_many_that_ended(record, settings):
         record()
     with Library.open(settings.library, device="cpu") as library:
         assert [job.number for job in running_jobs(Visit(settings, library, None))] == [at_work.number]
+
+
+@pytest.mark.long
+def test_a_long_title_is_read_whole_on_a_phone(visitors, record):
+    record(title="explore clusters notes --method kmeans --clusters 64 and more")
+    visitor = visitors(width=500)
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    visitor.goes_to("jobs")
+    visitor.sees("64 and more")
+    title = "[...document.querySelectorAll('[data-testid=stMain] [data-testid=stPageLink] a *')]"
+    inside = "each => [each.getBoundingClientRect().right, each.closest('a').getBoundingClientRect().right]"
+    places = visitor.finds(f"{title}.filter(each => each.childElementCount == 0).map({inside})")
+    assert places
+    assert all(word <= link + 1 for word, link in places)
+    clipped = f"{title}.some(each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth)"
+    assert not visitor.browser.execute_script(f"return {clipped}")

@@ -11,6 +11,7 @@ import pytest
 from naming import Naming
 from streamlit.testing.v1 import AppTest
 
+from nearsay.app.ui.asked import example_filter
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -159,6 +160,9 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     app = page("search", **_ASK, where="level = 'beginner'")
     hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
     assert _titles(app) == [hit.title for hit in hits]
+    first = library.collection("samples").browser.page(None, limit=1).rows[0].metadata
+    shown = app.text_input(key="where").placeholder
+    assert (shown, shown.partition(" ")[0] in first) == (example_filter(first), True)
     wrong = page("search", **_ASK, where="level = ")
     assert "cannot be read at its end" in wrong.sidebar.error[0].value
     assert "what is shown is without it" in wrong.main.warning[0].value
