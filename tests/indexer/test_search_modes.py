@@ -95,6 +95,7 @@ def test_a_word_that_most_passages_have_adds_nothing(library: Library) -> None:
     collection = library.collection("common")
     collection.add_rows([{"id": f"p{i}", "text": f"the fox {'o' * (i % 7 + 1)}"} for i in range(40)])
     scores = [hit.scores for hit in collection.search("the", 5)]
+    assert len(scores) == 5
     assert all(one.fused == one.dense for one in scores)
     assert all(one.word_share is None or one.word_share < FLOOR for one in scores)
 

@@ -151,6 +151,7 @@ def test_a_gpus_pairs_are_eights_of_tokens_wide_and_no_number_of_a_step_is_read_
         task = pair_task(model.eval(), rows, budget=16_384)
         (batch,) = task.step_data(0, 0.0).micro_batches
         widths = {tensor.shape[1] for name, tensor in batch.items() if name.startswith("input_ids")}
+        assert widths
         assert all(width % multiple == 0 for width in widths)
         found.append(task.losses(task.model, batch).loss.item())
     assert found[1] == pytest.approx(found[0], abs=1e-5)

@@ -97,6 +97,7 @@ def test_merged_weights_give_the_vectors_of_weights_with_adapters(tiny_folder: P
     assert adapters is not None
     np.testing.assert_allclose(encoder.encode(TEXTS), before, atol=1e-6)  # B is zero at first
     found = [name for name, one in encoder.named_parameters() if one.requires_grad]
+    assert found
     assert all(".query." in name or ".value." in name for name in found)
     for name, parameter in encoder.named_parameters():
         if "lora_B" in name:
