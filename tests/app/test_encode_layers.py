@@ -77,6 +77,14 @@ def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
     np.testing.assert_allclose(np.load("plain.npy"), features("last", "mean").encode(TEXTS), atol=1e-5)
 
 
+def test_a_page_is_encoded_with_its_title(run: Run) -> None:
+    Path("page.html").write_text("<title>the cat</title><h1>the cat</h1><p>sat</p>")
+    always = ("--encoder", "mine", "--device", "cpu", "--precision", "float32", "--out", "page.npy")
+    assert CliRunner().invoke(main, ["encoders", "encode", "page.html", *always]).exit_code == 0
+    assert run("--out", "plain.npy").exit_code == 0
+    np.testing.assert_allclose(np.load("page.npy")[0], np.load("plain.npy")[0], atol=1e-5)  # the cat sat
+
+
 def test_token_vectors_are_arrays_in_one_file(run: Run) -> None:
     result = run("--out", "out.npz", "--tokens", "--layers", "second-to-last")
     assert result.exit_code == 0, result.output

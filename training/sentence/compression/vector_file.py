@@ -145,7 +145,8 @@ def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
             raise BadInputError(
                 f"{without_options(item)}. Mend the row: leaving it out would shift the vectors after it"
             )
-        texts.append(item.text)
+        titled = item.title and item.line is None  # a whole file's text is without its title
+        texts.append(f"{item.title}\n\n{item.text}" if titled else item.text)
     if not texts:
         raise BadInputError(f"{source} holds no texts. Name a file with at least one")
     return texts, tuple(reading.notes)
