@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
+import words_encoder
+from words_encoder import WordsEncoder
 
 if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
     pytest.skip("Ray, gRPC or FAISS is not installed", allow_module_level=True)
@@ -33,7 +34,6 @@ from nearsay.indexer.vectors.errors import EncoderMismatchError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.writing import compaction
 from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index
-from nearsay.training.sentence.light_encoder import open_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 pytestmark = [
@@ -111,7 +111,8 @@ def addresses(head: tuple[subprocess.Popen[str], str, str]) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def client(addresses: tuple[str, str]) -> Iterator[str]:
     """The address of its client server, through which this process has joined it."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for module in (sys.modules[__name__], words_encoder):
+        cloudpickle.register_pickle_by_value(module)
     with joined(Cluster(addresses[0])):
         yield addresses[0]
 
@@ -143,7 +144,7 @@ def test_a_client_that_is_interrupted_goes_on_where_it_was(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(segment_writer, "ROWS", 16)
-    with Library.open(tmp_path, cluster=Cluster(client), precision="float32", device="cpu") as library:
+    with Library.open(tmp_path, cluster=Cluster(client), load_encoder=WordsEncoder) as library:
         notes = library.collection("notes")
         with pytest.raises(KeyboardInterrupt):
             notes.add_rows(_TEXTS, progress=while_embedding(stop))
@@ -154,17 +155,21 @@ def test_a_client_that_is_interrupted_goes_on_where_it_was(
 
 _EMBEDS = """
 import sys
+from ray import cloudpickle
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, Library
 from nearsay.indexer.snapshots import segment_writer
 
 segment_writer.ROWS = 16
-folder, address = sys.argv[1:]
-texts = [f"Sentence {number} speaks of {number % 7} birds." for number in range(600)]
-with Library.open(folder, cluster=Cluster(address), precision="float32", device="cpu") as library:
+folder, address, tests = sys.argv[1:]
+sys.path.append(tests)
+import words_encoder
+cloudpickle.register_pickle_by_value(words_encoder)
+texts = [f"Sentence {number} speaks of {number % 7} birds." for number in range(100)]
+with Library.open(folder, cluster=Cluster(address), load_encoder=words_encoder.WordsEncoder) as library:
     try:
-        said = lambda now: now.doing or print(now.done, flush=True)
-        library.collection("notes").add_rows(texts, progress=said)
+        said = lambda now: now.doing or (print(now.done, flush=True), sys.stdin.readline())
+        library.collection("notes", encoder="words").add_rows(texts, progress=said)
     except NearsayError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 """
@@ -188,12 +193,9 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
     with ExitStack() as stack:
         process, address, _ = head if lost != "the head" else stack.enter_context(_started())
         others = _processes_of_clients(process.pid)
-        driver = subprocess.Popen(
-            [sys.executable, "-c", _EMBEDS, str(tmp_path), address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-c", _EMBEDS, str(tmp_path), address]
+        pipe, tests = subprocess.PIPE, str(Path(words_encoder.__file__).parent)
+        driver = subprocess.Popen([*command, tests], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         stack.enter_context(driver)
         stack.callback(driver.kill)
         assert driver.stdout is not None
@@ -201,25 +203,25 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         ends = _processes_of_clients(process.pid) - others
         assert len(ends) == 1
         _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
-        _, said = driver.communicate(timeout=300)
+        _, said = driver.communicate("\n", timeout=300)
     assert driver.returncode == 1
     assert said.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
-    with Library.open(tmp_path, cluster=Cluster(client), precision="float32", device="cpu") as library:
+    with Library.open(tmp_path, cluster=Cluster(client), load_encoder=WordsEncoder) as library:
         notes = library.collection("notes")
-        snapshot = notes.snapshot()
-        assert 16 <= snapshot.searchable < 600
-        assert notes.rebuild().embedded == 600 - snapshot.searchable
+        assert notes.snapshot().searchable == 16
+        assert notes.rebuild().embedded == 84
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+class _Other(WordsEncoder):
+    fingerprint = "0" * 64
 
 
 def _another_than(process: int) -> Callable[[str], TextEncoder]:
     """An encoder that is another one in all processes but one."""
 
     def load(source: str) -> TextEncoder:
-        found: Any = open_encoder(source, device="cpu", precision="float32")
-        if os.getpid() != process:
-            found.fingerprint = "0" * 64
-        return cast("TextEncoder", found)
+        return WordsEncoder(source) if os.getpid() == process else _Other(source)
 
     return load
 
