@@ -9,6 +9,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.filters.column import DIGITS
 from nearsay.indexer.filters.expression import (
     Compare,
     Expression,
@@ -152,7 +153,7 @@ def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) ->
         if not isinstance(leaf, Compare) or path is None:
             continue
         values = [value for row in rows if (value := _value(row, path)) is not None]
-        kinds = {_kind(value) for value in values}
+        kinds = {kind for value in values for kind in _kinds(value)}
         if kinds in ({Kind.NUMBER}, {Kind.TEXT}) and kind_of(leaf.value) not in kinds:
             hold = "numbers" if Kind.NUMBER in kinds else "text"
             given = leaf.value.iso if isinstance(leaf.value, Moment) else f"{leaf.value!r}"
@@ -168,8 +169,8 @@ def _value(found: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the me
     return found
 
 
-def _kind(value: object) -> Kind | None:
-    """What a value compares as; None for a list or an object."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal():
-        return Kind.NUMBER
-    return kind_of(value) if isinstance(value, str | int | float) else None
+def _kinds(value: object) -> tuple[Kind | None, ...]:
+    """What a value is found as: digits as a number and as text; None for a list or an object."""
+    if isinstance(value, str) and DIGITS.fullmatch(value):
+        return Kind.NUMBER, Kind.TEXT
+    return (kind_of(value) if isinstance(value, str | int | float) else None,)

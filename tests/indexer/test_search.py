@@ -354,6 +354,15 @@ def test_a_comparison_with_another_kind_of_value_is_told_where_nothing_is_found(
     )
 
 
+@pytest.mark.parametrize("where", ["code = '2019'", "code = 2019", "code > '2018'"])
+def test_digits_in_text_are_found_as_a_number_and_as_text(library: Library, where: str) -> None:
+    collection = library.collection("codes")
+    collection.add_rows([{"id": "one", "text": "a", "code": "2019"}])
+    assert [hit.id for hit in collection.search("a", 1, where=where)] == ["one"]
+    notes = collection.search("a", 1, where=f"{where} and id = 'two'").notes
+    assert notes == (Naming("nothing found", "filter"),)
+
+
 def test_a_known_field_that_nothing_passes_needs_no_such_note(compass: Collection) -> None:
     hits = compass.search("a", 2, where={"metadata.year": 1, "title": "x", "source": "y"})
     assert hits.notes == (Naming("nothing found", "filter"),)
