@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,8 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
                 header: dict[str, Any] = json.loads(stream.read(min(length, size)))
                 header.pop("__metadata__", None)
                 for name, entry in header.items():
-                    begin, end = map(int, entry["data_offsets"])
-                    shape, start = tuple(map(int, entry["shape"])), 8 + length + begin
+                    begin, end = map(index, entry["data_offsets"])
+                    shape, start = tuple(map(index, entry["shape"])), 8 + length + begin
                     found[name] = tensor = StoredTensor(file, entry["dtype"], shape, start)
                     if begin < 0 or 8 + length + end > size:
                         raise UnsupportedEncoderError(f"{file.name} ends too early")

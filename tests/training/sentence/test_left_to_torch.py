@@ -41,8 +41,13 @@ def test_weights_that_end_too_early_are_not_run(make_folder) -> None:
         b'{"words": {"dtype": "F32", "shape": ["wide"], "data_offsets": [0, 4]}}',
         b'{"words": {"dtype": ["F32"], "shape": [1], "data_offsets": [0, 4]}}',
         b'{"words": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}',
+        b'{"words": {"dtype": "F32", "shape": [1.7], "data_offsets": [0, 4]}}',
+        b'{"words": {"dtype": "F32", "shape": [Infinity], "data_offsets": [0, 4]}}',
     ],
-    ids=["a list", "deep", "no text", "three ends", "a shape of words", "two formats", "before the file"],
+    ids=[
+        *("a list", "deep", "no text", "three ends", "a shape of words", "two formats", "before the file"),
+        *("a fraction", "no end"),
+    ],
 )
 def test_a_header_that_makes_no_sense_is_no_safetensors_file(header: bytes, make_folder) -> None:
     weights = make_folder() / "model.safetensors"
