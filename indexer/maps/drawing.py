@@ -369,6 +369,7 @@ def _shades(count: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
 _ALIKE_WITHIN = 0.09  # in Oklab: what is seen to differ at the size of a point
 _NEAR = 0.1  # of the map's diagonal: clusters so near to each other are seen together
 _SWAPS = 2 * 10**7  # pairs that are looked at: half a second
+_ARRANGED = 1024  # clusters that are looked at together: the work and the memory grow with their square
 SHADES, _ALIKE = _shades(64)
 CATEGORIES = SHADES[:18]  # of the commonest values of a field, where the others share one
 
@@ -378,8 +379,12 @@ def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
 
     middles: where each lies. Seen together are those that are near on the map, and those beside each other in
     their order, which is the legend's. n clusters take the first n shades, and more than there are shades
-    take them again; then the two that gain most exchange theirs, until none would.
+    take them again; then the two that gain most exchange theirs, until none would. Of very many a thousand
+    at a time are arranged.
     """
+    if len(middles) > _ARRANGED:
+        parts = (middles[begin : begin + _ARRANGED] for begin in range(0, len(middles), _ARRANGED))
+        return [colour for part in parts for colour in spread_colours(part)]
     places: NDArray[np.float64] = np.asarray(middles, dtype=np.float64).reshape(-1, 2)
     count = len(places)
     if not count:

@@ -54,3 +54,9 @@ def test_a_shade_comes_again_far_away_when_all_are_taken() -> None:
     again = [at - colours.index(colour) for at, colour in enumerate(colours) if colours.index(colour) < at]
     assert len(again) == 8
     assert min(again) > len(line) / 4
+
+
+def test_of_thousands_the_largest_are_arranged_as_they_would_be_alone() -> None:
+    places = np.random.default_rng(0).normal(size=(1500, 2)).tolist()
+    colours = spread_colours(places)
+    assert colours == spread_colours(places[:1024]) + spread_colours(places[1024:])
