@@ -34,7 +34,6 @@ from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
 from nearsay.data.document import visible
-from nearsay.data.durable import FULL
 from nearsay.data.errors import NearsayError
 
 __all__ = ["main"]
@@ -66,6 +65,8 @@ class _Root(CommandGroup):
             said = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
             raise click.ClickException(visible(_in_the_library(ctx, said))) from error
         except OSError as error:
+            from nearsay.data.durable import FULL
+
             if error.errno in FULL:
                 sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - Python flushes it
                 said = (
