@@ -56,7 +56,6 @@ Queries = Sequence[str] | NDArray[np.floating]
 _MOST = 10_000  # results
 _TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
-_SQUARED: Final = 1e-15  # the length of a query vector whose square float32 still holds, and its inverse
 _ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
 
 
@@ -272,8 +271,8 @@ def as_queries(query: object) -> tuple[Queries, bool]:
         return query, False
     try:
         array = np.asarray(query)
-    except ValueError:  # rows of different lengths
-        array = np.zeros(0, dtype=object)
+    except ValueError:
+        return query, False  # rows of different lengths are named later
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         return query, False  # what is no text among them is named later
     return np.atleast_2d(array), array.ndim == 1
@@ -288,16 +287,14 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
             f"'{snapshot.collection.name}' have {encoder.dimension} dimensions. Give ({encoder.dimension},) "
             f"or (queries, {encoder.dimension}), made by {encoder.name}"
         )
-    wide = given.astype(np.float64)
-    with np.errstate(over="ignore"):
-        norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    bad = ~np.isfinite(norms) | (norms == 0.0)
+    wide = given.astype(np.float64, order="C")
+    largest = np.abs(wide).max(axis=1, keepdims=True)
+    bad = ~np.isfinite(largest) | (largest == 0.0)
     if bad.any():
         raise BadInputError(
             f"query vector {int(bad.argmax())} is zero, infinite or not a number, and has no direction"
         )
-    far = (norms < _SQUARED) | (norms > 1.0 / _SQUARED)
-    return unit_length(np.ascontiguousarray(np.where(far, wide / norms, wide), dtype=np.float32))
+    return unit_length(np.ldexp(wide, -np.frexp(largest)[1]).astype(np.float32))  # exact; squares fit
 
 
 def search(
