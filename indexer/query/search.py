@@ -291,10 +291,9 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
     largest = np.abs(wide).max(axis=1, keepdims=True)
     bad = ~np.isfinite(largest) | (largest == 0.0)
     if bad.any():
-        raise BadInputError(
-            f"query vector {int(bad.argmax())} is zero, infinite or not a number, and has no direction"
-        )
-    return unit_length(np.ldexp(wide, -np.frexp(largest)[1]).astype(np.float32))  # exact; squares fit
+        raise BadInputError(f"query vector {bad.argmax()} is zero, infinite or not a number: no direction")
+    exponents = np.frexp(largest)[1]  # one so far from 1 that float32 holds no squares is scaled, exactly
+    return unit_length(np.ldexp(wide, -exponents * (np.abs(exponents) > 40)).astype(np.float32))
 
 
 def search(

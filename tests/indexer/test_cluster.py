@@ -450,7 +450,8 @@ def test_a_driver_whose_own_disk_is_full_says_so_and_the_same_command_goes_on(
         assert len(notes.search("birds", 200, mode="dense")) == 100
         assert _unsound(library) == []
         assert _hashes(library) == undisturbed[0]
-        assert sorted(path.stem for path in library.store.segments(1).iterdir()) == sorted(undisturbed[0])
+        kept = {path.stem for path in library.store.segments(1).glob("*.safetensors")}
+        assert kept == set(undisturbed[0])  # a worker that was ended with its driver may leave half a file
 
 
 @pytest.mark.long

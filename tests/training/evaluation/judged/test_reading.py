@@ -153,7 +153,7 @@ def test_nli_in_numbers_and_in_words_agree_and_rows_without_agreement_are_left_o
     assert [label for _, _, label in found.rows] == ["neutral", "contradiction", "entailment"]
     assert [label for _, _, label in found.train] == ["neutral", "contradiction"]
     assert Naming("test.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed") in found.notes
-    assert Naming("test.tsv", "1 rows", "no label", "left out") in found.notes
+    assert Naming("test.tsv", "1 rows", "-1", "left out") in found.notes
     assert Naming("train.tsv", "2 rows", "no label", "left out") in found.notes
     assert Naming("train.tsv, 2 rows") in found.notes
 
