@@ -81,7 +81,7 @@ def _diverse(visit: Visit, count: int) -> None:
 
 def unusual_words(found: RemotePassage) -> tuple[str, str]:
     """What is said of an outlier: beside its title, and under its text."""
-    return f"cosine to its nearest {found.score:.2f}", near_words("nearest", found.nearest)
+    return f"mean cosine to the nearest {found.score:.2f}", near_words("nearest", found.nearest)
 
 
 def diverse_words(found: DiversePassage) -> tuple[str, str]:

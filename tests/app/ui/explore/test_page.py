@@ -15,12 +15,15 @@ from nearsay.app.jobs import JobKind, Jobs, JobState
 from nearsay.app.ui import opened, watching
 from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view
 from nearsay.app.ui.explore.page import VIEWS
+from nearsay.app.ui.explore.unusual_view import unusual_words
 from nearsay.app.ui.map_component.show_map import Selection, packed_map
 from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts nothing in its place
 from nearsay.app.ui.opened import remembered_map
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections
+from nearsay.indexer.exploring.unlike import RemotePassage
+from nearsay.indexer.neighbours.points import Near
 from nearsay.training.sentence.text_encoder import TextKind
 
 NOTES = {"collection": "notes"}
@@ -425,3 +428,8 @@ def in_a_thread(work, *values):
     thread = threading.Thread(target=work, args=values)
     thread.start()
     thread.join()
+
+
+def test_the_figure_of_an_outlier_is_told_from_the_cosine_of_its_nearest():
+    found = RemotePassage(1, 0.44, "a", "A title", "A text.", {}, 0, Near("b", "Another", "Its text.", 0.5))
+    assert unusual_words(found) == ("mean cosine to the nearest 0.44", "nearest (0.50): Another")
