@@ -131,9 +131,13 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
 
 def metadata_line(metadata: Mapping[str, Any]) -> str:
-    """The fields of a document with their values as they stand in a filter: 20190308 and not 20,190,308."""
-    plain = {name: value if isinstance(value, str) else _json(value) for name, value in metadata.items()}
-    return "  ".join(f"{name}={value}" for name, value in plain.items())
+    """The fields of a document with their values as they stand in a filter: 20190308, author.name=Ada."""
+    from nearsay.indexer.filters.fields import named_values
+
+    plain = (
+        (name, value if isinstance(value, str) else _json(value)) for name, value in named_values(metadata)
+    )
+    return "  ".join(f"{name}={value}" for name, value in plain)
 
 
 def _parts(hit: "Hit", *, by_ranks: bool) -> str:

@@ -14,6 +14,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import JsonValue, visible
 from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.filters.fields import named_values
 from nearsay.indexer.query.explain import MatchedTerms
 from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
 
@@ -196,8 +197,9 @@ def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, said
 
 
 def metadata_line(metadata: Mapping[str, JsonValue], fields: int = _FIELDS) -> str:
-    """The first fields with their values: year 2020 · venue ACL · and 3 more."""
-    shown = [f"{name} {_short(value)}" for name, value in metadata.items() if value not in (None, "", [], {})]
+    """The first fields with their values: year 2020 · author.name Ada · and 3 more."""
+    named = named_values(metadata)
+    shown = [f"{name} {_short(value)}" for name, value in named if value not in (None, "", [], {})]
     more = len(shown) - fields
     return " · ".join([*shown[:fields], f"and {more} more"] if more > 0 else shown)
 

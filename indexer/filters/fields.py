@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -16,7 +16,7 @@ from nearsay.indexer.filters.column import DIGITS, Column
 from nearsay.indexer.filters.expression import Kind
 from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
-__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of"]
+__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of", "named_values"]
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
@@ -83,6 +83,24 @@ def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
     return sorted(looks, key=lambda look: (-look.documents, look.name))
 
 
+def named_values(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """Each value of a document with its field's name, to be shown: a nested one as a filter writes it.
+
+    {"author": {"born": {"year": 1975}}} has author.born.year. An object under or with a name that is not a
+    plain word stays one value, and so do lists and empty objects.
+    """
+    for name, value in metadata.items():
+        yield from _inside((name,), value)
+
+
+def _inside(path: tuple[str, ...], value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    if isinstance(value, Mapping) and value and all(_PLAIN.fullmatch(part) for part in (*path, *value)):
+        for part, inner in value.items():
+            yield from _inside((*path, part), inner)
+    else:
+        yield (path[0] if len(path) == 1 else _plainly(path)), value
+
+
 def _flat(
     row: Mapping[str, JsonValue], above: tuple[str, ...], deeper: int
 ) -> Iterable[tuple[str, JsonValue]]:
@@ -101,10 +119,14 @@ def _written(path: Sequence[str]) -> str | None:
     One that means something else there reaches the metadata by its full name.
     """
     if all(_PLAIN.fullmatch(part) for part in path):
-        return ".".join(("metadata", *path) if path[0] in _TAKEN else path)
+        return _plainly(path)
     if len(path) > 1 or not path[0] or any(sign in path[0] for sign in '"`\0'):
         return None
     return f"`{path[0]}`"
+
+
+def _plainly(path: Sequence[str]) -> str:
+    return ".".join(("metadata", *path) if path[0] in _TAKEN else path)
 
 
 def _look(name: str, values: Sequence[JsonValue]) -> FieldLook | None:

@@ -66,7 +66,8 @@ def test_where_was_searched_is_said_beside_the_hits_when_it_was_no_cpu(
 
 def test_metadata_stands_as_a_filter_writes_it(capsys: pytest.CaptureFixture[str]) -> None:
     metadata = {"day": 20190308, "tags": ["a", "b"], "kept": True, "by": None, "kind": "note"}
-    said = '     d1  day=20190308  tags=["a", "b"]  kept=true  by=null  kind=note'
+    metadata |= {"who": {"name": "Ada"}}
+    said = '     d1  day=20190308  tags=["a", "b"]  kept=true  by=null  kind=note  who.name=Ada'
     hit = Hit(1, 0.5, "d1", "Title", "text", metadata, None, 0, 0, 4, LINEAGE, HitScores(dense=0.5))
     print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == said

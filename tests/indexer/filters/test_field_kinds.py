@@ -7,7 +7,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Library
 from nearsay.indexer.filters.expression import fields
-from nearsay.indexer.filters.fields import FieldKind, FieldLook, looks_of
+from nearsay.indexer.filters.fields import FieldKind, FieldLook, looks_of, named_values
 from nearsay.indexer.filters.parse import parse
 
 
@@ -82,6 +82,18 @@ def test_a_name_that_means_something_else_in_a_filter_is_reached_in_the_metadata
     (look,) = looks_of([{name: "x"}])
     assert look.name == f"metadata.{name}"
     assert fields(parse(f"{look.name} = 'x'")) == [("metadata", name)]
+
+
+def test_a_nested_value_is_shown_with_the_name_that_a_filter_takes() -> None:
+    row = {"author": {"name": "O'Neil", "born": {"year": 1975}}, "source": {"page": 3}, "first name": "Ada"}
+    assert dict(named_values(row)) == {
+        "author.name": "O'Neil",
+        "author.born.year": 1975,
+        "metadata.source.page": 3,
+        "first name": "Ada",
+    }
+    whole = {"empty": {}, "list": [{"a": 1}], "author": {"first name": "Ada"}, "a.b": {"c": 1}, "": {"c": 1}}
+    assert dict(named_values(whole)) == whole
 
 
 def test_null_and_objects_in_lists_say_nothing() -> None:
