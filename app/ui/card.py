@@ -196,9 +196,20 @@ def _card(title: str, body: str, facts: Sequence[str], *, rank: int | None, said
     return f'<article class="ns-card"><div class="ns-head">{head}</div>{body}{below}</article>'
 
 
-def metadata_line(metadata: Mapping[str, JsonValue], fields: int = _FIELDS) -> str:
-    """The first fields with their values: year 2020 · author.name Ada · and 3 more."""
-    named = named_values(metadata)
+def metadata_line(
+    metadata: Mapping[str, JsonValue],
+    fields: int = _FIELDS,
+    *,
+    beside: Mapping[str, JsonValue] | None = None,
+) -> str:
+    """The first fields with their values: year 2020 · author.name Ada · and 3 more.
+
+    beside: of a document that this one is shown beside; the fields in which they differ come first
+    """
+    named = list(named_values(metadata))
+    if beside is not None:
+        there = dict(named_values(beside))
+        named.sort(key=lambda field: there.get(field[0]) == field[1])
     shown = [f"{name} {_short(value)}" for name, value in named if value not in (None, "", [], {})]
     more = len(shown) - fields
     return " · ".join([*shown[:fields], f"and {more} more"] if more > 0 else shown)

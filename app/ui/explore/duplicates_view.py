@@ -82,8 +82,9 @@ def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] 
                 like_link(links[at])
 
 
-def _facts_html(each: StoredDocument) -> str:
-    facts = " · ".join(part for part in (each.id, metadata_line(each.metadata)) if part)
+def _facts_html(each: StoredDocument, other: StoredDocument) -> str:
+    said = metadata_line(each.metadata, beside=other.metadata)
+    facts = " · ".join(part for part in (each.id, said) if part)
     called = as_html(headline(each.title, each.id, each.text))
     return f'<div class="ns-title">{called}</div><div class="ns-meta">{as_html(facts)}</div>'
 
@@ -165,7 +166,7 @@ def _read(visit: Visit, ids: Sequence[str]) -> list[StoredDocument]:
 
 def _side_by_side(left: StoredDocument, right: StoredDocument) -> None:
     compared = difference(left.text, right.text)
-    _two_texts(compared, [_facts_html(each) for each in (left, right)])
+    _two_texts(compared, (_facts_html(left, right), _facts_html(right, left)))
     if compared.same:
         st.caption("The texts are the same." if not compared.cut else "The beginnings are the same.")
     elif compared.cut:

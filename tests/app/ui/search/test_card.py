@@ -127,6 +127,14 @@ def test_metadata_stands_on_one_line() -> None:
     assert metadata_line({"a": "x" * 100}) == f"a {'x' * 79}…"
 
 
+def test_what_two_documents_differ_in_comes_first() -> None:
+    same = {f"f{number}": number for number in range(9)}
+    one, other = same | {"edition": {"number": 1}, "only": True}, same | {"edition": {"number": 2}}
+    assert metadata_line(one, 3, beside=other) == "edition.number 1 · only true · f0 0 · and 8 more"
+    assert metadata_line(other, 2, beside=one) == "edition.number 2 · f0 0 · and 8 more"
+    assert metadata_line(same, 1, beside=dict(same)) == "f0 0 · and 8 more"
+
+
 def test_a_table_has_a_column_a_field_and_no_formulas(a_hit: MakeHit) -> None:
     hits = [
         a_hit(title="=1+1", text="-2\nlines, and more", metadata={"year": 2020, "=evil": ["@a"]}),
