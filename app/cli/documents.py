@@ -193,12 +193,15 @@ def list_(
         if near_duplicates:
             _print_links(target.near_duplicates()[:limit], as_json=as_json)
             return
+        document = None
         for document in itertools.islice(target.documents(where), limit):
             if as_json:
                 print_json(document)
             else:
                 head = beginning(visible(document.title or document.text), 80)
                 click.echo(f"{visible(document.id)}\t{head}")
+        if document is None:
+            print_notes(target.filter_notes(where))
 
 
 def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
@@ -281,10 +284,11 @@ def remove(
     with place.open() as library:
         target = library.collection(collection)
         count, what = _chosen(target, ids, where)
+        nothing = () if count else target.filter_notes(where)
         if removal.may(what, harmless=not count):
             count = target.remove(ids, where=where)
         removal.print_done("documents", count, f"removed {counted(count, 'document')}", as_json=as_json)
-        print_notes(() if removal.dry_run else target.warnings())
+        print_notes([*nothing, *(() if removal.dry_run else target.warnings())])
 
 
 def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
@@ -325,11 +329,14 @@ def export(
     """
     stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
     with place.open() as library:
-        count = library.collection(collection).export(stream, where=where, vectors=vectors)
+        target = library.collection(collection)
+        count = target.export(stream, where=where, vectors=vectors)
+        nothing = () if count else target.filter_notes(where)
     what = "passage" if vectors else "document"
     said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
     # Without a file, standard output has JSON lines already: those of the documents, and no others.
     print_done(Done("written", f"{what}s", count, str(out)), said, as_json=as_json and out is not None)
+    print_notes(nothing)
 
 
 @documents.command()

@@ -66,13 +66,15 @@ def outliers(
         nearsay explore outliers papers -n 10
     """
     with place.open() as library, ProgressBar("comparing") as bar:
-        found = library.collection(collection).explore.outliers(limit, where, progress=bar)
+        target = library.collection(collection)
+        found = target.explore.outliers(limit, where, progress=bar)
+        about = () if found.looked_at else target.filter_notes(where)
     print_passages(
         found,
         lambda each: ("mean cosine to the nearest", near_line(each.nearest, "nearest")),
         as_json=as_json,
     )
-    print_notes(found.notes)
+    print_notes([*found.notes, *about])
 
 
 @command()
@@ -101,11 +103,11 @@ def diverse(
         nearsay explore diverse papers --query "evaluation of translations"
     """
     with place.open() as library, ProgressBar("loading") as bar:
-        found = library.collection(collection).explore.diverse(
-            limit, query=query, where=where, balance=balance, progress=bar
-        )
+        target = library.collection(collection)
+        found = target.explore.diverse(limit, query=query, where=where, balance=balance, progress=bar)
+        about = () if found.looked_at else target.filter_notes(where)
     print_passages(found, lambda each: (f"stands for {each.stands_for:,}", ""), as_json=as_json)
-    print_notes(found.notes)
+    print_notes([*found.notes, *about])
 
 
 @command("new")

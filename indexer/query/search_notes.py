@@ -24,7 +24,7 @@ from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
-__all__ = ["search_notes", "waiting_note"]
+__all__ = ["about_fields", "search_notes", "waiting_note"]
 
 _NAMED = 8  # words
 _OWN = {"id": "id", "title": "title", "text": "text", "source": "source, the file it was read from"}
@@ -52,7 +52,7 @@ def search_notes(
     if lexical is not None:
         notes += _about_words(lexical, by_words_alone=by_words_alone)
     if expression is not None:
-        notes += _about_fields(connection, snapshot, expression, nothing_found=found == 0)
+        notes += about_fields(connection, snapshot.collection.id, expression, nothing_found=found == 0)
     if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
         one = snapshot.waiting == 1
         notes.append(
@@ -117,8 +117,8 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
     return [f"not looked for, since they stand in very many passages: {named}{more}"]
 
 
-def _about_fields(
-    connection: sa.Connection, snapshot: Snapshot, expression: Expression, *, nothing_found: bool
+def about_fields(
+    connection: sa.Connection, collection_id: int, expression: Expression, *, nothing_found: bool
 ) -> list[str]:
     """Fields that are another than may be meant; where nothing was found, those that no document has.
 
@@ -128,7 +128,7 @@ def _about_fields(
     own = [path[0] for path in asked if metadata_path(path) is None]
     if not nothing_found and not own:
         return []
-    rows = [*documents.first_metadata(connection, snapshot.collection.id)]
+    rows = [*documents.first_metadata(connection, collection_id)]
     seen = sorted({name for row in rows for name in row})
     notes = [
         f"'{name}' in a filter is the document's own {_OWN[name]}; documents have a metadata field of that "

@@ -86,3 +86,24 @@ def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_
     result = pets("documents", "facets", "pets", "cluster")
     assert result.exit_code == 1
     assert result.stderr.endswith(": nearsay explore clusters pets\n")
+
+
+def test_a_filter_that_lets_nothing_through_is_answered_with_the_fields_there_are(pets: Run) -> None:
+    commands = [
+        ("documents", "list", "pets"),
+        ("documents", "export", "pets"),
+        ("documents", "remove", "pets", "--yes"),
+        ("documents", "remove", "pets", "--dry-run"),
+        ("explore", "outliers", "pets"),
+        ("explore", "diverse", "pets"),
+    ]
+    for command in commands:
+        result = pets(*command, "--where", "nope > 1")
+        assert result.exit_code == 0
+        assert result.stderr.splitlines()[-1] == Naming("'nope'", "kind, legs")
+        result = pets(*command, "--where", "legs = 'four'")
+        assert result.stderr.splitlines()[-1] == Naming("'legs' holds numbers", "'four'")
+    for command in commands[:2]:
+        assert "field" not in pets(*command, "--where", "legs = 2").stderr
+        assert "field" not in pets(*command).stderr
+    assert "field" not in pets("documents", "remove", "pets", "--id", "dog").stderr
