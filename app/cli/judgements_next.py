@@ -179,6 +179,7 @@ def _as_json(compared: "JudgedComparison") -> dict[str, object]:
         "interval": [found.interval.low, found.interval.high],
         "verdict": str(found.verdict),
         "judged": found.judged,
+        "drawn": found.drawn,
         "unjudged": found.unjudged,
         "needed": found.needed,
     }

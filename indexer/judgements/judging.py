@@ -72,6 +72,7 @@ class Difference:
     interval: Interval  # of what all judgements would say; valid however often one looks
     verdict: Verdict
     judged: int  # pairs of a query and a passage that count and were judged
+    drawn: int  # of these, up to the first that was not judged in the drawn order: what bets stand on
     unjudged: int  # that count and were not
     needed: int | None  # how many more are likely needed; None: more than there are; 0: decided
 
@@ -95,9 +96,10 @@ class Difference:
             more = f"; likely {self.needed} more of {self.unjudged:,}"
             if self.needed is None:
                 more = f"; all {self.unjudged:,} that are left may not decide it"
+        drawn = f", {self.drawn:,} of them as drawn" if self.drawn < self.judged else ""
         return (
             f"{words[self.verdict]}: DCG@10 of {second} less {first} {difference:+.3f} [{low:+.3f}, "
-            f"{high:+.3f}] after {counted(self.judged, 'judgement')}{more}"
+            f"{high:+.3f}] after {counted(self.judged, 'judgement')}{drawn}{more}"
         )
 
 
@@ -191,13 +193,15 @@ class MinimalTest:
         else:
             sure = bets.interval()
             interval = Interval(max(low, sure.low), min(high, sure.high))
-            estimate = min(max(mean if count else estimate, interval.low), interval.high)
+            # What was chosen otherwise is no draw: where that is most of it, or makes the mean of what was
+            # drawn impossible, each judgement counts for itself and its kind.
+            if count and 2 * count >= int(np.count_nonzero(there)) and low <= mean <= high:
+                estimate = mean
+            estimate = min(max(estimate, interval.low), interval.high)
         verdict = self._verdict(interval)
-        needed = 0 if verdict is not Verdict.OPEN else self._needed(bets, count, estimate, likely)
+        needed = 0 if verdict is not Verdict.OPEN else self._needed(bets, ~there, estimate, likely)
         left = int(np.count_nonzero(~there))
-        if needed is not None and needed > left:
-            needed = None
-        return Difference(estimate, interval, verdict, len(self.pairs) - left, left, needed)
+        return Difference(estimate, interval, verdict, len(self.pairs) - left, count, left, needed)
 
     def _bets(self, answers: Sequence[float]) -> tuple[ConfidenceSequence, float]:
         """The bets on the first pairs of the order, and the mean that they speak for."""
@@ -237,18 +241,25 @@ class MinimalTest:
         return (hits + _PRIOR * self._prior) / (seen + _PRIOR)
 
     def _needed(
-        self, bets: ConfidenceSequence, count: int, estimate: float, likely: NDArray[np.float64]
+        self,
+        bets: ConfidenceSequence,
+        unjudged: NDArray[np.bool_],
+        estimate: float,
+        likely: NDArray[np.float64],
     ) -> int | None:
-        """How many more judgements bets against no difference, and against one that matters, would take."""
+        """How many more judgements bets against no difference, and against one that matters, would take.
+
+        unjudged: (pairs,) bool, one of them or more True; what was judged out of turn is not asked for again
+        """
         away, target = abs(estimate), 0.0
         if away < self.margin:  # shown to be equal by ruling out what matters
             away, target = self.margin - away, float(np.copysign(self.margin, estimate))
         lacking = log(1 / (1 - self.level)) - bets.log_wealth_against(target)
-        for place in range(count, len(self.pairs)):
+        for place in range(int(unjudged.argmax()), len(self.pairs)):
             variance = float(self._left_chances[place] * self._left_variance[place] @ (likely * (1 - likely)))
             lacking -= away * away / (2 * (variance + away * away))
             if lacking <= 0:
-                return place - count + 1
+                return int(np.count_nonzero(unjudged[: place + 1]))
         return None
 
 

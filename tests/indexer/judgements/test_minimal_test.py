@@ -100,6 +100,32 @@ def test_judgements_made_by_hand_narrow_what_is_possible_and_count_when_their_tu
     assert test.difference(until | last).unjudged == 0
 
 
+@pytest.mark.parametrize("draw", range(6))
+def test_judgements_that_were_chosen_otherwise_all_count_for_the_difference(draw: int) -> None:
+    first, second, relevant = rankings(np.random.default_rng(draw), 40, 0.0)
+    test = MinimalTest(first, second)
+    truth = test.difference(relevant).difference
+    gap = next(place for place in range(3, 50) if not relevant[test.pairs[place]])
+    imported = [pair for place, pair in enumerate(test.pairs) if place < gap or (place > gap and place % 3)]
+    found = test.difference({pair: relevant[pair] for pair in imported})
+    assert (found.judged, found.drawn) == (len(imported), gap)
+    assert found.difference == pytest.approx(truth, abs=0.2)  # of the first few alone up to 4 away
+    assert found.verdict is Verdict.OPEN
+    assert found.needed is not None
+    assert 0 < found.needed <= found.unjudged
+    assert f"{len(imported)} judgements, {gap} of them as drawn" in found.said("dense", "hybrid")
+
+
+def test_one_judgement_by_hand_does_not_move_the_difference() -> None:
+    first, second, relevant = rankings(np.random.default_rng(3), 40, 3.0)
+    test = MinimalTest(first, second)
+    drawn = {pair: relevant[pair] for pair in test.pairs[:60]}
+    before, after = test.difference(drawn), test.difference(drawn | {test.pairs[-1]: True})
+    assert after.difference == before.difference
+    assert (before.drawn, after.drawn, after.judged) == (60, 60, 61)
+    assert "as drawn" not in before.said("dense", "hybrid")
+
+
 def test_a_clear_difference_is_decided_early_and_how_many_more_is_said() -> None:
     first, second, relevant = rankings(np.random.default_rng(5), 60, 4.0)
     test = MinimalTest(first, second)
