@@ -163,3 +163,19 @@ class TestPassword:
             assert not library.collection("samples").judgements.list()
         visitor.goes_to("?collection=samples")
         visitor.sees_element(asked)
+
+
+@pytest.mark.long
+def test_a_title_stands_clear_of_what_is_below_it_on_a_phone(visitors):
+    visitor = visitors(width=500)
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    visitor.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    top = "Math.min(...[...document.querySelectorAll('[data-testid=stMain] :is(input, button)')]"
+    top += ".map(each => each.getBoundingClientRect().top).filter(each => each > title.top))"
+    inside = "const range = document.createRange(); range.selectNodeContents(document.querySelector('h1'))\n"
+    inside += f"const title = range.getBoundingClientRect(); return {top} - title.bottom"
+    for page, name in (("", "Search"), ("collections", "Collections"), ("compare", "Compare")):
+        visitor.goes_to(page)
+        visitor.finds(f"document.querySelector('h1')?.textContent.includes('{name}')")
+        gap = visitor.acts(lambda at: [at.execute_script(inside)], "there is nothing below the title")[0]
+        assert 4 <= gap < 40, (name, gap)
