@@ -1,7 +1,6 @@
 """What is asked of the page: the controls above the results, all of which stand in the address."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -17,6 +16,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.filters.choices import Choice, Choices, filter_text, read_choices, written
+from nearsay.indexer.filters.fields import written_field
 from nearsay.indexer.filters.parse import parse
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -45,7 +45,6 @@ __all__ = [
 
 
 _ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
-_PLAIN = re.compile(r"[A-Za-z_][\w.]*")  # a field that a filter names without quotes
 PAGE = 10  # results that are shown at once
 _MOST = 1_000  # results to leaf through; a file can hold more
 
@@ -170,12 +169,13 @@ def ask(expert: str) -> Asked:
 def example_filter(metadata: Mapping[str, JsonValue]) -> str:
     """A filter that lets a document of this metadata through, to show how one is written."""
     for name, value in metadata.items():
-        if not _PLAIN.fullmatch(name) or isinstance(value, bool):
+        field = written_field((name,))
+        if field is None or isinstance(value, bool):
             continue
         if isinstance(value, int | float):
-            return f"{name} >= {value}"
+            return f"{field} >= {value}"
         if isinstance(value, str) and value and len(value) <= 30 and not {"'", "\\", "\n"} & set(value):
-            return f"{name} = '{value}'"
+            return f"{field} = '{value}'"
     return "id = 'the id of a document'"
 
 

@@ -16,7 +16,7 @@ from nearsay.indexer.filters.column import DIGITS, Column
 from nearsay.indexer.filters.expression import Kind
 from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
-__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of", "named_values"]
+__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of", "named_values", "written_field"]
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
@@ -65,7 +65,7 @@ def field_looks(connection: sa.Connection, collection_id: int) -> list[FieldLook
     names that the filter language has no way to write, are left out.
     """
     state = state_of(connection, collection_id)
-    ready = {_written(path): path for path in ready_fields(connection, state)}
+    ready = {written_field(path): path for path in ready_fields(connection, state)}
     looks = []
     for look in looks_of(first_metadata(connection, collection_id)):
         path = ready.get(look.name)
@@ -109,11 +109,11 @@ def _flat(
         if isinstance(value, Mapping):
             if deeper > 1:
                 yield from _flat(value, path, deeper - 1)
-        elif value is not None and (name := _written(path)) is not None:
+        elif value is not None and (name := written_field(path)) is not None:
             yield name, value
 
 
-def _written(path: Sequence[str]) -> str | None:
+def written_field(path: Sequence[str]) -> str | None:
     """A field's name in a filter; None if the language has no way to write it.
 
     One that means something else there reaches the metadata by its full name.

@@ -6,6 +6,7 @@ from nearsay.app.ui.asked import example_filter
 from nearsay.app.ui.collections.documents_part import edited_document, metadata_text
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.filters.parse import parse
 
 
 def test_metadata_is_shown_as_it_is_read_back() -> None:
@@ -50,8 +51,13 @@ def test_an_empty_text_is_refused() -> None:
         ({"year": 2019}, "year >= 2019"),
         ({"kind": "story", "year": 2019}, "kind = 'story'"),
         ({"kind": "it's", "year": 2019}, "year >= 2019"),
-        ({"odd name": 1, "flag": True}, "id = 'the id of a document'"),
+        ({"Nr.": 7}, "`Nr.` >= 7"),
+        ({"a.b": "x"}, "`a.b` = 'x'"),
+        ({"odd name": 1, "flag": True}, "`odd name` >= 1"),
+        ({"id": 3}, "metadata.id >= 3"),
+        ({"`": 1, "flag": True}, "id = 'the id of a document'"),
     ],
 )
 def test_a_filter_is_shown_that_holds_for_something(metadata: dict[str, object], shown: str) -> None:
     assert example_filter(metadata) == shown
+    assert parse(shown)
