@@ -330,11 +330,13 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _
 
 
 def _show_found(left: _Found, right: _Found, depth: int) -> None:
+    both = [note for note in left.hits.notes if note in right.hits.notes]
+    said = [capitalised(note) for note in both]
     for one in (left, right):
-        for note in one.hits.notes:
-            st.info(as_markdown(f"{one.side}: {capitalised(note)}"), icon=":material/info:")
+        said += [f"{one.side}: {capitalised(note)}" for note in one.hits.notes if note not in both]
+    for note in said:
+        st.info(as_markdown(note), icon=":material/info:")
     if not left.hits and not right.hits:
-        st.markdown("**Nothing was found on either side.**")
         return
     before, after = ([place_of(hit) for hit in one.hits] for one in (left, right))
     new = len(set(after) - set(before))

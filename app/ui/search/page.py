@@ -87,13 +87,10 @@ def no_query(visit: Visit, overview: CollectionOverview) -> None:
 
 
 def no_hits(asked: Asked) -> None:
-    """Why nothing was found, and what to try."""
-    st.markdown("**Nothing was found.**")
+    """What to try where nothing was found, which a note of the search has said with its reason."""
     if asked.where:
-        st.markdown("The filter may let too little through.")
         st.button("Search without the filter", on_click=_unfiltered, icon=":material/filter_alt_off:")
     if asked.mode is SearchMode.LEXICAL and not asked.like:
-        st.markdown("By words alone only passages with the query's own words are found.")
         st.button("Search by meaning, too", on_click=_by_meaning, icon=":material/search:")
 
 

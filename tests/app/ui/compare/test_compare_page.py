@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from streamlit.testing.v1 import AppTest
 
 from nearsay.app.ui.settings import Settings
@@ -49,6 +50,15 @@ def test_one_generation_is_told_how_another_is_made(page: Page, library_folder: 
     assert "samples --encoder ENCODER" in command
     assert app.selectbox(key="left-mode").value == "hybrid"
     assert app.selectbox(key="right-mode").value == "dense"
+
+
+def test_what_both_sides_say_is_said_once(page: Page) -> None:
+    app = page("compare", q=_QUERY, where="level = 'nobody'")
+    (told,) = app.info
+    assert told.value == Naming("Nothing found", "filter")
+    assert not any("othing" in each.value for each in app.main.markdown)
+    app = page("compare", **{"q": "zzzzqqq", "left-mode": "lexical", "right-mode": "dense"})
+    assert [each.value for each in app.info] == [Naming("lexical", "Nothing found")]
 
 
 @pytest.mark.long

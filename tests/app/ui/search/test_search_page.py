@@ -221,11 +221,13 @@ def test_a_filter_that_is_too_long_is_told_before_it_is_read(page: Page) -> None
 @pytest.mark.long
 def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     app = page("search", q="zzzzqqq", mode="lexical", why="false")
-    assert "--mode dense" in app.info[0].value.replace("\\", "")
-    assert any("Nothing was found" in each.value for each in app.markdown)
+    (told,) = app.info
+    assert told.value.replace("\\", "") == Naming("Nothing found", "--mode dense")
+    assert not any("othing" in each.value for each in app.main.markdown)
     app = _pressed(app, "Search by meaning, too")
     assert len(_cards(app)) == 10
     app = page("search", **_ASK, where="level = 'nobody'")
+    assert [each.value for each in app.info] == [Naming("Nothing found", "filter")]
     app = _pressed(app, "Search without the filter")
     assert len(_cards(app)) == 10
 
