@@ -40,11 +40,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Done(Report):
-    """How many of something a command removed, wrote or ended."""
+    """How many of something a command removed, wrote, ended or switched on."""
 
     REPORT: ClassVar = "done"
 
-    action: str  # removed, would remove (a dry run), written, pushed, ended
+    action: str  # removed, would remove (a dry run), written, pushed, ended, taken back, switched on
     what: str  # documents, collections, jobs …
     count: int
     to: str | None = None  # the file or the address that it was written to

@@ -33,6 +33,7 @@ from nearsay.app.cli.printing import (
 )
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
+from nearsay.data.report import Done
 
 if TYPE_CHECKING:
     from nearsay.indexer.improving import Improvement
@@ -319,7 +320,8 @@ def improve(
     with place.open() as library:
         target = library.collection(collection)
         if undo:
-            click.echo(f"taken back: {target.undo_improvement()}", err=True)
+            said = f"taken back: {target.undo_improvement()}"
+            print_done(Done("taken back", "improvements", 1), said, as_json=as_json)
             return
         if encoder is None:
             found = target.improve(apply=apply_)

@@ -18,9 +18,10 @@ from nearsay.app.cli.options import (
     Removal,
     refuse_given,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_done, print_json, print_notes, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
+from nearsay.data.report import Done
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
@@ -122,12 +123,14 @@ def log(
             target.generations()  # tells of a collection that is not there
             kept_now = 0 if on or not searches.on else sum(times for _, times in searches.queries())
             what = f"{counted(kept_now, 'search', 'searches')} of '{collection}'"
-            if not removal.may(what, harmless=not kept_now):
-                return
-            forgotten = searches.switch(on=on)
+            may = removal.may(what, harmless=not kept_now)
+            forgotten = searches.switch(on=on) if may else kept_now
             forgot = f", and {counted(forgotten, 'search', 'searches')} forgotten" if forgotten else ""
-            kept = "kept" if on else "not kept"
-            click.echo(f"searches of {collection} are {kept} from now on{forgot}", err=True)
+            said = f"searches of {collection} are {'kept' if on else 'not kept'} from now on{forgot}"
+            if on:
+                print_done(Done("switched on", "search logs", 1), said, as_json=as_json)
+            else:
+                removal.print_done("searches", forgotten, said, as_json=as_json)
             return
         found = searches.queries(limit)
     if as_json:

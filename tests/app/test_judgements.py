@@ -237,6 +237,21 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
     run("judgements", "import", "pets", "nowhere.csv", code=1)
 
 
+def test_what_switches_the_search_log_and_takes_an_improvement_back_is_said_as_json(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def done(*arguments: str) -> object:
+        return json.loads(run(*arguments, "--json").stdout)
+
+    log = ("judgements", "log", "pets")
+    assert done(*log, "--on") == Done("switched on", "search logs", 1).to_json()
+    run("search", "pets", "a cat", "--mode", "lexical")
+    assert done(*log, "--off", "--dry-run") == Done("would remove", "searches", 1).to_json()
+    assert done(*log, "--off", "--yes") == Done("removed", "searches", 1).to_json()
+    monkeypatch.setattr("nearsay.indexer.improving.undo", lambda *_: "an earlier one is live")
+    assert done("index", "improve", "pets", "--undo") == Done("taken back", "improvements", 1).to_json()
+
+
 @pytest.mark.long
 def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> None:
     said = run("index", "improve", "pets", "--apply")
