@@ -377,6 +377,7 @@ def facets(
 def _require(target: "Collection", field: str) -> None:
     """BadInputError if no document of the collection has the field, whatever a filter lets through."""
     from nearsay.data.errors import BadInputError
+    from nearsay.indexer.filters.parse import in_backquotes
     from nearsay.indexer.filters.sql import metadata_path
 
     if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
@@ -388,7 +389,12 @@ def _require(target: "Collection", field: str) -> None:
                 f"collection '{target.name}' has no clusters. "
                 f"Make them: nearsay explore clusters {target.name}"
             )
-        there = ", ".join(target.overview().fields) or "none"
+        seen = target.overview().fields
+        if field in seen:  # its name has a dot, which reaches inwards
+            raise BadInputError(
+                f"no document has '{field}' as a field inside another. {in_backquotes(field)}"
+            )
+        there = ", ".join(seen) or "none"
         raise BadInputError(f"no document has a field '{field}'; there are: {there}. Name one of these")
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "among",
     "compare",
     "expression_of",
+    "in_backquotes",
     "moment",
     "parse",
     "parse_field",
@@ -88,8 +89,15 @@ def parse_field(name: str) -> Path:
     path = tuple(part[1:-1] if of else part for part, of in zip(parts, quoted, strict=True))
     for part in path:
         if not part or '"' in part or "\0" in part or not _encodable(part):
-            raise BadFilterError(f"{part[:50]!r} is not a field's name. {HELP}")
+            dotted = not part and name.strip(".") and "`" not in name
+            hint = in_backquotes(name[:50]) if dotted else HELP
+            raise BadFilterError(f"{(part or name)[:50]!r} is not a field's name. {hint}")
     return path
+
+
+def in_backquotes(name: str) -> str:
+    """How a field is asked for whose name has a dot itself."""
+    return f"For the field '{name}' write `{name}`, in backquotes"
 
 
 def _check_size(expression: Expression) -> None:

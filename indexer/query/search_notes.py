@@ -20,6 +20,7 @@ from nearsay.indexer.filters.expression import (
     kind_of,
     leaves,
 )
+from nearsay.indexer.filters.parse import in_backquotes
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -141,7 +142,7 @@ def about_fields(
         if nothing_found and path[0] not in known:
             there = f"there are: {', '.join(seen) or 'none'}"
             dotted = ".".join(path)
-            hint = f". For the field '{dotted}' write `{dotted}`, in backquotes" if dotted in seen else ""
+            hint = f". {in_backquotes(dotted)}" if dotted in seen else ""
             notes.append(f"no document looked at has a field '{path[0]}'; {there}{hint}")
     return [*notes, *(_about_kinds(expression, rows) if nothing_found else ())]
 

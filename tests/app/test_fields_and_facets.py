@@ -107,3 +107,15 @@ def test_a_filter_that_lets_nothing_through_is_answered_with_the_fields_there_ar
         assert "field" not in pets(*command, "--where", "legs = 2").stderr
         assert "field" not in pets(*command).stderr
     assert "field" not in pets("documents", "remove", "pets", "--id", "dog").stderr
+
+
+def test_a_field_whose_name_has_a_dot_is_counted_in_backquotes_which_an_error_says(
+    pets: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "dots.jsonl").write_text('{"id": "a", "text": "a cat sat", "a.b": "x", "Nr.": 1}\n')
+    assert pets("documents", "add", "dots", "dots.jsonl").exit_code == 0
+    for name in ("a.b", "Nr."):
+        result = pets("documents", "facets", "dots", name)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.splitlines() == [Naming("Error", f"'{name}'", f"`{name}`, in backquotes")]
+        assert pets("documents", "facets", "dots", f"`{name}`").exit_code == 0

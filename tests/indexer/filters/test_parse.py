@@ -188,6 +188,8 @@ def test_the_fields_of_an_expression_come_once_each_in_order() -> None:
         (17, "not int", "Write, for example"),
         (None, "not NoneType", "Write, for example"),
         ({"": 1}, "'' is not a field's name", "Write, for example"),
+        ({"Nr.": 1}, "'Nr.' is not a field's name", "`Nr.`, in backquotes"),
+        ({".": 1}, "'.' is not a field's name", "Write, for example"),
         ({'a"b': 1}, "is not a field's name", "Write, for example"),
         ({"a\0": 1}, "is not a field's name", "Write, for example"),
         ({"\udcff": 1}, "is not a field's name", "Write, for example"),
