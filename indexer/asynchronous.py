@@ -55,7 +55,6 @@ class AsyncCollection:
     explain = _awaited(Collection.explain)
     get = _awaited(Collection.get)
     count = _awaited(Collection.count)
-    filter_notes = _awaited(Collection.filter_notes)
     fields = _awaited(Collection.fields)
     facets = _awaited(Collection.facets)
     overview = _awaited(Collection.overview)

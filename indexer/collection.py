@@ -511,20 +511,6 @@ class Collection:
         count = f"{len(self):,} documents" if self.exists() else "not made yet"
         return f"Collection({self.name!r}, {count}, in {str(self._store.folder)!r})"
 
-    def filter_notes(self, where: Where | None) -> tuple[str, ...]:
-        """Why a filter that lets no document through may not say what is meant; BadFilterError.
-
-        Names the fields that no document looked at has, with those there are, and comparisons with another
-        kind of value than the documents hold. The first thousand documents are looked at.
-        """
-        from nearsay.indexer.query.search_notes import about_fields
-
-        with self._record.reading() as (connection, row):
-            expression = expression_of(connection, row.id, where)
-            if expression is None:
-                return ()
-            return tuple(about_fields(connection, row.id, expression, nothing_found=True))
-
     @property
     def browser(self) -> "Browser":
         """The documents page by page, for who looks through them."""

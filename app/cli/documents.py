@@ -201,7 +201,7 @@ def list_(
                 head = beginning(visible(document.title or document.text), 80)
                 click.echo(f"{visible(document.id)}\t{head}")
         if document is None:
-            print_notes(target.filter_notes(where))
+            print_notes(target.browser.filter_notes(where))
 
 
 def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
@@ -284,7 +284,7 @@ def remove(
     with place.open() as library:
         target = library.collection(collection)
         count, what = _chosen(target, ids, where)
-        nothing = () if count else target.filter_notes(where)
+        nothing = () if count else target.browser.filter_notes(where)
         if removal.may(what, harmless=not count):
             count = target.remove(ids, where=where)
         removal.print_done("documents", count, f"removed {counted(count, 'document')}", as_json=as_json)
@@ -331,7 +331,7 @@ def export(
     with place.open() as library:
         target = library.collection(collection)
         count = target.export(stream, where=where, vectors=vectors)
-        nothing = () if count else target.filter_notes(where)
+        nothing = () if count else target.browser.filter_notes(where)
     what = "passage" if vectors else "document"
     said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
     # Without a file, standard output has JSON lines already: those of the documents, and no others.

@@ -68,7 +68,7 @@ def outliers(
     with place.open() as library, ProgressBar("comparing") as bar:
         target = library.collection(collection)
         found = target.explore.outliers(limit, where, progress=bar)
-        about = () if found.looked_at else target.filter_notes(where)
+        about = () if found.looked_at else target.browser.filter_notes(where)
     print_passages(
         found,
         lambda each: ("mean cosine to the nearest", near_line(each.nearest, "nearest")),
@@ -105,7 +105,7 @@ def diverse(
     with place.open() as library, ProgressBar("loading") as bar:
         target = library.collection(collection)
         found = target.explore.diverse(limit, query=query, where=where, balance=balance, progress=bar)
-        about = () if found.looked_at else target.filter_notes(where)
+        about = () if found.looked_at else target.browser.filter_notes(where)
     print_passages(found, lambda each: (f"stands for {each.stands_for:,}", ""), as_json=as_json)
     print_notes([*found.notes, *about])
 

@@ -19,6 +19,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.parse import Where, expression_of
 from nearsay.indexer.filters.selection import count_documents, documents_where
+from nearsay.indexer.query.search_notes import about_fields
 
 __all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
 
@@ -127,6 +128,18 @@ class Browser:
         with self._record.reading() as (connection, row):
             expression = expression_of(connection, row.id, where)
             return count_documents(connection, row.id, expression, up_to)
+
+    def filter_notes(self, where: Where | None) -> tuple[str, ...]:
+        """Why a filter that lets no document through may not say what is meant; BadFilterError.
+
+        Names the fields that no document looked at has, with those there are, and comparisons with another
+        kind of value than the documents hold. The first thousand documents are looked at.
+        """
+        with self._record.reading() as (connection, row):
+            expression = expression_of(connection, row.id, where)
+            if expression is None:
+                return ()
+            return tuple(about_fields(connection, row.id, expression, nothing_found=True))
 
     def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """The documents of these ids that are there, in this order, without their whole texts."""
