@@ -40,18 +40,26 @@ def parse_text(text: str) -> Expression:
         column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
         rest = text[column - 1 : column + 19].strip()
         place = f"column {column}, near '{rest}'" if rest else "its end"
-        raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error)}") from None
+        raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error, text)}") from None
     except VisitError as error:
         if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
         raise
 
 
-def _remedy(error: UnexpectedInput) -> str:
-    if isinstance(error, UnexpectedToken) and error.token.type == "NAME" and "STRING" in error.expected:
+def _remedy(error: UnexpectedInput, text: str) -> str:
+    if not isinstance(error, UnexpectedToken):
+        return HELP
+    if error.token.type == "NAME":
         if error.token.lower() in ("null", "none"):
             return "Ask for a value that is not there so: venue is missing"
-        return f"Text is written in quotes: '{error.token}'"
+        if "STRING" in error.expected:
+            return f"Text is written in quotes: '{error.token}'"
+        if text[(error.pos_in_stream or 0) - 1] == "'":
+            return """Text that has an apostrophe stands in double quotes: "O'Neil\""""
+    elif "OPERATOR" in error.expected and error.interactive_parser is not None:  # a field, and nothing of it
+        field = str(error.interactive_parser.parser_state.value_stack[-1])[:50]
+        return f"Compare it with a value: {field} = true"
     return HELP
 
 
