@@ -157,10 +157,11 @@ def improve(
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
     adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if the
-    interval of its gain is above 0 (see `evidence`), if it loses nothing on the test part, if a general set's
-    search loses no more than `held` allows, and if the index keeps its recall contract. Passages that nobody
-    judged count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from
-    nothing is tried and nothing changes.
+    interval of its gain is above 0 (see `evidence`), if it loses nothing on the test part, and if the index
+    keeps its recall contract. With an adapter or an encoder a general set's search, by meaning alone, may
+    lose no more than `held` allows; a weight of words changes nothing there and is not measured. Passages
+    that nobody judged count as not relevant, which favours what is live. With fewer than 8 judged queries to
+    learn from nothing is tried and nothing changes.
 
     An encoder is trained on three quarters of the training part and measured on the fourth, on which all
     gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
