@@ -83,7 +83,8 @@ class Difference:
         if self.verdict is Verdict.EQUAL and not self.judged:
             return (
                 f"nothing to decide: {first} and {second} rank the passages alike. Whatever is judged, "
-                f"DCG@10 differs by at most {max(-low, high):.3f}. Add queries, or compare other ways"
+                f"DCG@10 differs by at most {round(max(-low, high), 3) + 0.0:.3f}. "
+                "Add queries, or compare other ways"
             )
         words = {
             Verdict.FIRST: f"{first} is better",
@@ -98,7 +99,7 @@ class Difference:
                 more = f"; all {self.unjudged:,} that are left may not decide it"
         drawn = f", {self.drawn:,} of them as drawn" if self.drawn < self.judged else ""
         return (
-            f"{words[self.verdict]}: DCG@10 of {second} less {first} {difference:+.3f} [{low:+.3f}, "
+            f"{words[self.verdict]}: DCG@10 of {second} minus {first} {difference:+.3f} [{low:+.3f}, "
             f"{high:+.3f}] after {counted(self.judged, 'judgement')}{drawn}{more}"
         )
 

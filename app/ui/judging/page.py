@@ -192,7 +192,8 @@ def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -
 
 def _progress(found: Difference, first: Side, second: Side, queries: int) -> None:
     """What is known so far; once judgements have decided, that they have, and for how many questions."""
-    said = as_markdown(found.said(first, second))
+    alike = first.generation == second.generation
+    said = as_markdown(found.said(*((one.ranking if alike else one) for one in (first, second))))
     if not found.judged:
         st.caption(said[:1].upper() + said[1:])
     elif found.verdict is Verdict.OPEN:

@@ -161,5 +161,6 @@ def test_rankings_alike_leave_nothing_to_decide_and_no_judgement_is_claimed() ->
 def test_a_difference_of_nothing_has_no_minus() -> None:
     alike = {"q": ["a", "b"]}
     found = MinimalTest(alike, alike).difference({})
+    assert "at most 0.000" in found.said("dense", "hybrid")
     open_yet = replace(found, difference=-0.0001, verdict=Verdict.OPEN)
-    assert "dense +0.000 [" in open_yet.said("dense", "hybrid")
+    assert "hybrid minus dense +0.000 [" in open_yet.said("dense", "hybrid")
