@@ -331,6 +331,7 @@ def export(
     with place.open() as library:
         target = library.collection(collection)
         count = target.export(stream, where=where, vectors=vectors)
+        sys.stdout.flush()  # before it is said to be written
         nothing = () if count else target.browser.filter_notes(where)
     what = "passage" if vectors else "document"
     said = f"{counted(count, what)} written" + (f" to {out}" if out else "")
