@@ -111,7 +111,7 @@ class LabelReader:
         UnusableRowError says why the label cannot be used.
         """
         if not label:
-            raise UnusableRowError("there is no label")
+            raise UnusableRowError(f"there is no {'score' if self._kind is ExampleKind.SCORED else 'label'}")
         if label == _NO_AGREEMENT:
             return None
         number = _number(label)

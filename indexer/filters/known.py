@@ -205,14 +205,14 @@ _PATIENCE = 1.0  # seconds that a writer is waited for: the next process that re
 class _Most(NamedTuple):
     """How much may be read."""
 
-    documents: int  # of each column, or of all those that are known; _FarBehind where there are more
+    documents: int  # of each column, or of all those that are known; _FarBehindError where there are more
     characters: int  # of a column
 
 
 _EVERYTHING = _Most(sys.maxsize, sys.maxsize)
 
 
-class _FarBehind(Exception):  # noqa: N818 - no error
+class _FarBehindError(Exception):
     """There is more to be read than a search waits for."""
 
 
@@ -256,7 +256,7 @@ class _Columns:
     def with_column(self, connection: sa.Connection, path: Path, most: _Most) -> "_Columns":
         """With one more column: what was kept of it, and what came since; or with one more that is too large.
 
-        _FarBehind where it is.
+        _FarBehindError where it is.
         """
         key, compactions = self.state.collection_id, self.state.compactions
         kept = kept_column(connection, key, compactions, path)
@@ -368,7 +368,7 @@ class _KnownColumns:
                 here = found.by_path
                 found = replace(found, by_path={path: here[path] for path in paths & here.keys()})
             self._kept.put(key, found, found.nbytes)
-        except _FarBehind:
+        except _FarBehindError:
             self._read_meanwhile(connection.engine, key, paths)
             return None
         finally:
@@ -417,7 +417,7 @@ def _begun(connection: sa.Connection, state: CollectionState) -> _Columns:
 
 
 def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns, most: _Most) -> _Columns:
-    """With what was added and changed since; _FarBehind where that is too much."""
+    """With what was added and changed since; _FarBehindError where that is too much."""
     if before.state == state:
         return before
     key = state.collection_id
@@ -452,11 +452,11 @@ def _widened(
 ) -> tuple[Column | None, int]:
     """A column with the documents up to `through`, and with others that were changed; how many were read.
 
-    None for one of too many characters; _FarBehind where too many would be read.
+    None for one of too many characters; _FarBehindError where too many would be read.
     """
     read = max(0, through + 1 - column.codes.size) + changed.size
     if read > most.documents:
-        raise _FarBehind
+        raise _FarBehindError
     windows = _since(connection, key, path, column, through, changed)
     return widened(column, windows, through, most.characters), read
 
@@ -473,13 +473,13 @@ def _changes(connection: sa.Connection, key: int, since: int) -> tuple[NDArray[n
 def _owners(
     connection: sa.Connection, key: int, before: _Columns, most: int
 ) -> tuple[NDArray[np.int32], int]:
-    """Whose each passage is, and the last removal; _FarBehind where more than `most` would be read."""
+    """Whose each passage is, and the last removal; _FarBehindError where more than `most` would be read."""
     begin, end = (
         before.owners.size,
         highest(connection, passages.c.number, passages.c.collection_id == key) + 1,
     )
     if end - begin > most:
-        raise _FarBehind
+        raise _FarBehindError
     owners = np.zeros(max(begin, end), dtype=np.int32)
     owners[:begin] = before.owners
     there = sa.select(passages.c.document, passages.c.number).where(passages.c.collection_id == key)

@@ -5,8 +5,6 @@ import getpass
 import io
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from naming import Naming
 from words_encoder import WordsEncoder
 
@@ -26,31 +24,6 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.writing.rollout import Promotion
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
-    """Runs `nearsay …` in an empty folder, with the words encoder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
-
-    def run_it(*arguments: str, stdin: str | None = None) -> Result:
-        return CliRunner().invoke(main, arguments, input=stdin)
-
-    return run_it
-
-
-@pytest.fixture
-def pets(run: Run, tmp_path: Path) -> Run:
-    """The same, with a collection of three documents."""
-    rows = [
-        {"id": "cat", "text": "a cat sat", "title": "", "legs": 4},
-        {"id": "dog", "text": "a dog ran far", "title": "", "legs": 4},
-        {"id": "bird", "text": "parrots whistle melodies", "title": "", "legs": 2},
-    ]
-    (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run("documents", "add", "pets", "pets.jsonl").exit_code == 0
-    return run
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
@@ -298,93 +271,6 @@ def test_removed_documents_never_come_back(pets: Run) -> None:
     assert "removed 1 document" in pets("documents", "remove", "pets", "--id", "cat").stderr
     assert "removed 1 document" in pets("documents", "remove", "pets", "--where", "legs = 2", "--yes").stderr
     assert [hit["id"] for hit in lines(pets("search", "pets", "a cow ate", "--json"))] == ["dog"]
-
-
-class TestQueriesFromAFile:
-    def test_each_is_answered_by_an_object_with_the_hits_that_it_gets_alone(
-        self, pets: Run, tmp_path: Path
-    ) -> None:
-        (tmp_path / "asked.txt").write_text("a cow ate\n\n  melodies \n")
-        options = ("-n", "1", "--where", "legs > 0", "--mode", "dense")
-        answers = lines(pets("search", "pets", "-f", "asked.txt", *options))
-        assert [(one["query"], one["line"]) for one in answers] == [("a cow ate", 1), ("melodies", 3)]
-        for one in answers:
-            assert one["hits"] == lines(pets("search", "pets", str(one["query"]), *options, "--json"))
-        assert [hit["id"] for one in answers for hit in one["hits"]] == ["cat", "bird"]
-        assert lines(pets("search", "pets", "--file", "asked.txt", *options, "--json")) == answers
-        given = "a cow ate\n\nmelodies\n"
-        assert lines(pets("search", "pets", "-f", "-", *options, stdin=given)) == answers
-
-    def test_what_has_to_be_said_of_an_answer_stands_in_it(self, pets: Run) -> None:
-        (one,) = lines(pets("search", "pets", "-f", "-", stdin="a cow ate\n"))
-        assert ["only 3 passages" in note for note in one["notes"]] == [True]
-
-    @pytest.mark.parametrize("form", ["csv", "jsonl"])
-    def test_it_is_said_beside_rows(self, pets: Run, form: str) -> None:
-        result = pets("search", "pets", "-f", "-", "--format", form, stdin="\na cow ate\n")
-        assert "only 3 passages" not in result.stdout
-        assert result.stderr.splitlines() == [Naming("line 2", "3 of the 10", "only 3 passages")]
-
-    def test_the_field_query_is_taken_of_json_lines(self, pets: Run, tmp_path: Path) -> None:
-        rows = [{"_id": "q1", "query": "a cow ate", "text": "?"}, {"_id": "q2", "query": "melodies"}]
-        (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        answers = lines(pets("search", "pets", "-f", "asked.jsonl", "-n", "1"))
-        assert [(one["query"], one["line"], one["hits"][0]["id"]) for one in answers] == [
-            ("a cow ate", 1, "cat"),
-            ("melodies", 2, "bird"),
-        ]
-
-    @pytest.mark.parametrize("bad", [b"longer " * 20_000, b"a\0 cow"], ids=["too long", "NUL"])
-    def test_one_that_cannot_be_asked_is_named_by_its_line_and_the_others_are_answered(
-        self, pets: Run, tmp_path: Path, bad: bytes
-    ) -> None:
-        (tmp_path / "asked.txt").write_bytes(b"a cow ate\n" + bad + b"\nmelodies\n")
-        result = pets("search", "pets", "-f", "asked.txt", "-n", "1")
-        assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 3]
-        assert result.exit_code == 1
-        assert "skipped asked.txt:2: " in result.stderr
-        assert "max-text-bytes" not in result.stderr
-        assert "1 of the 3 queries" in result.stderr
-
-    def test_an_empty_query_of_a_table_is_named_by_its_line(self, pets: Run, tmp_path: Path) -> None:
-        (tmp_path / "asked.jsonl").write_text('{"query": "a cow ate"}\n{"query": " "}\n')
-        result = pets("search", "pets", "-f", "asked.jsonl")
-        assert (result.exit_code, len(result.stdout.splitlines())) == (1, 1)
-        assert "asked.jsonl:2" in result.stderr
-
-    @pytest.mark.long
-    def test_an_answer_comes_before_the_next_query_is_written(self, tmp_path: Path) -> None:
-        with Library.open(tmp_path / "library") as library:
-            library.collection("pets").add_rows([{"id": "cat", "text": "a cat sat"}])
-        command = [sys.executable, "-m", "nearsay.app.cli", "search", "pets", "-f", "-", "--mode", "lexical"]
-        with subprocess.Popen(
-            [*command, "--library", str(tmp_path / "library")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            for query in ("cat", "sat"):
-                process.stdin.write(query + "\n")
-                process.stdin.flush()
-                assert select.select([process.stdout], [], [], 60)[0]
-                assert json.loads(process.stdout.readline())["query"] == query
-            process.send_signal(signal.SIGINT)  # while it waits for the next
-            assert process.wait(60) == 130
-
-    def test_neither_query_nor_file_both_or_an_empty_file_are_refused(
-        self, pets: Run, tmp_path: Path
-    ) -> None:
-        (tmp_path / "asked.txt").write_text(" \n")
-        assert pets("search", "pets").exit_code == 2
-        assert pets("search", "pets", "a cow ate", "-f", "asked.txt").exit_code == 2
-        assert pets("search", "pets", "-f", "nowhere.txt").exit_code == 2
-        dash = pets("search", "pets", "-", stdin="a cow ate\n")
-        assert dash.exit_code == 2
-        assert "-f -" in dash.stderr
-        empty = pets("search", "pets", "-f", "asked.txt")
-        assert (empty.exit_code, empty.stdout) == (1, "")
 
 
 def test_a_text_without_spaces_is_shown_by_its_first_characters(run: Run) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from naming import Naming
-from words_encoder import WordsEncoder
 
-from nearsay.app.cli import main
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import ClusterRow, Members
@@ -27,17 +25,11 @@ ROWS = [
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+def run(run: Run) -> Run:
     """Runs `nearsay …` on a collection of five documents, with the words encoder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
     with Library.open("library") as library:
         library.collection("texts").add_rows(ROWS)
-
-    def run_it(*arguments: str) -> Result:
-        return CliRunner().invoke(main, arguments)
-
-    return run_it
+    return run
 
 
 @pytest.fixture

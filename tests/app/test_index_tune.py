@@ -5,11 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from naming import Naming
-from words_encoder import WordsEncoder
 
-from nearsay.app.cli import main
 from nearsay.indexer.plans.plan import Check, Plan, TunedPlan
 from nearsay.indexer.results import newest
 from nearsay.indexer.writing.index_upkeep import prepare_index
@@ -23,18 +21,6 @@ def notes(tmp_path: Path) -> Path:
     path = tmp_path / "notes.txt"
     path.write_text("".join(f"the {n} gate was painted green in spring {n}\n" for n in range(12)), "utf-8")
     return path
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
-    """Runs `nearsay …` in an empty folder, with the words encoder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
-
-    def run_it(*arguments: str) -> Result:
-        return CliRunner().invoke(main, arguments)
-
-    return run_it
 
 
 @pytest.mark.long

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from naming import Naming
-from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.data.report import Done
@@ -27,15 +26,13 @@ ROWS = [
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+def run(run: Run) -> Run:
     """Runs `nearsay …` on a collection of three documents, with the words encoder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
     with Library.open("library") as library:
         library.collection("pets").add_rows(ROWS)
 
     def run_it(*arguments: str, code: int = 0) -> Result:
-        result = CliRunner().invoke(main, arguments)
+        result = run(*arguments)
         assert result.exit_code == code, result.output
         return result
 

@@ -5,28 +5,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from naming import Naming
-from words_encoder import WordsEncoder
-
-from nearsay.app.cli import main
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+def run(run: Run, tmp_path: Path) -> Run:
     """Runs `nearsay …` in a folder with a file of four documents, two of them copies."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
     texts = {"cat": "a cat sat", "dog": "a dog ran", "bird": "parrots whistle", "ox": "ox"}
     rows = [{"id": id_, "text": text} for id_, text in texts.items()]
     (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def run_it(*arguments: str) -> Result:
-        return CliRunner().invoke(main, arguments)
-
-    return run_it
+    return run
 
 
 def test_near_duplicates_are_linked_listed_and_shown(run: Run) -> None:

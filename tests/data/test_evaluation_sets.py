@@ -54,6 +54,7 @@ def test_quotes_in_tsv_pairs_are_characters(write: Callable[[str, str | bytes], 
         ),
         ("a.tsv", "score\tsentence1\tsentence2\nnan\ta\tb\n", r"a\.tsv:2: the score is 'nan'"),
         ("a.tsv", "score\tsentence1\tsentence2\n1\t\tb\n", r"a\.tsv:2: sentence1 is empty"),
+        ("a.tsv", "score\tsentence1\tsentence2\n\ta\tb\n", r"a\.tsv:2: there is no score"),
         ("a.tsv", "score\tsentence1\tsentence2\n1\ta\n", r"a\.tsv:2: 2 fields.*\b3"),
         ("a.tsv", "score\tsentence1\tsentence2\n", r"a\.tsv holds no pairs"),
         (
