@@ -190,15 +190,15 @@ class _Tuning:
     def _best(self, candidates: Sequence[Measured], listener: ProgressListener) -> _Trial:
         """The best of some candidates and exact search."""
         exact = Searcher(self._vectors, self._alive, self._asked)
+        best = _Trial(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), exact)
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
-        (speed,) = self._speeds([exact])
-        best = _Trial(
-            _with_speed(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), speed), exact
-        )
         for done, candidate in enumerate(candidates, 1):
             listener(Progress(done, total, _DOING, "candidates"))
             best = self._tried(candidate, best)
+        if best.row.milliseconds_a_query is None:  # nothing was compared with exact search
+            (speed,) = self._speeds([exact])
+            best = replace(best, row=_with_speed(best.row, speed))
         listener(Progress(total, total, _DOING, "candidates"))
         return best
 
