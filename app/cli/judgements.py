@@ -137,6 +137,9 @@ def list_(
     id_: str | None = option("Only list judgements of this document.", metavar="ID"),
     relevant: bool | None = option("Only list judgements with this answer.", "--relevant/--not-relevant"),
     queries: bool = option("List the judged queries with their counts instead of single judgements."),
+    limit: int | None = option(
+        "Maximum number of results to show.", "-n", "--limit", metavar="N", least=1, shown="all"
+    ),
     as_json: bool = ROWS,
     place: Place = GROUP,
 ) -> None:
@@ -148,14 +151,14 @@ def list_(
     \b
     Example:
         nearsay judgements list notes --query "when is the office closed"
-        nearsay judgements list notes --queries
+        nearsay judgements list notes --queries -n 10
     """
     if queries and (query, id_, relevant) != (None, None, None):
         raise click.UsageError("--queries lists all of them. Leave --query, --id and --relevant out.")
     with place.open() as library:
         judged = library.collection(collection).judgements
-        asked = judged.queries() if queries else ()
-        rows = () if queries else judged.list(query, id_, relevant=relevant)
+        asked = judged.queries()[:limit] if queries else ()
+        rows = () if queries else judged.list(query, id_, relevant=relevant)[:limit]
         counts = judged.counts()
     if as_json:
         for row in (*asked, *rows):

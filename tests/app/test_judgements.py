@@ -94,6 +94,12 @@ def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
     assert run("judgements", "list", "pets", "--queries").stdout.splitlines()[1].split()[:4] == [
         "night", "birds", "1", "1",
     ]  # fmt: skip
+    assert [one["document"] for one in objects(run("judgements", "list", "pets", "-n", "2", "--json"))] == [
+        "owl",
+        "cat",
+    ]
+    first = run("judgements", "list", "pets", "--queries", "--limit", "1", "--json")
+    assert objects(first) == queries[:1]
     assert run("judgements", "remove", "pets", "digging", "--id", "dog").stderr == "taken back: 1\n"
     refused = run("judgements", "remove", "pets", "digging", "--id", "dog", code=1)
     (removed,) = objects(run("judgements", "remove", "pets", "night birds", "--id", "cat", "--json"))
