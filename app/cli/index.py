@@ -179,14 +179,16 @@ def compact(
         nearsay index compact papers
         nearsay index compact papers --drop-retired --dry-run
     """
-    if removal.dry_run and not drop_retired:
-        raise click.UsageError("--dry-run is for --drop-retired, which alone deletes: add --drop-retired")
     with place.open() as library:
         target = library.collection(collection)
-        retired = [row.number for row in target.generations() if row.state == "retired"] * drop_retired
-        what = f"{counted(len(retired), 'retired generation')} of '{collection}'"
+        there = target.overview()
+        retired = sum(row.state == "retired" for row in there.generations) if drop_retired else 0
+        what = f"vectors of {counted(there.removed, 'removed passage')} of '{collection}'"
+        if drop_retired:
+            what = f"{counted(retired, 'retired generation')} and {what}"
         if not removal.may(what, harmless=not retired):
-            removal.print_done("retired generations", len(retired), "", as_json=as_json)
+            kind = "retired generations" if drop_retired else "removed passages"
+            removal.print_done(kind, retired if drop_retired else there.removed, "", as_json=as_json)
             return
         report = target.compact(drop_retired=drop_retired, grace=grace)
     if as_json:

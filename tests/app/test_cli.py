@@ -259,12 +259,15 @@ def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
     )
 
 
-def test_only_the_deletion_of_generations_can_be_tried_out(pets: Run) -> None:
-    refused = pets("index", "compact", "pets", "--dry-run")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--drop-retired" in refused.stderr
-    tried = pets("index", "compact", "pets", "--dry-run", "--drop-retired")
-    assert (tried.exit_code, tried.stderr.splitlines()) == (0, [Naming("remove 0 retired", "'pets'")])
+def test_what_a_compaction_would_free_is_said_without_freeing_it(pets: Run) -> None:
+    pets("documents", "remove", "pets", "--id", "cat")
+    for also, said in (([], ()), (["--drop-retired"], ("0 retired",))):
+        tried = pets("index", "compact", "pets", "--dry-run", *also)
+        assert (tried.exit_code, tried.stdout) == (0, "")
+        assert tried.stderr.splitlines() == [Naming("would remove", *said, "1 removed passage", "'pets'")]
+    assert "1 removed passage " in pets("collections", "show", "pets").stdout
+    compacted = pets("index", "compact", "pets", "--yes")  # nothing is lost, so that nobody is asked either
+    assert (compacted.exit_code, compacted.stderr) == (0, Naming("1 removed vector"))
 
 
 def test_removed_documents_never_come_back(pets: Run) -> None:
@@ -540,6 +543,7 @@ def test_what_was_done_is_printed_as_json_for_a_program(pets: Run, monkeypatch: 
     )
     # Without a file the documents are the JSON lines.
     assert [row["id"] for row in lines(pets("documents", "export", "pets", "--json"))] == ["cat", "dog"]
+    assert done("index", "compact", "pets", "--dry-run") == Done("would remove", "removed passages", 1)
     tried = ("index", "compact", "pets", "--drop-retired", "--dry-run")
     assert done(*tried) == Done("would remove", "retired generations", 0)
     assert done("collections", "remove", "pets", "--dry-run") == Done("would remove", "collections", 1)
