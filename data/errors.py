@@ -19,6 +19,9 @@ __all__ = [
 class NearsayError(Exception):
     """The root of everything that nearsay raises on purpose."""
 
+    command: str = ""
+    """What mends it in a shell, where the message says it in other words; the command line adds it."""
+
 
 class BadInputError(NearsayError):
     """What was given (a file, an option, a value) cannot be used as it is."""

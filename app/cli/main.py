@@ -62,7 +62,8 @@ class _Root(CommandGroup):
                     raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
             raise
         except NearsayError as error:
-            said = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
+            whole = f"{error}: {error.command}" if error.command else str(error)
+            said = "\n".join(" ".join(line.split()) for line in whole.splitlines())
             raise click.ClickException(visible(_in_the_library(ctx, said))) from error
         except OSError as error:
             from nearsay.data.durable import FULL

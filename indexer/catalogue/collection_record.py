@@ -140,11 +140,12 @@ class CollectionRecord:
             row = collections.find(connection, self.name)
             there = collections.names(connection) if row is None else []
         if row is None:
-            raise UnknownCollectionError(
+            error = UnknownCollectionError(
                 f"there is no collection '{self.name}' in {self.store.folder.name}; "
-                f"there are: {', '.join(there) or 'none yet'}. "
-                f"Make it: nearsay documents add {self.name} FILE"
+                f"there are: {', '.join(there) or 'none yet'}. Add documents to make it"
             )
+            error.command = f"nearsay documents add {self.name} FILE"
+            raise error
         return row
 
     @contextlib.contextmanager

@@ -402,9 +402,7 @@ def test_an_unknown_collection_names_those_there_are(compass: Collection, librar
     library.collection("books").add_rows(["a"])
     with pytest.raises(UnknownCollectionError) as raised:
         library.collection("papers").search("a")
-    assert str(raised.value) == Naming(
-        "'papers'", "in library", "books, compass", "nearsay documents add papers FILE"
-    )
+    assert str(raised.value) == Naming("'papers'", "in library", "books, compass", "Add documents")
 
 
 def test_an_unknown_collection_of_an_empty_library_says_that_there_is_none(library: Library) -> None:
