@@ -82,7 +82,7 @@ def _shortfall(
     what = "document" if by_document else "passage"
     if lexical is not None:
         if not lexical.used and not lexical.common:
-            return f"nothing found: no {what} has a word of the query. Choose the mode dense (--mode dense)"
+            return f"nothing found: no {what} has a word of the query. Search by meaning (mode dense)"
         passing = " that passes the filter" if filtered else ""
         if not lexical.complete:  # there may be more among those that were not ranked
             return (
@@ -110,7 +110,7 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
         return [f"{many}: words count for some of them alone, those added first. Add a rarer word"]
     if not lexical.complete:
         note = f"{many}: not all of them were ranked, but those added first. "
-        return [note + "Add a rarer word, or choose the mode dense (--mode dense)"]
+        return [note + "Add a rarer word, or search by meaning (mode dense)"]
     if not lexical.common or not by_words_alone:
         return []
     named = ", ".join(f"'{word}'" for word in lexical.common[:_NAMED])

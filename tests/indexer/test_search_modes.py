@@ -161,12 +161,12 @@ def test_lexical_search_loads_no_encoder(tmp_path_factory: pytest.TempPathFactor
         (
             "zebra",
             None,
-            Naming("nothing found", "no passage", "word", "--mode dense"),
+            Naming("nothing found", "no passage", "word", "mode dense"),
         ),
         (
             "🙂",
             None,
-            Naming("nothing found", "no passage", "word", "--mode dense"),
+            Naming("nothing found", "no passage", "word", "mode dense"),
         ),
         ("fox", "kind = 'tame'", Naming("nothing found", "no passage", "filter", "word")),
     ],
@@ -325,8 +325,8 @@ def test_a_filter_finds_what_the_budget_would_have_left_out(
         assert hits.notes == (Naming("1 of the 3", "only 1 passage", "filter", "words"),)
     incomplete = collection.search("hen", 3, mode="lexical")
     many = "every word of the query stands in very many passages"
-    ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or choose "
-    assert incomplete.notes == (f"{ranked}the mode dense (--mode dense)",)
+    ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or search "
+    assert incomplete.notes == (f"{ranked}by meaning (mode dense)",)
     counted = f"{many}: words count for some of them alone, those added first. Add a rarer word"
     assert collection.search("hen", 3).notes == (counted,)
     short = collection.search("hen", 60, mode="lexical")
