@@ -20,7 +20,7 @@ from nearsay.indexer.filters.expression import (
     kind_of,
     leaves,
 )
-from nearsay.indexer.filters.parse import in_backquotes
+from nearsay.indexer.filters.parse import CLUSTER, in_backquotes
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -130,21 +130,36 @@ def about_fields(
     if not nothing_found and not own:
         return []
     rows = [*documents.first_metadata(connection, collection_id)]
-    seen = sorted({name for row in rows for name in row})
+    seen = _names(rows, ())
     notes = [
         f"'{name}' in a filter is the document's own {_OWN[name]}; documents have a metadata field of that "
         f"name, too. To ask for that one write metadata.{name}"
         for name in own
         if name in seen
     ]
-    known = {*seen, *_OWN, "metadata", "cluster"}
+    if not nothing_found:
+        return notes
     for path in asked:
-        if nothing_found and path[0] not in known:
-            there = f"there are: {', '.join(seen) or 'none'}"
-            dotted = ".".join(path)
-            hint = f". {in_backquotes(dotted)}" if dotted in seen else ""
-            notes.append(f"no document looked at has a field '{path[0]}'; {there}{hint}")
-    return [*notes, *(_about_kinds(expression, rows) if nothing_found else ())]
+        inside = metadata_path(path)
+        if inside is None or path == CLUSTER:
+            continue
+        for place, name in enumerate(inside):
+            there = _names(rows, inside[:place])
+            if name not in there:
+                lacking = ".".join(inside[: place + 1])
+                instead = ", ".join(".".join((*inside[:place], one)) for one in there) or ", ".join(seen)
+                dotted = ".".join(path)
+                hint = f". {in_backquotes(dotted)}" if dotted in seen else ""
+                said = f"no document looked at has a field '{lacking}'; there are: {instead or 'none'}"
+                notes.append(said + hint)
+                break
+    return [*notes, *_about_kinds(expression, rows)]
+
+
+def _names(rows: list[Mapping[str, JsonValue]], path: Path) -> list[str]:
+    """The names of the fields that documents have within one; of all their fields with an empty path."""
+    found = (_value(row, path) for row in rows)
+    return sorted({name for within in found if isinstance(within, Mapping) for name in within})
 
 
 def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) -> Iterator[str]:

@@ -336,6 +336,30 @@ def test_a_filter_that_names_no_known_field_is_told_which_there_are(compass: Col
 @pytest.mark.parametrize(
     ("where", "named"),
     [
+        ("author.nmae = 'Ann'", ("'author.nmae'", "author.born, author.name")),
+        ("metadata.author.nmae = 'Ann'", ("'author.nmae'", "author.born, author.name")),
+        ("author.born.yaer = 1", ("'author.born.yaer'", "author.born.year")),
+        ("metadata.yeer = 1", ("'yeer'", "author, year")),
+        ("year.month = 1", ("'year.month'", "author, year")),  # which has no field within
+        ("author.name = 'Bob'", None),
+        ("author.born.year = 1", None),
+    ],
+)
+def test_a_filter_that_names_no_known_field_within_another_is_told_too(
+    library: Library, where: str, named: tuple[str, ...] | None
+) -> None:
+    people = library.collection("people")
+    ann = {"name": "Ann", "born": {"year": 1975}}
+    people.add_rows([{"text": "a", "year": 2019, "author": ann}, {"text": "bb", "author": None}])
+    notes = people.search("a", 1, where=where).notes
+    assert [note for note in notes if "no document looked at" in note] == (
+        [] if named is None else [Naming(*named)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
         ("year > 'abc'", ("'year'", "numbers", "'abc'")),
         ("metadata.year = '2019' and not venue = 'acl'", ("'metadata.year'", "numbers", "'2019'")),
         ("venue >= 2019", ("'venue'", "text", "2019")),
