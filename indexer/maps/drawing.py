@@ -269,10 +269,11 @@ def _rows(
 def _clusters(
     saved: SavedClusters | None, ids: NDArray[np.int64], places: NDArray[np.float32]
 ) -> tuple[NDArray[np.int32] | None, tuple[ClusterLabel, ...]]:
-    if saved is None or not saved.ids.size:
+    if saved is None:
         return None, ()
     at = places_in(saved.ids, ids)
-    numbers = np.where(at >= 0, saved.numbers[at], -1).astype(np.int32)
+    numbers = np.full(ids.size, -1, dtype=np.int32)
+    numbers[at >= 0] = saved.numbers[at[at >= 0]]
     return numbers, _labels(numbers, places, saved.names)
 
 

@@ -105,6 +105,14 @@ def test_texts_are_kept_as_long_as_they_are_needed(drawn: Drawn) -> None:
     assert [row.text for row in drawn(longest=0).rows] == [""] * 4
 
 
+def test_a_clustering_without_a_cluster_colours_all_as_outliers(drawn: Drawn) -> None:
+    for asked in (None, "cluster"):
+        found = drawn([-1, -1, -1, -1], colour_by=asked)
+        assert found.clusters is not None
+        assert found.clusters.tolist() == [-1, -1, -1, -1]
+        assert (found.labels, found.colour_by, found.notes) == ((), "cluster", ("kept",))
+
+
 def test_a_field_colours_also_from_further_in(drawn: Drawn) -> None:
     assert drawn([1, 1, 1, 1], colour_by="legs").field is not None
     inner = drawn(colour_by="by.name").field

@@ -57,6 +57,8 @@ def test_categories_numbers_and_nothing_are_drawn(draw: Draw) -> None:
     assert legend(draw(colour_by="venue"))[0] == "acl  2"
     by_year = map_figure(draw(colour_by="year")).axes
     assert [axes.get_ylabel() for axes in by_year] == ["", "year"]
+    outliers = draw(clusters=np.full(4, -1, dtype=np.int32), labels=())
+    assert legend(outliers) == ["in no cluster  4"]
     (plain,) = map_figure(draw(colour_by=None, clusters=None, labels=())).axes
     assert plain.get_legend() is None
     assert plain.get_title(loc="left") == "papers: 4 passages"
