@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, NoReturn, TypeAlias
 
 from nearsay.data.document import Document, JsonValue
@@ -205,10 +206,12 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
     """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`.
 
+    Of a name that stands twice in an object the last value counts, as in Python's json and in jq.
     BadInputError for a `.json` file that holds one big value: it would give a fault for each line.
     """
     decode = _DECODER.raw_decode
-    may_be_one_value = name.lower().endswith((".json", ".json.gz"))
+    if name.lower().endswith((".json", ".json.gz")):
+        lines = _unless_one_value(iter(lines), name)
     for item in lines:
         if isinstance(item, Fault):
             yield item
@@ -217,9 +220,6 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
         line = line.strip()
         if not line:
             continue
-        if may_be_one_value:
-            may_be_one_value = False
-            _refuse_one_value(line, name)
         try:
             value, end = decode(line)
         except json.JSONDecodeError as error:
@@ -239,23 +239,42 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield number, value
 
 
-def _refuse_one_value(first: str, name: str) -> None:
-    """BadInputError where the first line begins a list, or a value that goes on in the next line."""
-    is_list = first.startswith("[")
-    goes_on = False
+def _unless_one_value(
+    lines: Iterator[tuple[int, str] | Fault], name: str
+) -> Iterator[tuple[int, str] | Fault]:
+    """The lines; BadInputError where the first begins a list, or a value that the second goes on with."""
+    taken: list[tuple[int, str] | Fault] = []
+    filled: list[str] = []
+    for item in lines:
+        taken.append(item)
+        if not isinstance(item, Fault) and item[1].strip():
+            filled.append(item[1].strip())
+        if len(filled) > 1:
+            break
+    is_list = bool(filled) and filled[0].startswith("[")
+    if is_list or (len(filled) > 1 and _goes_on(*filled)):
+        file, rows = (shlex.quote(one) for one in (name, re.sub(r"(?i)\.json(\.gz)?$", ".jsonl", name)))
+        file = f"<(gzip -dc {file})" if name.lower().endswith(".gz") else file
+        part = ".[]" if is_list else "."
+        raise BadInputError(
+            f"{name} holds one JSON value over its whole length, not one object a line. "
+            f"Convert it: jq -c '{part}' {file} > {rows}"
+        )
+    return chain(taken, lines)
+
+
+def _goes_on(first: str, second: str) -> bool:
+    """Whether the first line ends within a value that the second goes on with."""
+    return _fails_at(first) >= len(first) and _fails_at(f"{first}\n{second}") != len(first) + 1
+
+
+def _fails_at(text: str) -> int:
+    """Where a text stops being a JSON value; -1 if it begins with one, or that cannot be told."""
     try:
-        _DECODER.raw_decode(first)
+        _DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
-        goes_on = getattr(error, "pos", 0) >= len(first)
-    if not is_list and not goes_on:
-        return
-    file, lines = (shlex.quote(one) for one in (name, re.sub(r"(?i)\.json(\.gz)?$", ".jsonl", name)))
-    file = f"<(gzip -dc {file})" if name.lower().endswith(".gz") else file
-    part = ".[]" if is_list else "."
-    raise BadInputError(
-        f"{name} holds one JSON value over its whole length, not one object a line. "
-        f"Convert it: jq -c '{part}' {file} > {lines}"
-    )
+        return error.pos if isinstance(error, json.JSONDecodeError) else -1
+    return -1
 
 
 SURVEYED_ROWS: Final = 100

@@ -203,6 +203,9 @@ def test_dotted_names_reach_into_objects(read_file: Callable[..., tuple[list[Doc
         ('\n[\n{"text": "a"}\n]', r"\.\[\]"),
         ('{\n"text": "a"\n}', r"\."),
         ('{"data": [\n{"text": "a"}\n]}', r"\."),
+        ('{"data":\n\n{"text": "a"}\n}', r"\."),
+        ('{"data": [{"text": "a"}\n, {"text": "b"}\n]}', r"\."),
+        ('{"text": "a",\n"year": 2019}', r"\."),
     ],
 )
 def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
@@ -212,11 +215,31 @@ def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
         list(read([write("a.json", content)]))
 
 
-def test_a_json_file_whose_first_row_is_bad_loses_that_row_alone(
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"text": nothing}',
+        '{"text": "bad"',
+        '{"text": "bad",',
+        '{"tags": [{"text": "bad"}',
+        '{"tags": [1, 2]',
+        '{"text": "ba',
+        "{",
+    ],
+)
+def test_a_json_file_whose_first_row_is_bad_or_cut_off_loses_that_row_alone(
+    read_file: Callable[..., tuple[list[Document], list[str]]], bad: str
+) -> None:
+    documents, faults = read_file("a.json", f"\n{bad}\n\n{GOOD}\n{GOOD}\n")
+    assert (len(documents), faults) == (2, [Naming("a.json:2", "not JSON")])
+    assert read_file("a.json", bad) == ([], [Naming("a.json:1", "not JSON")])
+
+
+def test_of_a_name_that_stands_twice_in_an_object_the_last_value_counts(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    documents, faults = read_file("a.json", f'{{"text": nothing}}\n{GOOD}\n')
-    assert (len(documents), len(faults)) == (1, 1)
+    (document,), faults = read_file("a.jsonl", '{"text": "a", "year": 1, "text": "b", "year": 2}\n')
+    assert (document.text, document.metadata, faults) == ("b", {"year": 2}, [])
 
 
 def test_a_json_file_of_lines_is_read(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
