@@ -40,10 +40,10 @@ class TaggedSentences:
 def read_tagged_sentences(path: str | Path) -> TaggedSentences:
     """Read a CoNLL file (or its .gz): a word a line, its first column the word and its last the tag.
 
-    Columns are separated by tabs, or by blanks in a line without tabs; blank lines separate sentences, and
-    -DOCSTART- lines of CoNLL-2003 are passed over. An I- that continues nothing begins an entity, as
-    conlleval has it; the notes count them. BadInputError names the file and line of the first line that
-    cannot be used.
+    Columns are separated by tabs, in a line without tabs by blanks, and in one without either by any other
+    white space; blank lines separate sentences, and -DOCSTART- lines of CoNLL-2003 are passed over. An I-
+    that continues nothing begins an entity, as conlleval has it; the notes count them. BadInputError names
+    the file and line of the first line that cannot be used.
 
     Tjong Kim Sang & De Meulder 2003, section 2, https://aclanthology.org/W03-0419/
     """
@@ -85,13 +85,15 @@ def _numbered(words: int) -> tuple[str, ...]:
 
 
 def _word_and_tag(text: str, place: str) -> tuple[str, str]:
-    # At spaces alone: a word may hold a no-break one, as 10 000 does in French.
+    # At blanks alone where there are any: a word may hold a no-break one, as 10 000 does in French.
     cells = text.split("\t") if "\t" in text else [cell for cell in text.split(" ") if cell]
+    if len(cells) < 2:
+        cells = text.split()
     if len(cells) < 2:
         raise BadInputError(
             f"{place}: {text[:40]!r} is a word without a tag; put the tag after it, with a tab between"
         )
-    word, tag = cells[0].strip(), cells[-1].strip()
+    word, tag = cells[0].strip() or cells[0].strip(" "), cells[-1].strip()  # a word may be a no-break space
     if not word:
         raise BadInputError(f"{place}: there is no word before the tag {tag!r}; mend or remove the line")
     if tag != OUTSIDE and (tag[:2] not in {"B-", "I-"} or not tag[2:].strip()):

@@ -68,6 +68,22 @@ def test_a_no_break_space_is_part_of_its_word(write: Write) -> None:
     ]
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u3000", " \u3000 "])
+def test_any_white_space_separates_columns_where_no_other_does(write: Write, space: str) -> None:
+    name = write("a.conll", f"東京{space}B-place\n都{space}I-place\n")
+    assert read_tagged_sentences(name).sentences == [
+        TaggedSentence(("東京", "都"), ("B-place", "I-place"), 1)
+    ]
+    name = write("b.conll", f"東京{space}NNP{space}B-place\n")
+    assert read_tagged_sentences(name).sentences == [TaggedSentence(("東京",), ("B-place",), 1)]
+
+
+@pytest.mark.parametrize("word", ["\u0085", "\u00a0", "\u3000"])
+def test_a_word_may_be_a_space_that_no_column_ends_with(write: Write, word: str) -> None:
+    name = write("a.conll", f"a O\n{word} O\nb\tO\n{word}\tO\n")
+    assert read_tagged_sentences(name).sentences == [TaggedSentence(("a", word, "b", word), ("O",) * 4, 1)]
+
+
 def test_words_that_are_numbers_of_words_are_refused(write: Write) -> None:
     name = write("a.tsv", "1\tAda\tB-person\tO\n2\tsat\tO\tO\n\n1\tthere\tO\tO\n")
     with pytest.raises(BadInputError, match=r"first column numbers.*cut -f2,3 a\.tsv"):
