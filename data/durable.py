@@ -85,7 +85,7 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
             temporary.replace(path)
             synchronise(path.parent)
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # of a name with a zero byte
             temporary.unlink(missing_ok=True)
 
 
@@ -117,6 +117,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
+    if "\0" in str(path):
+        raise BadInputError(f"{str(path)!r} holds a zero byte, which no file's name may. Name another place")
     try:
         yield
     except OSError as error:

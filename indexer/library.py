@@ -101,6 +101,9 @@ class Library:
             raise BadInputError(
                 f"the folder's name {str(home)!a} is not UTF-8, which the catalogue needs. Name another"
             ) from None
+        for name in (str(home), database or ""):
+            if "\0" in name:
+                raise BadInputError(f"{name!r} holds a zero byte, which no name may. Name another")
         identity = home / _IDENTITY
         kept = _identity(identity)
         if not kept and not create:

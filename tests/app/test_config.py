@@ -98,6 +98,8 @@ def test_one_file_is_read_the_nearest(call: Call, tmp_path: Path, monkeypatch: p
         ("[search]\nexplain = 1", ["'explain'", "true or false"]),
         ('[similar]\nid = "cat-0"', ["'id'", "a list"]),
         ("[search]\nlimit = x", ["line 2"]),
+        ('library = "a\\u0000b"', ["'library'", "zero byte"]),
+        ('[similar]\nid = ["cat-0", "a\\u0000b"]', ["'id'", "zero byte"]),
     ],
 )
 def test_a_wrong_file_stops_every_command_and_is_named_with_the_key(

@@ -23,7 +23,7 @@ from nearsay.data.durable import (
     replacing,
     write_by_hash,
 )
-from nearsay.data.errors import DiskFullError, NearsayError, StorageError
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 
@@ -37,6 +37,14 @@ def failing(number: int) -> Callable[..., Any]:
         raise OSError(number, os.strerror(number))
 
     return fail
+
+
+def test_a_name_with_a_zero_byte_is_refused_before_the_work(tmp_path: Path) -> None:
+    for path in (tmp_path / "a\0b", tmp_path / "a\0b" / "c"):
+        for opened in (replacing(path), new_folder(path)):
+            with pytest.raises(BadInputError, match="zero byte"), opened:
+                pytest.fail("nothing can come of it")
+    assert names(tmp_path) == []
 
 
 def test_a_file_is_named_by_the_hash_of_its_parts_together(tmp_path: Path) -> None:

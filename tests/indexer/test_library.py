@@ -71,6 +71,13 @@ def test_a_library_that_is_not_there_is_not_made_where_that_is_not_wanted(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_with_a_zero_byte_is_refused(tmp_path: Path) -> None:
+    for folder, database in ((tmp_path / "a\0b", None), (tmp_path / "a", "sqlite:///a\0b")):
+        with pytest.raises(BadInputError, match="zero byte"):
+            Library.open(folder, database=database)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["what?", "a?b=c", "50%", "%41", "a#b", "x:y@z", "ü ü", "a'b\"c", "-", "a;b"]
