@@ -49,7 +49,6 @@ class ClusterOptions:
     # Passages; those of a smaller cluster are outliers. None: 5, of fewer than 50 passages a tenth but at
     # least 2 (graph), else 1
     least_size: int | None = None
-    neighbours: int = 15  # of each passage in the neighbour graph
     assign_outliers: bool = False  # put each outlier into the cluster whose centre is nearest
 
     def __post_init__(self) -> None:
@@ -71,8 +70,6 @@ class ClusterOptions:
             raise BadInputError(f"resolution = {self.resolution}. Give a number over 0, up to 1000")
         if self.least_size is not None and self.least_size < 1:
             raise BadInputError(f"least_size = {self.least_size}. Give a number of passages from 1")
-        if not 2 <= self.neighbours <= 100:
-            raise BadInputError(f"neighbours = {self.neighbours}. Give a number from 2 to 100")
 
 
 LEAST_OVERLAP = 0.2  # Jaccard: below it a new cluster is another one, whatever it took over

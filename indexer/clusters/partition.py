@@ -325,6 +325,7 @@ def kmeans(
 
 SEED = 20190827
 _CALLER = "the caller"
+_NEIGHBOURS = 15  # of each passage in the neighbour graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,13 +392,12 @@ def _find(
     given: DistinctPoints, options: ClusterOptions, least_size: int, seed: int, listener: ProgressListener
 ) -> tuple[NDArray[np.int32], dict[str, JsonValue]]:
     """Labels of the different vectors, (m,), and what they were found with."""
-    neighbours = options.neighbours
     if options.method is ClusterMethod.GRAPH:
         labels, resolution, recall = graph_communities(
-            given, neighbours, options.resolution, least_size=least_size, listener=listener
+            given, _NEIGHBOURS, options.resolution, least_size=least_size, listener=listener
         )
         chosen = CRITERION if options.resolution is None else _CALLER
-        how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
+        how: dict[str, JsonValue] = {"neighbours": _NEIGHBOURS, "neighbour_recall": recall}
         return labels, {**how, "resolution": resolution, "chosen_by": chosen}
     wanted, how = _number(given, options, listener)
     return kmeans(given, wanted, seed, listener=listener)[0], how
@@ -409,7 +409,7 @@ def _number(
     """How many clusters are wanted, and what says so."""
     if options.clusters is not None:
         return options.clusters, {"chosen_by": _CALLER}
-    return chosen_number(given, options.neighbours, listener=listener), {"chosen_by": NUMBER_CRITERION}
+    return chosen_number(given, _NEIGHBOURS, listener=listener), {"chosen_by": NUMBER_CRITERION}
 
 
 def _numbered(labels: NDArray[np.int32], given: DistinctPoints, least_size: int) -> NDArray[np.int32]:

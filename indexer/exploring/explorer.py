@@ -93,9 +93,16 @@ class Explorer(Explored):
         A cluster that shares enough passages with one of the clustering before keeps its number and the name
         that a user gave it; what moved is told. Then `cluster = 12` is a filter.
 
-        method, clusters, resolution, least_size, assign_outliers: see `ClusterOptions`; without a method,
-               clusters=20 takes kmeans
-        where: cluster only what it lets through; that is shown and not kept
+        method:     graph, the communities of the graph of nearest neighbours, or kmeans; None = graph, or
+            kmeans where the number of clusters is given
+        clusters:   how many (kmeans); None = as many as a criterion chooses
+        resolution: of modularity (graph), up to 1000: a higher one gives more, smaller clusters; None = as a
+            criterion chooses
+        least_size: passages; those of smaller clusters are outliers. None = 5, of fewer than 50 passages a
+            tenth but at least 2 (graph), else 1
+        assign_outliers: put each outlier into the cluster whose centre is nearest
+        where:      cluster only what it lets through; that is shown and not kept
+        save:       keep it; if not, it is only shown
 
         BadInputError for options that cannot be used, and where there is nothing to cluster.
         """

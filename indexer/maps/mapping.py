@@ -127,12 +127,6 @@ class MapOptions:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise BadInputError(f"the seed is {self.seed}. Give 0 or a larger number")
-        if self.neighbours < 1:
-            raise BadInputError(f"a passage is held to {self.neighbours} neighbours. Give 1 or more")
-        if self.rounds is not None and self.rounds < 1:
-            raise BadInputError(f"{self.rounds} rounds move nothing. Give 1 or more")
-        if self.most_laid_out < 2:
-            raise BadInputError(f"{self.most_laid_out} passages are no map. Lay out 2 or more")
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,6 @@ def test_the_same_clusters_come_on_one_thread_and_on_two():
         ({"method": "kmeans", "clusters": 0}, "clusters = 0"),
         ({"resolution": 0.0}, "resolution = 0.0"),
         ({"least_size": 0}, "least_size = 0"),
-        ({"neighbours": 1}, "neighbours = 1"),
         ({"method": "topics"}, "topics"),
         ({"method": "density"}, "none of graph, kmeans"),
         ({"method": "kmeans", "resolution": 2.0}, "take the method graph"),
