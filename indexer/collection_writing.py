@@ -55,6 +55,7 @@ from nearsay.indexer.writing.ingest import (
     AddReport,
     Batch,
     Entering,
+    Entry,
     Tally,
     add,
     awaiting_windows,
@@ -93,7 +94,17 @@ class FewRows:
     ids: frozenset[str] = frozenset()
     taken: bool = False  # by the thread that leads
     waits: bool = True  # whoever brought them is still there
+    entered: Tally | None = None  # once they are in the catalogue, whatever fails afterwards
+    numbers: frozenset[int] = frozenset()  # of the passages that were entered
     report: AddReport | None = None
+
+    def enter(self, entry: Entry, window: PassageWindow) -> Tally:
+        """Count what was entered; what a thread that failed afterwards entered for them is not unchanged."""
+        if self.entered is None or entry.writes:
+            self.entered = replace(self.tally, counts=self.tally.counts.copy())
+            self.entered.enter(entry, len(window.numbers))
+            self.numbers = frozenset(window.numbers)
+        return self.entered
 
     def answer(self) -> AddReport:
         """The report, when there is one."""
@@ -132,19 +143,32 @@ def add_few(
 ) -> list[AddReport]:
     """Add what several brought, no id twice, in one transaction and one segment; the report of each.
 
-    What an earlier run left waiting is embedded first and counted with the first. The caller holds the lock.
+    What an earlier run left waiting is embedded first and counted with the first; what a thread that failed
+    left of these rows is none of it. The caller holds the lock.
     """
     entering = Entering(store, collection, encoder)
     entries = [entering.entry(few.batch) for few in gathered]
     windows = [PassageWindow([], []) for _ in gathered]
+    own = frozenset[int]().union(*(few.numbers for few in gathered))
+    resumed = 0
+
+    def waiting() -> Iterator[PassageWindow]:
+        nonlocal resumed
+        for window in awaiting_windows(store, generation):
+            resumed += sum(number not in own for number in window.numbers)
+            yield window
+
     with SegmentWriter(store, generation) as writer:
-        resumed, cut_before = _embed(awaiting_windows(store, generation), encoder, writer)
+        _, cut_before = _embed(waiting(), encoder, writer)
         if any(entry.writes for entry in entries):
             with store.database.writing() as connection:
                 windows = [
                     entering.write(connection, entry) if entry.writes else PassageWindow([], [])
                     for entry in entries
                 ]
+        tallies = [
+            few.enter(entry, window) for few, entry, window in zip(gathered, entries, windows, strict=True)
+        ]
         together = PassageWindow(
             [number for window in windows for number in window.numbers],
             [text for window in windows for text in window.texts],
@@ -152,14 +176,12 @@ def add_few(
         _, cut = _embed(pieces(together), encoder, writer)
     reports = []
     several = sum(bool(window.numbers) for window in windows) > 1
-    for few, entry, window in zip(gathered, entries, windows, strict=True):
-        tally = replace(few.tally, counts=few.tally.counts.copy())  # they are added again if this fails later
-        tally.enter(entry, len(window.numbers))
-        tally.counts["resumed"] = resumed
-        truncated = _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
-        embedded = resumed + len(window.numbers)
-        cut_in_all = cut_before + truncated
-        reports.append(tally.report(collection.name, few.notes, embedded=embedded, truncated=cut_in_all))
+    for few, tally, window in zip(gathered, tallies, windows, strict=True):
+        counts = tally.counts
+        counts["resumed"] = resumed
+        counts["cut"] += _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
+        embedded, truncated = resumed + counts["passages"], cut_before + counts["cut"]
+        reports.append(tally.report(collection.name, few.notes, embedded=embedded, truncated=truncated))
         resumed = cut_before = 0
     return reports
 

@@ -47,6 +47,7 @@ __all__ = [
     "AddReport",
     "Batch",
     "Entering",
+    "Entry",
     "Tally",
     "add",
     "awaiting_windows",

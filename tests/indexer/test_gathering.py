@@ -184,21 +184,41 @@ def test_what_one_thread_fails_at_is_left_to_those_who_brought_it(
     assert {one.id for one in pets} == {"cat", "owl", "hen"}  # in the order of their threads
 
 
-def test_what_is_added_again_after_a_failure_is_counted_once(
-    pets: Collection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fails", ["merge_small", "embed", "go_through_gate"])
+def test_what_was_entered_before_a_thread_failed_is_counted_as_it_was_entered(
+    library: Library, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    calls, real = count(), collection_writing.merge_small
+    collection = library.collection("pets", chunking="none")
+    collection.add_rows([{"id": "cat", "text": "a cat"}])
+    calls, real = count(), getattr(collection_writing, fails)
 
-    def fails_at_first(*arguments: object) -> None:
+    def fails_at_first(*arguments: object) -> object:
         if next(calls) == 0:
             raise RuntimeError("the first")
-        real(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(collection_writing, "merge_small", fails_at_first)
-    found = at_once(pets, [adding(pets, [{"id": id_, "text": id_}]) for id_ in ("dog", "owl")])
-    assert isinstance(found[0], RuntimeError)
-    assert isinstance(found[1], AddReport)
-    assert (found[1].added, found[1].unchanged) == (0, 1)  # both were entered before it failed
+    monkeypatch.setattr(collection_writing, fails, fails_at_first)
+    long = " ".join(["aa"] * 20)  # the encoder takes 16 words
+    batches = [
+        [{"id": "dog", "text": "a dog"}],
+        [{"id": "owl", "text": long}, {"id": "cat", "text": "two cats"}, {"id": "hen", "text": 7}],
+        [{"id": "ant", "text": "an ant"}],
+    ]
+    failed, *found = at_once(collection, [adding(collection, rows) for rows in batches])
+    assert isinstance(failed, RuntimeError)
+    reports = [each for each in found if isinstance(each, AddReport)]
+    assert [(each.added, each.updated, each.unchanged, each.fault_count) for each in reports] == [
+        (1, 1, 0, 1),
+        (1, 0, 0, 0),
+    ]
+    left = int(fails == "embed")  # of the thread that failed
+    assert [(each.embedded, each.resumed, each.truncated) for each in reports] == [
+        (2 + left, left, 1),
+        (1, 0, 0),
+    ]
+    assert len(collection) == 4
+    again = collection.add_rows(batches[1])
+    assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 2, 0)
 
 
 def test_who_is_not_to_wait_is_told_at_once(pets: Collection) -> None:
