@@ -35,6 +35,7 @@ _WINDOW_PAIRS = 16_384
 class PairTokens:
     """Cuts pairs into a cross-encoder's tokens, the longer text first, as transformers does.
 
+    The model's default prompt stands before the first one, as sentence-transformers' `predict` puts it there.
     It owns its copy of the tokenizer: another thread may use the model's.
     """
 
@@ -51,10 +52,11 @@ class PairTokens:
         self._tokenizer.no_truncation()
         if model.max_seq_length is not None:
             self._tokenizer.enable_truncation(model.max_seq_length)
+        self._prompt = model.prompts.get(model.default_prompt_name or "") or ""
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
         """Give each pair's tokens: `ids`, `type_ids`, and `overflowing` where it was cut."""
-        return self._tokenizer.encode_batch_fast(list(pairs))
+        return self._tokenizer.encode_batch_fast([(self._prompt + first, second) for first, second in pairs])
 
     def cut(self, pairs: Iterable[tuple[str, str]]) -> int:
         """Count the pairs that are cut at the length limit."""

@@ -89,11 +89,14 @@ def test_it_learns_to_rank_measures_itself_and_plain_sentence_transformers_loads
     )
 
 
+@pytest.mark.parametrize("prompts", [{}, {"query": "the cat the dog "}])
 def test_the_network_s_logits_are_those_that_sentence_transformers_computes(
-    triplets: SentenceExamples, bert: Path, tmp_path: Path
+    triplets: SentenceExamples, bert: Path, tmp_path: Path, prompts: dict[str, str]
 ) -> None:
     trained(triplets, bert, tmp_path / "out", epochs=1)
-    model = CrossEncoder(str(tmp_path / "out"), device="cpu").eval()
+    default = next(iter(prompts), None)
+    loaded = CrossEncoder(str(tmp_path / "out"), device="cpu", prompts=prompts, default_prompt_name=default)
+    model = loaded.eval()
     rows = PairRows(triplets, CrossLoss.RANKING, 4)
     found: dict[int, list[float]] = {}
     for budget in (16_384, 40):  # whole, and in parts of a row or two
