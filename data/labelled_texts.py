@@ -8,6 +8,7 @@ from typing import Final
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, text_of
+from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_rows
 
 __all__ = ["LABELS", "PAIRS", "TEXTS", "LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
@@ -131,7 +132,8 @@ def _notes(path: str | Path, given: LabelColumns, found: LabelColumns, disagreed
         second = "" if found.pair is None else f", second text = {found.pair!r}"
         yield f"{path}: label = {found.label!r}, text = {found.text!r}{second} (guessed)"
     if disagreed:
-        yield f"{path}: {disagreed} rows have the label {_undecided(found)!r} (no agreement) and are left out"
+        rows = counted(disagreed, "row")
+        yield f"{path}: {rows} with the label {_undecided(found)!r} (no agreement) left out"
 
 
 def _undecided(columns: LabelColumns) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_lines, file_rows
 
 __all__ = ["RetrievalSet", "read_retrieval_set", "rows_file"]
@@ -106,7 +107,7 @@ def _texts(file: Path, notes: list[str]) -> dict[str, str]:
         empty += not joined
         texts[row_id] = joined
     if empty:
-        notes.append(f"{file.name}: {empty} rows have no text and are left out")
+        notes.append(f"{file.name}: {counted(empty, 'row')} without a text left out")
         texts = {row_id: text for row_id, text in texts.items() if text}
     if not texts:
         raise BadInputError(f"{file} holds no texts; give rows with '_id' and 'text'")

@@ -338,7 +338,7 @@ def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
     except OSError as error:
         yield Finding(row.name, str(read_refusal(folder, error)), sound=False)
         return
-    detail = f"{len(sizes)} files that nothing points to"
+    detail = f"{counted(len(sizes), 'file')} that nothing points to"
     if sizes:
         detail += f" ({sum(sizes) / 1e6:.1f} MB; nearsay index compact {row.name})"
     yield Finding(row.name, detail, sound=True)
@@ -366,7 +366,7 @@ def _prove(collection: Collection) -> Iterator[Finding]:
         cosines = np.einsum("ij,ij->i", again, sample.vectors)
         sound = bool(cosines.min() >= _LEAST_COSINE)
         detail = (
-            f"{len(sample.texts)} passages encoded again: cosine to what is stored at least "
+            f"{counted(len(sample.texts), 'passage')} encoded again: cosine to what is stored at least "
             f"{cosines.min():.5f}"
         )
         yield _finding(subject, detail, anew, sound=sound)

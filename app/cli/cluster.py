@@ -42,8 +42,8 @@ def up(workers: int | None = WORKERS(shown="all cores"), as_json: bool = JSON) -
     from nearsay.indexer.cluster.local import start_local
 
     local = start_local(workers)
-    said = f"a Ray cluster with {local.workers} cores runs at {local.address}. Use it: --cluster auto. "
-    print_done(local, said + "Stop it: nearsay cluster down", as_json=as_json)
+    said = f"a Ray cluster with {counted(local.workers, 'core')} runs at {local.address}. Use it: "
+    print_done(local, said + "--cluster auto. Stop it: nearsay cluster down", as_json=as_json)
 
 
 @cluster.command()

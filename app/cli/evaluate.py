@@ -23,6 +23,7 @@ from nearsay.app.cli.evaluate_judged import (
 from nearsay.app.cli.evaluate_unjudged import tokenizer, unlabelled
 from nearsay.app.cli.options import ENCODER, JSON, PLOT, RESAMPLES, SAMPLE, SEED, Run
 from nearsay.app.cli.printing import print_notes, print_reports
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions
@@ -81,7 +82,7 @@ def compare(
     if plot:
         write_comparison_plot(comparison, plot)
     if comparison.failed:
-        print_notes([f"{comparison.failed} measurements failed; the table says why"])
+        print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table says why"])
         sys.exit(1)
 
 

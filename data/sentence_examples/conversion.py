@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.mapped import numbered
+from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
@@ -42,7 +43,7 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
     rows = len(triplets)
     notes = [f"{examples.name}: {rows} triplets; {alone} premises miss a positive or a negative"]
     if disputed:
-        notes.append(f"{examples.name}: {disputed} triplets with one text in both places are left out")
+        notes.append(f"{examples.name}: {counted(disputed, 'triplet')} with one text in both places left out")
     if not rows:
         raise BadInputError(
             f"{examples.name} has no premise with both an entailed and a contradicted hypothesis, so no "

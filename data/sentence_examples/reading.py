@@ -16,6 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.json_values import UnusableRowError, check_string, is_nan, text_of
 from nearsay.data.mapped import numbered
+from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
 from nearsay.data.sentence_examples.columns import ExampleColumns, choose_columns
@@ -337,7 +338,7 @@ class _Reading:
         beside = [numbers for numbers in (labels, scores) if numbers is not None]
         kept = numbered(rows, *beside)[0]
         if duplicates := len(rows) - len(kept):
-            notes.append(f"{self.path}: {duplicates} rows were there before exactly and are left out")
+            notes.append(f"{self.path}: {counted(duplicates, 'exact duplicate')} left out")
             rows = rows[kept]
             labels, scores = (None if one is None else one[kept] for one in (labels, scores))
         label_names = NLI_LABELS if kind is ExampleKind.NLI else ()
@@ -398,7 +399,7 @@ class _Reading:
         kept = np.isfinite(labels)
         notes = [] if reader.assumption is None else [f"{self.path}: {reader.assumption}"]
         if disagreed := int(len(labels) - kept.sum() - faulty[place].sum()):
-            notes.append(f"{self.path}: {disagreed} rows are marked '-' (no agreement) and are left out")
+            notes.append(f"{self.path}: {counted(disagreed, 'row')} marked '-' (no agreement) left out")
         return written[kept, :-1], labels[kept], notes
 
     def _leave_out_labels(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, rows_file
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
@@ -41,7 +42,7 @@ def pairs_of_retrieval(
     texts = tuple(dict.fromkeys(rows))
     notes = [*judged.notes, f"{judged.name}: {len(texts)} pairs of {len(judged.queries)} queries"]
     if len(texts) < len(rows):
-        notes.append(f"{judged.name}: {len(rows) - len(texts)} pairs were there before and are left out")
+        notes.append(f"{judged.name}: {counted(len(rows) - len(texts), 'exact duplicate')} left out")
     columns = ("query", "passage")
     pairs = TextRows.of(texts, 2, folder)
     return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, pairs, None, (), tuple(notes))

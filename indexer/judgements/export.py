@@ -103,7 +103,7 @@ def write_evaluation(
     notes = []
     if len(there) < len(judgements):
         gone = len(judgements) - len(there)
-        notes.append(f"{gone:,} judgements are of passages that were changed or removed since: left out")
+        notes.append(f"{counted(gone, 'judgement')} of passages that were changed or removed since: left out")
     asked = {one.query for one in judgements}
     if len(queries) < len(asked):
         lost = len(asked) - len(queries)
@@ -211,7 +211,7 @@ def training_rows(judgements: Sequence[Judgement], kind: ExportForm | None = Non
         raise BadInputError(_why_none(taken))
     notes = []
     if disputed:
-        notes.append(f"{disputed:,} texts were judged both ways for one query and are left out")
+        notes.append(f"{counted(disputed, 'text')} judged both ways for one query left out")
     if queries < len(verdicts):
         notes.append(f"{len(verdicts) - queries:,} of {len(verdicts):,} queries have {_lacking(taken)}")
     return TrainingRows(taken, rows, queries, tuple(notes))

@@ -241,7 +241,7 @@ def drawing(
         notes.append(f"{counted(newer, 'passage')} came after the clustering. Take them in: {remedy}")
     if colour_by is None and clusters is not None:
         colour_by = CLUSTER
-    about = f"{ids.size:,} passages"
+    about = counted(ids.size, "passage")
     if where is not None:
         about += f" of {len(found):,}, where {where}"
     return Drawing(

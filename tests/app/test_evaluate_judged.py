@@ -179,7 +179,7 @@ def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:
     assert lines[1] == Naming("error", "3 pairs")
     assert lines[2].startswith("ways")
     assert "error" not in lines[2]
-    assert "1 measurements failed" in result.stderr
+    assert "1 measurement failed" in result.stderr
 
 
 @pytest.mark.parametrize(

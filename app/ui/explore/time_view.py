@@ -12,6 +12,7 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.exploring.dates import Period, date_fields
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 from nearsay.indexer.exploring.unlike import News
@@ -234,8 +235,8 @@ def _show_news(found: Found[News | None]) -> None:
     if news is None:
         return
     st.markdown(
-        f"**{news.documents:,} new documents** with {news.passages:,} passages; "
-        f"before: {news.older_documents:,} documents."
+        f"**{counted(news.documents, 'new document')}** with {counted(news.passages, 'passage')}; "
+        f"before: {counted(news.older_documents, 'document')}."
     )
     say_notes(news.notes)
     if news.clusters:

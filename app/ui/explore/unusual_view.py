@@ -14,6 +14,7 @@ from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.exploring.diverse import DiversePassage
 from nearsay.indexer.exploring.unlike import RemotePassage
 from nearsay.indexer.neighbours.points import ShownPassage
@@ -86,7 +87,7 @@ def unusual_words(found: RemotePassage) -> tuple[str, str]:
 
 def diverse_words(found: DiversePassage) -> tuple[str, str]:
     """What is said of a passage of the sample."""
-    return f"stands for {found.stands_for:,} passages", ""
+    return f"stands for {counted(found.stands_for, 'passage')}", ""
 
 
 def _show(

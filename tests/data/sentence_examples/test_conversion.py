@@ -56,7 +56,7 @@ def test_nli_gives_triplets_of_premises_with_both_and_uses_every_hypothesis() ->
 def test_a_hypothesis_both_entailed_and_contradicted_makes_no_triplet() -> None:
     found = as_tuples(nli(("p", "It rains.", "E"), ("p", "it rains", "C"), ("q", "e", "E"), ("q", "c", "C")))
     assert found.texts == (("q", "e", "c"),)
-    assert found.notes[1] == Naming("nli", "1 triplets", "left out")
+    assert found.notes[1] == Naming("nli", "1 triplet", "left out")
 
 
 def test_pairs_are_what_belongs_together() -> None:

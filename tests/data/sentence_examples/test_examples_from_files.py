@@ -131,7 +131,7 @@ def test_what_numbers_of_nli_were_taken_for_is_said_and_disagreement_counted(wri
     found = read_sentence_examples(write("a.tsv", "premise\thypothesis\tlabel\n" + rows))
     assert found.notes[1:] == (
         Naming("a.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed"),
-        Naming("a.tsv", "1 rows", "'-'", "left out"),
+        Naming("a.tsv", "1 row", "'-'", "left out"),
     )
 
 
@@ -165,7 +165,7 @@ def test_exact_duplicates_go_and_other_labels_stay(write: Write) -> None:
     found = read_sentence_examples(write("a.tsv", "score\tsentence1\tsentence2\n" + rows))
     assert found.texts == (("a", "b"), ("a", "b"), ("A", "b"))
     assert numbers_of(found) == (1.0, 2.0, 1.0)
-    assert found.notes[1:] == (Naming("a.tsv", "2 rows", "before", "left out"),)
+    assert found.notes[1:] == (Naming("a.tsv", "2 exact duplicates", "left out"),)
 
 
 BAD = r"""{"premise": "a", "hypothesis": "b", "label": "neutral"}

@@ -34,7 +34,7 @@ def test_queries_are_paired_with_what_answers_them(folder: str) -> None:
     assert found.texts == (("first", "Tides one"), ("second", "two"), ("second", "Waves three"))
     assert found.notes == (
         Naming("seas", "3 pairs", "2 queries"),
-        Naming("seas", "1 pairs", "before", "left out"),
+        Naming("seas", "1 exact duplicate", "left out"),
     )
     assert pairs_of_retrieval(judged, minimum_relevance=2, name="best").texts == (("second", "two"),)
     with pytest.raises(BadInputError, match=r"\b3 or more.*minimum relevance"):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.row_files import column_named, file_rows
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
@@ -78,7 +79,7 @@ def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
             f"{path} holds no row with both a positive and a negative; give a file with the columns query, "
             "positive and negative"
         )
-    note = f"{path}: {empty} rows lack a positive or a negative and are left out"
+    note = f"{path}: {counted(empty, 'row')} without a positive or a negative left out"
     return rows, [note] if empty else []
 
 

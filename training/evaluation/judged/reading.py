@@ -9,6 +9,7 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.columns import UnknownColumnsError
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
@@ -65,7 +66,9 @@ def read_entailment_rows(found: LabelledTexts) -> tuple[tuple[tuple[str, str, st
     if reader.assumption is not None:
         notes.append(f"{found.source}: {reader.assumption}")
     if disagreed:
-        notes.append(f"{found.source}: {disagreed} rows have no label that was agreed on and are left out")
+        notes.append(
+            f"{found.source}: {counted(disagreed, 'row')} without a label that was agreed on left out"
+        )
     return tuple(rows), notes
 
 

@@ -153,8 +153,8 @@ def test_nli_in_numbers_and_in_words_agree_and_rows_without_agreement_are_left_o
     assert [label for _, _, label in found.rows] == ["neutral", "contradiction", "entailment"]
     assert [label for _, _, label in found.train] == ["neutral", "contradiction"]
     assert Naming("test.tsv", "0 = entailment", "1 = neutral", "2 = contradiction", "assumed") in found.notes
-    assert Naming("test.tsv", "1 rows", "-1", "left out") in found.notes
-    assert Naming("train.tsv", "2 rows", "no label", "left out") in found.notes
+    assert Naming("test.tsv", "1 row", "-1", "left out") in found.notes
+    assert Naming("train.tsv", "2 rows", "without a label", "left out") in found.notes
     assert Naming("train.tsv, 2 rows") in found.notes
 
 
@@ -195,7 +195,7 @@ def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
     lists = read_judged_set(suite / "lists")
     assert isinstance(lists, RerankingSet)
     assert lists.rows[0].positives == ("a cat", "a dog")
-    assert lists.notes[0] == Naming("1 rows", "positive", "negative")
+    assert lists.notes[0] == Naming("1 row", "positive", "negative")
     triplets = read_judged_set(f"triplets:{suite}/lists/test.jsonl")
     assert isinstance(triplets, TripletSet)
     assert triplets.triplets == [("pets", "a cat", "rain"), ("pets", "a dog", "rain")]

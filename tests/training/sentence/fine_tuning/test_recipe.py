@@ -311,7 +311,7 @@ def test_a_training_on_a_file_resumes_exactly_and_leaves_no_texts_on_the_disk(
 
     assert trained("whole", [])
     assert any("pairs.tsv:18: passage is empty" in note for note in said)
-    assert any("1 rows were there before exactly" in note for note in said)
+    assert any("1 exact duplicate left out" in note for note in said)
     assert not trained("parts", [False, True])
     assert not trained("parts", [False, False, True])
     assert trained("parts", [])
