@@ -388,8 +388,8 @@ def _passages_by_document(
 def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     if not numbers:
         return
-    rows = [{"collection_id": collection_id, "passage": number} for number in numbers]
-    connection.execute(removed_passages.insert(), rows)
+    gone = {"collection_id": [collection_id] * len(numbers), "passage": numbers}
+    insert_columns(connection, removed_passages, gone)
     of_them = one_of(passages.c.number, numbers)
     lexical_rows.delete_rows(connection, collection_id, of_them)
     connection.execute(passages.delete().where(passages.c.collection_id == collection_id, of_them))
