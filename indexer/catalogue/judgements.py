@@ -5,7 +5,7 @@ statement writes one, and the last word wins; the rows of no other table change,
 depends on them, and so neither the collection's writer lock nor its version has a part in it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.sentence_examples.normalised_text import normalised_text
+from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
 
@@ -36,6 +37,7 @@ __all__ = [
     "put",
     "queries",
     "query_hash",
+    "said_of",
     "take_back",
 ]
 
@@ -190,6 +192,20 @@ def listed(
     columns = [judgements.c[name] for name in _COLUMNS]
     statement = sa.select(*columns, _state()).select_from(_with_documents()).where(where)
     return [_judgement(row) for row in connection.execute(statement.order_by(judgements.c.id))]
+
+
+def said_of(
+    connection: sa.Connection, collection_id: int, hashes: Collection[str]
+) -> list[tuple[tuple[str, tuple[str, int]], str, bool]]:
+    """What was said of passages with the texts of these hashes, whatever became of them; in any order.
+
+    Each with its query, its document's id and its place, the hash, and whether it answers: a word that nobody
+    could say is False.
+    """
+    each = judgements.c
+    statement = sa.select(each.query, each.document_id, each.passage, each.text_hash, each.relevant)
+    chosen = statement.where(each.collection_id == collection_id, one_of(each.text_hash, list(hashes)))
+    return [((row[0], (row[1], row[2])), row[3], row[4]) for row in connection.execute(chosen)]
 
 
 def queries(connection: sa.Connection, collection_id: int) -> list[JudgedQuery]:

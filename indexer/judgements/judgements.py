@@ -29,7 +29,7 @@ from nearsay.indexer.catalogue.judgements import (
 )
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
-from nearsay.indexer.judgements.judging import Judged, plain_query, stored
+from nearsay.indexer.judgements.judging import Judged, Pair, plain_query, stored
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.vectors.errors import UnknownDocumentError
@@ -390,6 +390,12 @@ class Judgements:
         """
         current = [one for one in self.list(query) if one.state is JudgementState.CURRENT]
         return {(one.document, one.passage): one.relevant for one in current}
+
+    def _said_of(self, texts: Mapping[Pair, str]) -> dict[Pair, bool]:
+        """What was said of pairs of a query and a passage with these texts, of each its hash."""
+        with self._record.reading() as (connection, row):
+            said = judgements.said_of(connection, row.id, set(texts.values()))
+        return {pair: relevant for pair, text, relevant in said if texts.get(pair) == text}
 
     def queries(self) -> Sequence[JudgedQuery]:
         """The queries that passages were judged for, in the order in which that began."""

@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.judgements import Judgement, SearchMode
-from nearsay.indexer.catalogue.passages import encoded_text
+from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
 from nearsay.indexer.vectors.errors import chosen
@@ -531,6 +531,7 @@ class JudgedComparison:
             raise BadInputError(f"'{first}' is compared with itself. Name two ways that differ")
         self._hits: dict[Pair, Hit] = {}
         rankings = self._ranked(search, first), self._ranked(search, second)
+        self._texts = {pair: text_hash(encoded_text(hit.title, hit.text)) for pair, hit in self._hits.items()}
         # Judgements that another order asked for must not be drawn by the same chances.
         generations = sorted({hit.lineage.generation for hit in self._hits.values()})
         seed = f"{first} {second} {generations}"
@@ -566,10 +567,4 @@ class JudgedComparison:
 
         Whatever became of these since: a passage that is changed while it is judged is not asked for again.
         """
-        found: dict[Pair, bool] = {}
-        for one in (*self._judgements.list(), *self._judgements.unsure()):
-            pair = one.query, (one.document, one.passage)
-            hit = self._hits.get(pair)
-            if hit is not None and encoded_text(hit.title, hit.text) == one.encoded:
-                found[pair] = one.relevant
-        return found
+        return self._judgements._said_of(self._texts)  # noqa: SLF001
