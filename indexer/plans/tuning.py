@@ -102,9 +102,10 @@ def tune(
 
     alive: bool by passage number; through: the last passage that the index covers; queries: (n, d) unit
     length, the user's own, or None for stored vectors. The listener hears of candidates; what it raises ends
-    the work, and nothing was written by then. While it works memory holds two indexes, whatever the
-    contract says of searching. The plan is exact when nothing else keeps the contract, and its note says
-    so: the stored vectors are then read from their mapped files.
+    the work, and nothing was written by then. While it works memory holds two indexes, which together keep
+    the contract's limit (but for what FAISS asks for ahead, up to a third more). The plan is exact when
+    nothing else keeps the contract, and its note says so: the stored vectors are then read from their mapped
+    files.
     """
     return _Tuning(vectors, alive, through, plan, queries, timed, seed).run(listener)
 
@@ -260,6 +261,9 @@ class _Tuning:
             return f"not built: {best.row.kind} keeps the contract in memory"
         if limit is not None and (row.bytes or 0) > limit:
             return f"not built: takes more than {memory_text(limit)} of memory"
+        if limit is not None and not row.mapped and (row.bytes or 0) + (best.row.bytes or 0) > limit:
+            named = self._named(best.row)
+            return f"not built: {named} keeps the contract, and both take more than {memory_text(limit)}"
         if row.kind in _GRAPHS and self._ids.size > GRAPH_UP_TO:
             return f"not built: a graph over more than {GRAPH_UP_TO:,} vectors takes many minutes"
         soonest = best.row.milliseconds_a_query or 0.0

@@ -267,6 +267,21 @@ def test_the_memory_limit_shuts_out_what_is_larger(vectors: VectorStore, alive: 
 
 
 @pytest.mark.usefixtures("lists_only")
+def test_two_indexes_that_are_compared_keep_the_memory_limit_together(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    kinds = (PlanKind.IVF_SQ8, PlanKind.IVF)
+    small, large = (ENGINES[kind].expected_bytes(2700, DIMENSION, {"lists": 128}) for kind in kinds)
+    second_is_faster = {PlanKind.IVF: 1.0, PlanKind.IVF_SQ8: 0.5}
+    both = tuned(vectors, alive, second_is_faster, RecallContract(memory_bytes=small + large)).plan
+    assert both.kind is PlanKind.IVF_SQ8
+    one = tuned(vectors, alive, second_is_faster, RecallContract(memory_bytes=small + large - 1)).plan
+    assert one.kind is PlanKind.IVF
+    (verdict,) = [row.verdict for row in one.report if row.kind is PlanKind.IVF_SQ8]
+    assert verdict == Naming("not built", "ivf keeps the contract", "both take more than")
+
+
+@pytest.mark.usefixtures("lists_only")
 def test_what_memory_cannot_hold_is_left_in_its_file(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
     centres = 4 * DIMENSION * 128
     found = tuned(vectors, alive, {PlanKind.IVF: 0.5}, RecallContract(memory_bytes=centres))
