@@ -133,22 +133,18 @@ def test_every_row_that_can_be_measured_has_a_figure_in_range(
     scripts: Scripts, found: tuple[Path, Any]
 ) -> None:
     of_size = json.loads(found[0].read_text("utf-8"))["sizes"]["toy"]
-    left_out = []
     for experiment in scripts.papers.EXPERIMENTS:
         for row in experiment.rows:
-            if row.measure is None:
-                left_out.append(row.name)
-                continue
             figure = of_size["rows"][experiment.name][row.key]
             lowest = -100 if row.ours == "Spearman" else 0
             assert lowest <= figure["value"] <= 100
             assert figure["n"] > 0
             if "low" in figure:
                 assert lowest <= figure["low"] <= figure["value"] <= figure["high"]
-    assert left_out == ["left to right"] * 2
     weights = of_size["rows"]["distilbert"]
     assert weights["student: million weights"]["value"] < weights["teacher: million weights"]["value"]
-    assert {"mlm-nsp", "mlm", "spans-nsp", "pass-0", "static-1", "dynamic-1"} == set(of_size["pretrainings"])
+    pretrained = {"mlm-nsp", "mlm", "left-to-right", "spans-nsp", "pass-0", "static-1", "dynamic-1"}
+    assert pretrained == set(of_size["pretrainings"])
     assert len(of_size["data_sha256"]) == len(scripts.pretraining.FILES)
 
 
@@ -163,14 +159,14 @@ def test_a_row_that_is_there_is_not_measured_again(
         return scripts.pretraining.Figure(1.0, 0.5, 1.5, 7, "pairs")
 
     experiment = scripts.papers.EXPERIMENTS[0]
-    rows = tuple(replace(row, measure=measure) if row.measure else row for row in experiment.rows)
+    rows = tuple(replace(row, measure=measure) for row in experiment.rows)
     counted = [replace(experiment, rows=rows)]
     out = found[0].with_name("again.json")
     out.write_bytes(found[0].read_bytes())
     assert scripts.reproduce.run(bench, "toy", out, counted)["sizes"] == found[1]["sizes"]
     assert not calls
     told = scripts.reproduce.run(bench, "toy", out, counted, again=True)["sizes"]["toy"]["rows"]
-    assert len(calls) == 4
+    assert len(calls) == 6
     assert {row["n"] for row in told[experiment.name].values()} == {7}
     assert told["spanbert"] == found[1]["sizes"]["toy"]["rows"]["spanbert"]
 
@@ -201,14 +197,13 @@ def test_the_results_that_are_kept_are_of_these_experiments(scripts: Scripts) ->
     kept = json.loads((BENCHMARKS / "results" / "reproduce.json").read_text("utf-8"))
     assert kept["experiments"] == [experiment.to_json() for experiment in scripts.papers.EXPERIMENTS]
     keys = {
-        experiment.name: {row.key for row in experiment.rows if row.measure}
-        for experiment in scripts.papers.EXPERIMENTS
+        experiment.name: {row.key for row in experiment.rows} for experiment in scripts.papers.EXPERIMENTS
     }
     for of_size in kept["sizes"].values():
         assert all(set(rows) <= keys[name] for name, rows in of_size["rows"].items())
 
 
-def test_a_table_says_what_was_not_run_and_what_is_not_available(scripts_table: ModuleType) -> None:
+def test_a_table_says_what_was_not_run(scripts_table: ModuleType) -> None:
     row = {
         "name": "mean",
         "theirs": "Spearman",
@@ -216,7 +211,7 @@ def test_a_table_says_what_was_not_run_and_what_is_not_available(scripts_table: 
         "ours": "Spearman",
         "key": "mean: Spearman",
     }
-    rows = [row, {**row, "key": "max"}, {**row, "key": "cls", "not_available": "no setting"}]
+    rows = [row, {**row, "key": "max"}]
     experiment = dict.fromkeys(("name", "title", "paper", "url", "there", "here"), "one") | {"rows": rows}
     figure = {"value": 41.26, "low": 39.0, "high": 43.04, "n": 1500, "of": "pairs"}
     trained = {"steps": 6000, "tokens": 6000000, "mlm_accuracy": 0.25, "nsp_accuracy": 0.75}
@@ -226,11 +221,11 @@ def test_a_table_says_what_was_not_run_and_what_is_not_available(scripts_table: 
         "rows": {"one": {"mean: Spearman": figure}},
     }
     ours, table = scripts_table.paper_tables({"sizes": {"small": size}, "experiments": [experiment]})
-    assert ours.rows == (("`small`, masked words, next sentences", "6,000", "6,000,000", "25.0%", "75.0%"),)
+    name = "`small`, masked words, next sentences"
+    assert ours.rows == ((name, "6,000", "6,000,000", "25.0%", "75.0%", ""),)
     assert [cells[1:] for cells in table.rows] == [
         ("Spearman 80.78", "Spearman", "41.3 (39.0 to 43.0)", "1,500 pairs"),
         ("Spearman 80.78", "Spearman", "not run", ""),
-        ("Spearman 80.78", "Spearman", "not available", ""),
     ]
 
 

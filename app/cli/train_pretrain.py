@@ -143,8 +143,10 @@ class _Pretraining:
     )
     long_share: float = option("Share of the training that uses long sequences.", default=0.1)
     batch: int = BATCH(256)
-    masking: Literal["tokens", "whole-words", "spans"] = option(
-        "Unit that is masked together.", default="tokens"
+    masking: Literal["tokens", "whole-words", "spans", "causal"] = option(
+        "Unit that is masked together. With causal nothing is masked: each token is predicted from those "
+        "before it, and attends to no others. Needs --no-nsp.",
+        default="tokens",
     )
     span_boundary: bool = option("Add the span boundary objective of SpanBERT, with --masking spans.")
     no_nsp: bool = option("Train without next sentence prediction, on rows filled with sentences.")

@@ -19,7 +19,7 @@ __all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration"]
 JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
 _TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines
-_SHOWN = ("loss", "mlm_accuracy", "nsp_accuracy", "accuracy")  # metrics of a training
+_SHOWN = ("loss", "mlm_accuracy", "clm_accuracy", "nsp_accuracy", "accuracy")  # metrics of a training
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
+from nearsay.data.pretraining.example_config import ExampleConfig, Packing
 from nearsay.data.pretraining.masked_rows import RowMasker, Vocabulary, continuations
 from nearsay.data.pretraining.packed_rows import PackedRows, TokenRows
 from nearsay.data.pretraining.prepared_text import PreparedText, Shard
@@ -239,7 +239,7 @@ class PretrainingBatch:
     segment_ids: NDArray[np.int8]  # (rows, width): 1 in the second segment of a pair
     lengths: NDArray[np.int32]  # (rows,) special tokens included
     masked_positions: NDArray[np.int32]  # (masked,) row x width + column, ascending
-    masked_labels: NDArray[np.int32]  # (masked,) the tokens that stood there
+    masked_labels: NDArray[np.int32]  # (masked,) the tokens that stood there, or with causal come next
     random_next: NDArray[np.bool_] | None  # (rows,) B is from another document; None: not pairs
     span_edges: NDArray[np.int32] | None  # (masked, 2) row x width + column before and after the span
     span_offsets: NDArray[np.int32] | None  # (masked,) place in the span, from 0; None: not spans
@@ -278,7 +278,7 @@ class PretrainingBatches:
         self._config = config
         self._batch = batch
         self._seed = seed
-        continues = None if config.masking is Masking.TOKENS else continuations(text.tokenizer)
+        continues = continuations(text.tokenizer) if config.masking.needs_words else None
         self._masker = RowMasker(config, Vocabulary(text.vocabulary_size, special), continues)
         self._held: tuple[tuple[int, int], PackedRows, NDArray[np.int64]] | None = None
 

@@ -17,11 +17,17 @@ class Packing(StrEnum):
 
 
 class Masking(StrEnum):
-    """What is masked together."""
+    """What is masked together, or that nothing is."""
 
     TOKENS = "tokens"  # each token for itself
     WHOLE_WORDS = "whole-words"  # all pieces of a word
     SPANS = "spans"  # runs of whole words
+    CAUSAL = "causal"  # nothing: every token is predicted from those before it
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether it has to know which pieces go on with a word."""
+        return self in {Masking.WHOLE_WORDS, Masking.SPANS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,11 @@ class ExampleConfig:
             raise BadInputError(
                 f"the length is {self.length} tokens; {self.packing} need {least} or more (128 is usual)"
             )
+        if self.masking is Masking.CAUSAL and self.packing is Packing.SENTENCE_PAIRS:
+            raise BadInputError(
+                f"{self.masking} masking predicts each token from those before it, and no next sentences. "
+                f"Add --no-nsp (packing {Packing.FULL_SENTENCES})"
+            )
         if not 0 < self.masked_share < 1:
             raise BadInputError(f"the masked share is {self.masked_share}; give one between 0 and 1 (0.15)")
         if self.max_predictions is not None and self.max_predictions < 1:
@@ -65,6 +76,11 @@ class ExampleConfig:
             raise BadInputError(f"span_p is {self.span_p}; give one between 0 and 1 (0.2 is usual)")
         if self.span_max < 1:
             raise BadInputError(f"span_max is {self.span_max} words; give 1 or more (10 is usual)")
+
+    @property
+    def predicted_share(self) -> float:
+        """How much of a row's text is predicted: `masked_share`, or all of it."""
+        return 1.0 if self.masking is Masking.CAUSAL else self.masked_share
 
     @property
     def most_predictions(self) -> int:

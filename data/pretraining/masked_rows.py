@@ -296,7 +296,7 @@ class MaskedRows:
 
     token_ids: NDArray[np.int32]  # (rows, width)
     positions: NDArray[np.int32]  # (masked,) row x width + column, ascending
-    labels: NDArray[np.int32]  # (masked,) the tokens that stood there
+    labels: NDArray[np.int32]  # (masked,) the tokens that stood there, or that come next
     span_edges: NDArray[np.int32] | None  # (masked, 2) the places before and after the span; None: no spans
     span_offsets: NDArray[np.int32] | None  # (masked,) place in the span, from 0
 
@@ -308,7 +308,7 @@ class RowMasker:
         self, config: ExampleConfig, vocabulary: Vocabulary, continues: NDArray[np.bool_] | None
     ) -> None:
         """`continues`: (vocabulary,) which pieces go on with a word; needed for whole words and spans."""
-        if continues is None and config.masking is not Masking.TOKENS:
+        if continues is None and config.masking.needs_words:
             raise BadInputError(
                 f"{config.masking} need to know which pieces go on with a word; give the table"
             )
@@ -321,8 +321,13 @@ class RowMasker:
         """Choose tokens and replace 80 % of them by [MASK] and 10 % by random ones; [UNK] is never chosen.
 
         With single tokens and whole words each token is replaced for itself, with spans each span as a whole.
+        With causal masking all stay as they are, and each is predicted at the place before it.
         """
         maskable = self._vocabulary.is_text[rows.token_ids]
+        if self._config.masking is Masking.CAUSAL:
+            places = np.flatnonzero(maskable)  # none is a row's first, which is [CLS]
+            labels = rows.token_ids.reshape(-1)[places]
+            return MaskedRows(rows.token_ids, (places - 1).astype(np.int32), labels, None, None)
         budget = budgets(maskable, self._config.masked_share, self._config.most_predictions)
         if self._continues is not None and self._config.masking is Masking.SPANS:
             return self._spans(rows, maskable, budget, self._continues, random)

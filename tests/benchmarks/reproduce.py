@@ -71,7 +71,7 @@ def run(
     for experiment in experiments:
         rows = of_size["rows"].setdefault(experiment.name, {})
         for row in experiment.rows:
-            if row.measure is None or (row.key in rows and not again):
+            if row.key in rows and not again:
                 continue
             print(f"{experiment.name}: {row.key}", file=sys.stderr, flush=True)
             rows[row.key] = {**row.measure(bench).to_json(), "commit": commit()}

@@ -160,6 +160,7 @@ WATCH = Watch(listener=told, report=reported)
 PRETRAININGS: Mapping[str, Mapping[str, object]] = {
     "mlm-nsp": {},
     "mlm": {"packing": Packing.FULL_SENTENCES},
+    "left-to-right": {"packing": Packing.FULL_SENTENCES, "masking": Masking.CAUSAL},
     "spans-nsp": {"masking": Masking.SPANS},
 }
 

@@ -25,6 +25,7 @@ from nearsay.training.sentence.source import find_bert, lineage_of
 __all__ = ["BertFolder", "load_bert", "load_model"]
 
 _KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
+_MASKED = ("ForMaskedLM", "ForPreTraining")  # ends of the names of models with a head for masked words
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -44,6 +45,11 @@ class BertFolder:
     positions: int  # the most tokens that its position embeddings can tell apart, special tokens included
     lineage: tuple[str, ...]  # where it comes from, oldest first
     weights_sha256: str  # hexadecimal; of the weight file, or of the list of them
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether each token attends to itself and those before it alone: transformers' `is_decoder`."""
+        return bool(getattr(self.config, "is_decoder", False))
 
 
 def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
@@ -101,8 +107,8 @@ def load_model(
     overrides: settings that replace those of config.json, such as num_labels=3 or hidden_dropout_prob=0.0
 
     Any other parameter that the folder lacks, or has in another size, raises BadInputError;
-    transformers alone fills it with random numbers and says so in a log line. Raises TypeError for a setting
-    that the model does not have.
+    transformers alone fills it with random numbers and says so in a log line. A causal BERT raises it for a
+    model with a head for masked words. Raises TypeError for a setting that the model does not have.
     """
     wanted = getattr(model_class.config_class, "model_type", None)
     if wanted != bert.config.model_type:
@@ -111,6 +117,8 @@ def load_model(
             f"{wanted!r}. Name a folder of that kind"
         )
     config = _config(bert.path, overrides)
+    if bert.is_causal and "is_decoder" not in overrides and model_class.__name__.endswith(_MASKED):
+        raise BadInputError(f"{bert.source} predicts each token from those before it, and no masked words")
     try:
         with quiet_libraries():
             # transformers' annotation knows of the model alone

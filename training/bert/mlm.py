@@ -57,7 +57,8 @@ def evaluate_mlm(
             parts = network_batches(
                 batch,
                 np.arange(here),
-                token_budget=_ROWS * examples.length,
+                # all words are scored for each token that is predicted: of more of these, fewer rows
+                token_budget=int(_ROWS * examples.length * examples.masked_share / examples.predicted_share),
                 pad_id=special.pad,
                 full=examples.length,
             )

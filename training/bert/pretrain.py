@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -48,10 +49,10 @@ __all__ = [
 _HELD_OUT = "On text held out from training."
 _TRAINED_ON = "On the training text, over the last steps of the run."
 _USAGE = """
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import {model}, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{name}")
-model = AutoModelForMaskedLM.from_pretrained("{name}")
+model = {model}.from_pretrained("{name}")
 """
 
 
@@ -71,17 +72,22 @@ def pretraining_card(
         inner = settings.get(part)
         told |= inner if isinstance(inner, dict) else {}
     told.pop("versions", None)
+    objective = (
+        "from left to right, each token predicted from those before it,"
+        if config.is_decoder
+        else (f"with masked words{' and next sentences' if 'nsp_loss' in result.metrics else ''}")
+    )
+    model = "AutoModelForCausalLM" if config.is_decoder else "AutoModelForMaskedLM"
     return ModelCard(
         title=name,
         summary=(
             f"A BERT of {config.num_hidden_layers} layers, width {config.hidden_size} and "
-            f"{config.vocab_size:,} WordPiece tokens, pretrained with masked words"
-            f"{' and next sentences' if 'nsp_loss' in result.metrics else ''} on {text.tokens:,} tokens of "
+            f"{config.vocab_size:,} WordPiece tokens, pretrained {objective} on {text.tokens:,} tokens of "
             f"{text.documents:,} documents ({text.sentences:,} sentences), of which it saw {result.tokens:,}."
         ),
         library="transformers",
-        tags=("bert", "fill-mask", "nearsay"),
-        usage=_USAGE.format(name=name),
+        tags=("bert", "text-generation" if config.is_decoder else "fill-mask", "nearsay"),
+        usage=_USAGE.format(name=name, model=model),
         figures=result.evaluation or result.metrics,
         figures_note=_HELD_OUT if result.evaluation else _TRAINED_ON,
         lineage=lineage,
@@ -252,13 +258,18 @@ def _network(
     """The network on the CPU, its tokenizer, what came before, and the hash of the weights it starts from."""
     torch.manual_seed(wanted.optimisation.seed)
     start_sha256 = None
+    causal = wanted.examples.masking is Masking.CAUSAL
+    attention: dict[str, Any] = {"is_decoder": causal, "use_cache": not causal}  # nothing here wants a cache
     if wanted.start is not None:
         bert = load_bert(wanted.start)
         try:
-            model = load_model(bert, BertForPreTraining)
+            model = load_model(bert, BertForPreTraining, **attention)
         except BadInputError:
-            model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"))
+            model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"), **attention)
             say(f"{bert.name} has not all of the pretraining heads; those that it lacks begin anew")
+        if bert.is_causal is not causal:
+            ways = "both ways", "from left to right"
+            say(f"{bert.name} attended {ways[bert.is_causal]}, and attends {ways[causal]} from now on")
         tokenizer, lineage, positions = bert.pretrained_tokenizer, list(bert.lineage), bert.positions
         start_sha256 = bert.weights_sha256
     else:
@@ -269,7 +280,9 @@ def _network(
         lineage = [str(step) for step in steps]
         size = wanted.size or BertSize.parse("small")
         special = SpecialTokens.from_tokenizer(_backend(tokenizer))
-        model = BertForPreTraining(size.config(len(tokenizer), pad_id=special.pad))
+        config = size.config(len(tokenizer), pad_id=special.pad)
+        config.update(attention)
+        model = BertForPreTraining(config)
         positions = size.positions
     longest = wanted.long_length if wanted.goes_long else wanted.examples.length
     if (longest or 0) > positions:
@@ -318,10 +331,12 @@ def _evaluation(
     wanted: Pretraining, network: PretrainingNetwork, dev: PreparedText, special: SpecialTokens
 ) -> Evaluation:
     # Held-out text is masked token by token, so that runs with different masking can be compared.
-    examples = replace(wanted.examples, masking=Masking.TOKENS)
+    masking = Masking.CAUSAL if wanted.examples.masking is Masking.CAUSAL else Masking.TOKENS
+    examples = replace(wanted.examples, masking=masking)
 
     def measure() -> dict[str, float]:
-        return evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
+        found = evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
+        return {name.replace("mlm", network.objective): figure for name, figure in found.items()}
 
     return Evaluation(measure, every=wanted.evaluate_every)
 

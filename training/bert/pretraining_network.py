@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
-from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertLMHeadModel, PreTrainedModel
 
 __all__ = [
     "PretrainingNetwork",
@@ -57,8 +57,8 @@ class SpanBoundaryHead(nn.Module):
 class PretrainingSums:
     """Sums over a batch; divide by its counts."""
 
-    mlm_loss: Tensor  # cross-entropy in nats, over masked tokens
-    mlm_right: Tensor  # masked tokens whose likeliest word is the true one
+    mlm_loss: Tensor  # cross-entropy in nats, over masked tokens, or all of a causal BERT
+    mlm_right: Tensor  # of these, tokens whose likeliest word is the true one
     nsp_loss: Tensor | None  # cross-entropy in nats, over rows; None without next sentences
     nsp_right: Tensor | None
     span_loss: Tensor | None  # cross-entropy of the span-boundary head, over masked tokens
@@ -68,7 +68,7 @@ class PretrainingNetwork(nn.Module):
     """transformers' BertForPreTraining, asked only for what the losses need.
 
     transformers projects every token onto the vocabulary; six of seven of those scores are never used. For a
-    small BERT that is most of its work.
+    small BERT that is most of its work. A causal BERT (`is_decoder` in its config) predicts next tokens.
     """
 
     def __init__(
@@ -82,6 +82,11 @@ class PretrainingNetwork(nn.Module):
         for part in (bert.bert.pooler, bert.cls.seq_relationship):
             if part is not None:
                 part.requires_grad_(next_sentence)
+
+    @property
+    def objective(self) -> str:
+        """What its figures' names begin with: "mlm", masked words, or "clm", next tokens."""
+        return "clm" if self.bert.config.is_decoder else "mlm"
 
     def forward(
         self,
@@ -128,7 +133,8 @@ class PretrainingNetwork(nn.Module):
         """Give transformers' model with the heads that were trained, and without those that were not."""
         if self.next_sentence:
             return self.bert
-        masked = BertForMaskedLM(self.bert.config)
+        kind = BertLMHeadModel if self.bert.config.is_decoder else BertForMaskedLM
+        masked = kind(self.bert.config)
         masked.bert.load_state_dict(
             {name: v for name, v in self.bert.bert.state_dict().items() if not name.startswith("pooler.")}
         )

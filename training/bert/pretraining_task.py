@@ -128,7 +128,7 @@ class PretrainingTask:
         self._long_from = 1.0 - long_share if long_length else 2.0
         if tokens_at_once is None and processes.device.startswith("cpu"):
             tokens_at_once = _CPU_TOKENS_AT_ONCE
-        scores = examples.masked_share * network.bert.config.vocab_size  # a token, of a small BERT most
+        scores = examples.predicted_share * network.bert.config.vocab_size  # a token, of a small BERT most
         self.budget = TokenBudget.of(
             tokens_at_once,
             network.bert.bert,
@@ -183,15 +183,15 @@ class PretrainingTask:
         )
 
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
-        """Run a part of a step: MLM plus next sentence plus, for spans, the boundary objective."""
+        """Run a part of a step: MLM, or next tokens, plus next sentence plus, for spans, the boundary."""
         total_masked, total_rows = batch.pop("total_masked"), batch.pop("total_rows")
         tokens = int(batch.pop("tokens"))
         sums: PretrainingSums = model(**batch)
         masked, (rows, width) = len(batch["masked_labels"]), batch["token_ids"].shape
-        loss = sums.mlm_loss / total_masked
+        loss, words = sums.mlm_loss / total_masked, self._network.objective
         metrics: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {
-            "mlm_loss": (sums.mlm_loss.detach(), masked),
-            "mlm_accuracy": (sums.mlm_right, masked),
+            f"{words}_loss": (sums.mlm_loss.detach(), masked),
+            f"{words}_accuracy": (sums.mlm_right, masked),
         }
         if sums.nsp_loss is not None and sums.nsp_right is not None:
             loss = loss + sums.nsp_loss / total_rows

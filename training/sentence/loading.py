@@ -8,7 +8,7 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from nearsay.data.errors import NearsayError, first_line
+from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
@@ -20,6 +20,7 @@ __all__ = [
     "length_limit",
     "load_model",
     "loaded_by",
+    "require_seeing_cls",
     "transformer_of",
 ]
 
@@ -101,6 +102,15 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
             "Name an encoder of plain text"
         )
     return cast("Transformer", first)
+
+
+def require_seeing_cls(transformer: Transformer, folder: EncoderFolder) -> None:
+    """Raise BadInputError for a causal BERT, whose [CLS] sees itself alone and is the same for all texts."""
+    if getattr(transformer.auto_model.config, "is_decoder", False):
+        raise BadInputError(
+            f"the BERT in {folder.path} attends from left to right, so its [CLS] says nothing of a text. "
+            "Begin with a BERT that attends both ways, or pool an encoder by mean or last"
+        )
 
 
 def _pooled(model: SentenceTransformer) -> str:

@@ -12,6 +12,11 @@ def test_the_most_predictions_go_with_the_length(length: int, most: int) -> None
     assert ExampleConfig(length=length, max_predictions=3).most_predictions == 3
 
 
+def test_all_is_predicted_where_nothing_is_masked() -> None:
+    assert ExampleConfig(masked_share=0.2).predicted_share == 0.2
+    assert ExampleConfig(packing=Packing.FULL_SENTENCES, masking=Masking.CAUSAL).predicted_share == 1.0
+
+
 def test_names_become_choices() -> None:
     config = ExampleConfig(packing="full-sentences", masking="spans")
     assert config.packing is Packing.FULL_SENTENCES
@@ -32,6 +37,7 @@ def test_names_become_choices() -> None:
         ({"random_share": -0.1}, "random_share is -0.1"),
         ({"span_p": 1.0}, "span_p is 1.0"),
         ({"span_max": 0}, "span_max is 0 words"),
+        ({"masking": "causal"}, "causal .*--no-nsp .*full-sentences"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_value(wrong: dict[str, object], said: str) -> None:

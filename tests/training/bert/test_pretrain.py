@@ -401,7 +401,11 @@ def test_fill_and_next_refuse_what_they_cannot_answer(parrot: str, tiny_folder: 
 def test_two_processes_train_as_one_does(
     tmp_path: Path, vocabulary: str, corpus: str, commands_of_two: Callable[[list[list[str]]], str]
 ) -> None:
-    kinds = {"pairs": [], "no next sentences": ["--no-nsp"]}
+    kinds = {
+        "pairs": [],
+        "no next sentences": ["--no-nsp"],
+        "causal": ["--no-nsp", "--masking", "causal"],
+    }
 
     def commands(way: str) -> list[list[str]]:
         usual = [
@@ -422,11 +426,11 @@ def test_two_processes_train_as_one_does(
             for kind, more in kinds.items()
         ]
 
-    assert commands_of_two(commands("two")).count("mlm accuracy") == 2  # one process alone reports
+    assert commands_of_two(commands("two")).count("lm accuracy") == 3  # one process alone reports
     for words in commands("one"):
         done = CliRunner().invoke(main, words)
         assert done.exit_code == 0, done.output
-        assert done.stdout.count("mlm accuracy") == 1
+        assert done.stdout.count("lm accuracy") == 1
     for kind in kinds:
         one, two = (numbers(tmp_path / way / kind) for way in ("one", "two"))
         assert len(one) == len(two) == 5

@@ -44,7 +44,7 @@ TextScorer: TypeAlias = Callable[[Sequence[str], Sequence[str] | None], EncodedW
 def network_scorer(
     network: HeadNetwork, tokens: ExampleTokens, *, length: int, device: str, precision: Precision
 ) -> TextScorer:
-    """Score with a `BertForSequenceClassification`; `length`: most tokens of a row; precision: resolved."""
+    """Score with a classifier's network; `length`: most tokens of a row; precision: resolved."""
 
     def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         rows = text_examples(tokens, texts, pairs, length=length)

@@ -121,6 +121,8 @@ classifier.predict(["a text"]).labels
         """Take the network that is measured."""
         scorer = network_scorer(network, tokens, length=self.length, device=device, precision=precision)
         self._model = TextClassifier(scorer, self.labels, self.settings)
+        if network.transformer.config.is_decoder:
+            self.usage = self.linear_usage  # to transformers it is a tagger, of which the last token counts
 
     def freeze(
         self, base: BertFolder | Encoder, chosen: LinearFit, device: str, precision: Precision

@@ -62,9 +62,14 @@ class HeadKind(StrEnum):
     TAGGER = "tagger"  # a tag for each word of a sentence
     READER = "reader"  # the span of a context that answers a question
 
-    @property
-    def transformer_class(self) -> type[HeadTransformer]:
-        """Its class in transformers."""
+    def transformer_class(self, bert: BertFolder) -> type[HeadTransformer]:
+        """Its class in transformers.
+
+        A classifier of a causal BERT labels the last token, the one that sees the whole text; [CLS] sees
+        itself alone. Radford et al. 2018, section 3.2, https://openai.com/index/language-unsupervised/
+        """
+        if self is HeadKind.CLASSIFIER and bert.is_causal:
+            return BertForTokenClassification
         classes: dict[HeadKind, type[HeadTransformer]] = {
             HeadKind.CLASSIFIER: BertForSequenceClassification,
             HeadKind.TAGGER: BertForTokenClassification,
@@ -79,10 +84,12 @@ class HeadNetwork(torch.nn.Module):
     That layer is small, and in bfloat16 its logits would have 8 bits, too few to order answers by.
     """
 
-    def __init__(self, transformer: HeadTransformer) -> None:
+    def __init__(self, transformer: HeadTransformer, kind: HeadKind) -> None:
         """`transformer`: saved and loaded by itself; this module only runs it."""
         super().__init__()
         self.transformer = transformer
+        self.per_token = kind is not HeadKind.CLASSIFIER
+        """Whether it gives logits for each token, and not for a row."""
         self.fresh_head = False
         """Whether its last layer is random, and not from the folder."""
         self.frozen: tuple[torch.nn.Module, ...] = ()
@@ -118,13 +125,17 @@ class HeadNetwork(torch.nn.Module):
     ) -> torch.Tensor:
         """Give what the last layer sees, in float32.
 
-        returns: classifier: (rows, width), from the pooler; the others: (rows, tokens, width)
+        returns: classifier: (rows, width), from the pooler, or of the last token of a causal BERT; the
+                 others: (rows, tokens, width)
         """
         output = self.transformer.bert(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         )
-        classifies = isinstance(self.transformer, BertForSequenceClassification)
-        states: torch.Tensor = output.pooler_output if classifies else output.last_hidden_state
+        states: torch.Tensor = output.last_hidden_state
+        if not self.per_token:
+            last = attention_mask.sum(dim=1) - 1
+            rows = torch.arange(len(last), device=last.device)
+            states = states[rows, last] if self.transformer.bert.pooler is None else output.pooler_output
         return states.float()
 
     def train(self, mode: bool = True) -> "HeadNetwork":
@@ -148,7 +159,8 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
         if kind is HeadKind.CLASSIFIER:
             settings["problem_type"] = "single_label_classification"
     head = "qa_outputs" if kind is HeadKind.READER else "classifier"
-    network = HeadNetwork(load_model(bert, kind.transformer_class, fresh=(head, "bert.pooler"), **settings))
+    transformer = load_model(bert, kind.transformer_class(bert), fresh=(head, "bert.pooler"), **settings)
+    network = HeadNetwork(transformer, kind)
     if not _has_head(bert, kind, labels):
         network.fresh_head = True
         _refresh(network.head, float(network.transformer.config.initializer_range))
@@ -164,14 +176,14 @@ def load_saved_network(
     Raises as `load_bert` does, and BadInputError when the folder holds no head of this kind.
     """
     bert = load_bert(folder)
-    wanted = kind.transformer_class
+    wanted = kind.transformer_class(bert)
     if wanted.__name__ not in (bert.config.architectures or ()):
         there = ", ".join(bert.config.architectures or ()) or "no head"
         raise BadInputError(
             f"{folder} holds {there}, and a {kind} is a {wanted.__name__}. "
             f"Name the folder of one, or train it: nearsay train {kind} FILE --bert {folder} --out DIR"
         )
-    network = HeadNetwork(load_model(bert, wanted))
+    network = HeadNetwork(load_model(bert, wanted), kind)
     network.to(device)
     narrow_linear_weights(network.transformer.bert, precision)
     return bert, network.eval()
@@ -190,7 +202,6 @@ def example_logits(
     returns: for each row, in order, its logits without those of the padding
     """
     found: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(examples)
-    per_token = not isinstance(network.transformer, BertForSequenceClassification)
     network.eval()
 
     def take(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
@@ -198,7 +209,7 @@ def example_logits(
         del targets
         logits = network(**tensors).cpu().numpy()
         for row, place in enumerate(batch):
-            found[place] = logits[row, : len(examples[place])] if per_token else logits[row]
+            found[place] = logits[row, : len(examples[place])] if network.per_token else logits[row]
 
     run_examples(examples, take, pad_id=pad_id, device=device, precision=precision)
     if any(not np.isfinite(logits).all() for logits in found):
@@ -211,7 +222,7 @@ def example_logits(
 
 def _has_head(bert: BertFolder, kind: HeadKind, labels: LabelSet | None) -> bool:
     """Whether the folder was saved with this kind of head, for these labels."""
-    if kind.transformer_class.__name__ not in (bert.config.architectures or ()):
+    if kind.transformer_class(bert).__name__ not in (bert.config.architectures or ()):
         return False
     return labels is None or LabelSet.of_config(bert.config.id2label or {}).names == labels.names
 

@@ -82,7 +82,8 @@ def train_head(
 ) -> HeadResult:
     """Train a head on a BERT into the folder `out`, or resume its training there.
 
-    Labelled texts make a classifier (`BertForSequenceClassification`), tagged sentences a tagger
+    Labelled texts make a classifier (`BertForSequenceClassification`, of a causal BERT a
+    `BertForTokenClassification` whose last token counts), tagged sentences a tagger
     (`BertForTokenClassification`), and answered questions a reader (`BertForQuestionAnswering`), which learns
     the first of a question's answers. With a `LinearFit` the encoder stays as it is: its vectors are computed
     once, and the linear layer is a file beside it, which `TextClassifier` and `Tagger` load; a tagger on the

@@ -45,6 +45,7 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
 )
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
+from nearsay.training.sentence.loading import require_seeing_cls
 from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
     PairTokens,
@@ -259,6 +260,7 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
             f"no cross-encoder can be made of {folder.path} ({first_line(error)}). "
             "Name the folder of a BERT, an encoder on one, or a cross-encoder"
         ) from error
+    require_seeing_cls(transformer, folder)
     whole = transformer.auto_model
     require_complete(folder, getattr(whole, whole.base_model_prefix), exactly=names_code(folder))
     if names_code(folder):

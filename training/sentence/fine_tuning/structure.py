@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
-from nearsay.training.sentence.loading import is_static, load_model, transformer_of
+from nearsay.training.sentence.loading import is_static, load_model, require_seeing_cls, transformer_of
 from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -45,6 +45,8 @@ def build_encoder(
     pooling = next((module for module in kept if isinstance(module, Pooling)), None)
     if structure.pooling is not None and _mode(pooling) != _SAVED_AS[structure.pooling]:
         mode = _SAVED_AS[structure.pooling]
+        if structure.pooling is SentencePooling.CLS:
+            require_seeing_cls(transformer, folder)
         kept = [Pooling(transformer.get_embedding_dimension(), pooling_mode=mode)]
     prompts = _prompts(base, structure)
     if pooling is not None and not pooling.include_prompt and any(map(prompts.get, SAVED_NAMES.values())):
