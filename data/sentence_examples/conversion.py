@@ -41,7 +41,7 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
     made, alone = _triplets(entailed, contradicted)
     triplets, disputed = _undisputed(TextRows(examples.texts.texts, made))
     rows = len(triplets)
-    notes = [f"{examples.name}: {rows} triplets; {alone} premises miss a positive or a negative"]
+    notes = [f"{examples.name}: {counted(rows, 'triplet')}; {alone} premises miss a positive or a negative"]
     if disputed:
         notes.append(f"{examples.name}: {counted(disputed, 'triplet')} with one text in both places left out")
     if not rows:

@@ -40,7 +40,8 @@ def pairs_of_retrieval(
             f"{judged.name} has no judgement of {minimum_relevance} or more; lower the minimum relevance"
         )
     texts = tuple(dict.fromkeys(rows))
-    notes = [*judged.notes, f"{judged.name}: {len(texts)} pairs of {len(judged.queries)} queries"]
+    of = counted(len(judged.queries), "query", "queries")
+    notes = [*judged.notes, f"{judged.name}: {counted(len(texts), 'pair')} of {of}"]
     if len(texts) < len(rows):
         notes.append(f"{judged.name}: {counted(len(rows) - len(texts), 'exact duplicate')} left out")
     columns = ("query", "passage")

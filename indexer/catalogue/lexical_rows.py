@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import bulk
 from nearsay.indexer.catalogue.passages import passage_numbers, piece, same_document
 from nearsay.indexer.catalogue.tables import documents, passages
@@ -184,8 +185,8 @@ class LexicalFault:
         if self.damaged:
             return "the table of the words is damaged"
         return (
-            f"{self.missing} passages lack their words, {self.stray} words' passages are gone, "
-            f"{self.wrong} are wrong"
+            f"{counted(self.missing, 'passage')} without words, "
+            f"{counted(self.stray, 'row')} of words without a passage, {self.wrong} wrong"
         )
 
 

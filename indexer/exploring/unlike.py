@@ -293,10 +293,10 @@ def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
     few = neighbours < NEIGHBOURS
     return (
         *(
-            (f"{looked_at} of the {count} asked for: there are only {looked_at} passages",)
+            (f"{looked_at} of the {count} asked for: only {counted(looked_at, 'passage')} there",)
             * (looked_at < count)
         ),
-        *((f"only {neighbours} passages of other documents to compare each with",) if few else ()),
+        *((f"only {counted(neighbours, 'passage')} of other documents to compare each with",) if few else ()),
     )
 
 

@@ -378,7 +378,7 @@ ENTER = "Enter them anew: nearsay index rebuild texts"
 def test_words_that_are_missing_are_found_and_entered_anew(either: Collection) -> None:
     with either.library.store.database.writing() as connection:
         delete_rows(connection, 1, passages.c.number == 3)
-    said = f"1 passages lack their words, 0 words' passages are gone, 0 are wrong. {ENTER}"
+    said = f"1 passage without words, 0 rows of words without a passage, 0 wrong. {ENTER}"
     assert unsound(examine(either.library)) == [("texts, words", said)]
     assert [hit.id for hit in either.search("a", mode="lexical")] == ["d1"]
     either.rebuild()
@@ -390,7 +390,7 @@ def test_words_that_are_missing_are_found_and_entered_anew(either: Collection) -
 def test_words_of_no_passage_are_found_and_gone_after_a_rebuild(either: Collection) -> None:
     with either.library.store.database.writing() as connection:
         insert_rows(connection, 1, [99], ["stray"])
-    said = f"0 passages lack their words, 1 words' passages are gone, 0 are wrong. {ENTER}"
+    said = f"0 passages without words, 1 row of words without a passage, 0 wrong. {ENTER}"
     assert unsound(examine(either.library)) == [("texts, words", said)]
     either.rebuild()
     assert unsound(examine(either.library)) == []
@@ -403,8 +403,8 @@ def test_words_that_are_not_the_texts_are_told_by_the_proof_alone(either: Collec
     assert unsound(examine(either.library)) == []
     ((subject, detail),) = unsound(examine(either.library, prove=True))
     assert subject == "texts, words"
-    assert detail == Naming("0 passages lack", "0 words' passages")
-    assert detail.endswith(f" are wrong. {ENTER}")
+    assert detail == Naming("0 passages without words", "0 rows", "without a passage")
+    assert detail.endswith(f" wrong. {ENTER}")
     either.rebuild()
     assert unsound(examine(either.library, prove=True)) == []
 
@@ -413,7 +413,7 @@ def test_a_table_of_words_that_is_gone_is_found_and_made_anew(either: Collection
     with either.library.store.database.writing() as connection:
         drop_table(connection, 1)
     ((subject, detail),) = unsound(examine(either.library, prove=True))
-    assert (subject, detail.split(",")[0]) == ("texts, words", "3 passages lack their words")
+    assert (subject, detail.split(",")[0]) == ("texts, words", "3 passages without words")
     either.rebuild()
     assert unsound(examine(either.library, prove=True)) == []
 

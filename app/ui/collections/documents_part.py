@@ -346,10 +346,11 @@ def _how_many(collection: Collection, page: DocumentPage, where: str | None) -> 
     if where is None:
         return counted(collection.browser.count(), "document") + "."
     if not page.more_before and not page.more_after:
-        return counted(len(page.rows), "document") + " pass the filter."
-    total = collection.browser.count(where, up_to=_COUNTED)
+        total = len(page.rows)
+    else:
+        total = collection.browser.count(where, up_to=_COUNTED)
     number = f"{_COUNTED:,} documents and more" if total >= _COUNTED else counted(total, "document")
-    return f"{number} pass the filter."
+    return f"{number} {'passes' if total == 1 else 'pass'} the filter."
 
 
 def _place(name: str) -> int | None:
