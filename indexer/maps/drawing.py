@@ -32,6 +32,7 @@ __all__ = [
     "Field",
     "FieldKind",
     "Legend",
+    "cluster_colours",
     "cluster_legend",
     "drawing",
     "field_legend",
@@ -435,6 +436,14 @@ def cluster_legend(drawn: Drawing) -> Legend | None:
     names = tuple(replace(label, number=at) for at, label in enumerate(drawn.labels))
     texts = tuple(label.name for label in drawn.labels)
     return Legend(codes, texts, _colours(names), "in no cluster", names)
+
+
+def cluster_colours(drawn: Drawing) -> dict[int | None, str]:
+    """The colour of each cluster by its number; none without a clustering."""
+    legend = cluster_legend(drawn)
+    if legend is None:
+        return {}
+    return {label.number: colour for label, colour in zip(drawn.labels, legend.colours, strict=True)}
 
 
 def field_legend(drawn: Drawing, field: Field) -> Legend:

@@ -1,6 +1,7 @@
 """Explore, through time: which clusters grow and shrink, and what is new since a date."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,13 @@ from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.controls import choose_part, say_notes
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
-from nearsay.app.ui.opened import remembered, state_of
+from nearsay.app.ui.opened import kept_drawing, remembered, state_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.exploring.dates import Period, date_fields
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 from nearsay.indexer.exploring.unlike import News
+from nearsay.indexer.maps.drawing import cluster_colours
 from nearsay.indexer.results import newest
 
 if TYPE_CHECKING:
@@ -63,8 +65,12 @@ def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
     ]
 
 
-def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.Chart":
+def line_chart(
+    line: ThroughTime, shown: Sequence[ClusterThroughTime], colours: Mapping[int | None, str]
+) -> "alt.Chart":
     """The shares as lines, each with a colour, a dash and a sign of its own.
+
+    colours: of the map, by the number of a cluster; others are taken where one that is shown has none
 
     Every period has its place on the axis, an empty one too, so that distances are to scale.
     """
@@ -74,6 +80,8 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
     data = alt.InlineData(values=chart_rows(line, shown))
     by = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260, symbolStrokeWidth=0)
     series = "cluster:N"
+    known = [colours[each.number] for each in shown if each.number in colours]
+    scale = {"scale": alt.Scale(domain=names, range=known)} if len(known) == len(names) else {}
     periods = list(line.periods)
     named = periods[:: -(-len(periods) // _LABELS) or 1]
     axis = alt.Axis(labelOverlap=True, labelAngle=0, values=named)
@@ -88,7 +96,7 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
                 scale=alt.Scale(nice=_LINES),
                 axis=alt.Axis(format="~%", tickCount=_LINES),
             ),
-            color=alt.Color(series, sort=names, legend=by),
+            color=alt.Color(series, sort=names, legend=by, **scale),
             strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # signs are in the legend
             shape=alt.Shape(series, sort=names, legend=by),
             tooltip=[
@@ -166,10 +174,10 @@ def _through_time(visit: Visit, field: str | None) -> None:
         lambda: visit.collection.explore.over_time(field, period, level=level, counted=counted),
         lambda lines: newest(lines, ThroughTime),
     )
-    look_at(visit, look, _chart)
+    look_at(visit, look, partial(_chart, visit))
 
 
-def _chart(found: Found[ThroughTime | None]) -> None:
+def _chart(visit: Visit, found: Found[ThroughTime | None]) -> None:
     line = found.rows
     if line is None:
         return
@@ -181,7 +189,10 @@ def _chart(found: Found[ThroughTime | None]) -> None:
     which = choose_part("Lines", list(lines), "time_lines", label_visibility="visible", help=tip)
     chosen = lines[which][:8]
     if chosen:
-        st.altair_chart(line_chart(line, chosen))
+        with st.spinner("Looking …"):
+            mapped = kept_drawing(visit)
+        colours = {} if mapped is None else cluster_colours(mapped[0].drawn)
+        st.altair_chart(line_chart(line, chosen, colours))
         empty = line.totals.count(0)
         if empty:
             hold, them = ("holds nothing and has", "it") if empty == 1 else ("hold nothing and have", "them")

@@ -53,7 +53,7 @@ def test_two_clusters_of_one_name_are_told_apart():
 
 
 def test_lines_differ_in_more_than_colour():
-    drawn = line_chart(LINE, LINE.every).to_dict()
+    drawn = line_chart(LINE, LINE.every, {}).to_dict()
     encoding = drawn["encoding"]
     assert {encoding[sign]["field"] for sign in ("color", "strokeDash", "shape")} == {"cluster"}
     assert encoding["x"]["scale"]["domain"] == ["2019", "2020", "2021"]
@@ -61,8 +61,17 @@ def test_lines_differ_in_more_than_colour():
     assert len(values) == 4
 
 
+def test_a_cluster_has_the_colour_that_it_has_on_the_map():
+    cats = replace(BOATS, number=2, name="cats")
+    drawn = line_chart(LINE, (cats, BOATS), {1: "#111111", 2: "#222222", 3: "#333333"}).to_dict()["encoding"]
+    scale = {"domain": ["2  cats", "1  boats"], "range": ["#222222", "#111111"]}
+    assert drawn["color"]["scale"] == scale
+    unmapped = line_chart(LINE, (cats, BOATS), {1: "#111111"}).to_dict()["encoding"]
+    assert "scale" not in unmapped["color"]  # one of them has none on the map
+
+
 def test_the_last_line_across_is_the_axis_end_and_signs_in_the_legend_are_whole():
-    encoding = line_chart(LINE, LINE.every).to_dict()["encoding"]
+    encoding = line_chart(LINE, LINE.every, {}).to_dict()["encoding"]
     assert encoding["y"]["scale"]["nice"] == encoding["y"]["axis"]["tickCount"]
     assert encoding["strokeDash"]["legend"] is None
     assert encoding["shape"]["legend"]["symbolStrokeWidth"] == 0  # its dashes would fray them
@@ -72,7 +81,7 @@ def test_of_very_many_periods_each_has_its_place_and_few_are_named():
     years = tuple(str(year) for year in range(1500, 2000))
     counts = tuple(int(year in ("1500", "1999")) for year in years)
     line = replace(LINE, periods=years, totals=counts, clusters=(replace(BOATS, counts=counts, total=2),))
-    across = line_chart(line, line.clusters).to_dict()["encoding"]["x"]
+    across = line_chart(line, line.clusters, {}).to_dict()["encoding"]["x"]
     assert across["scale"]["domain"] == list(years)
     assert across["axis"]["values"][:2] == ["1500", "1521"]
     assert len(across["axis"]["values"]) == 24
