@@ -13,7 +13,7 @@ from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import JsonValue, visible
 from nearsay.indexer.catalogue.judgements import SearchMode
-from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.catalogue.passages import heading
 from nearsay.indexer.filters.fields import named_values
 from nearsay.indexer.query.explain import MatchedTerms
 from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
@@ -179,10 +179,11 @@ def card_html(
     title_marks, marks = marks_of(explanation, () if matches is None else matches.words)
     terms = () if matches is None else matches.terms
     score = score_line(hit, mode, explanation.matched if explanation is not None else terms)
-    called, body = headline(hit.title, hit.id, hit.text), _passage(hit.text, marks)
+    called, said = heading(hit.title, hit.id, hit.text)
     title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(called)
-    if called == hit.text:  # a line without a title is its own heading, and shown once
-        title, body = shaded(hit.text, marks), ""
+    if said:  # a text without a title begins in its own heading
+        title = shaded(hit.text, marks, 0, said)
+    body = _passage(hit.text, marks, said)
     return _card(title, body, [metadata_line(hit.metadata)], rank=hit.rank, said=score)
 
 
@@ -226,9 +227,11 @@ def cut_at(text: str, room: int = _OPEN, slack: int = _SLACK) -> int:
     return space + 1 if space > 0 else room
 
 
-def _passage(text: str, marks: Marks) -> str:
+def _passage(text: str, marks: Marks, start: int = 0) -> str:
+    if start == len(text):
+        return ""
     end = cut_at(text)
-    whole = f'<div class="ns-text">{shaded(text, marks, 0, end)}'
+    whole = f'<div class="ns-text">{shaded(text, marks, start, end)}'
     if end == len(text):
         return f"{whole}</div>"
     if marks.best is not None and marks.best[0] >= end:
@@ -259,16 +262,25 @@ def passage_html(
     *,
     title: str,
     text: str,
+    id_: str = "",
     rank: int | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     said: str = "",
     below: str = "",
     whole: bool = False,
 ) -> str:
-    """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
+    """The card.
+
+    id_:   of the document, which heads the card where there is no title, or the text's beginning does
+    said:  a word beside the title
+    below: a line under the text
+    whole: nothing is cut
+    """
+    title, begun = heading(title, id_, text)
+    text = text[begun:]
     cut = text if whole or len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
     lines = [below, metadata_line(metadata) if metadata else ""]
-    body = "" if title == text else f'<div class="ns-text">{_text(cut)}</div>'
+    body = f'<div class="ns-text">{_text(cut)}</div>' if cut else ""
     return _card(_text(title), body, lines, rank=rank, said=said)
 
 

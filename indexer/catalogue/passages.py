@@ -48,7 +48,7 @@ __all__ = [
 
 
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
-_NAMED_BY_CONTENT = re.compile(r"#[0-9a-f]{16}$")  # the end of an id that `prepare` made
+_NAMED_BY_CONTENT = re.compile(r"#[0-9a-f]{16}(-\d+)?$")  # the end of an id that `with_ids` made; -2: a copy
 _HEADLINE = 80  # characters
 
 
@@ -100,6 +100,16 @@ def headline(title: str, id_: str, text: str) -> str:
     if not _NAMED_BY_CONTENT.search(id_):
         return id_
     return beginning(text, _HEADLINE) or id_
+
+
+def heading(title: str, id_: str, text: str) -> tuple[str, int]:
+    """What a passage is called above its text, and how many of the text's characters that says already."""
+    called = headline(title, id_, text)
+    if title.strip() or called == id_:
+        return called, len(text) if called == text else 0
+    words = map(re.escape, called.removesuffix(" …").split())
+    begun = re.match(r"\s*" + r"\s+".join(words) + r"\s*", text)
+    return (begun.group().strip(), begun.end()) if begun else (called, 0)
 
 
 def text_hash(text: str) -> str:

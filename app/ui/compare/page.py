@@ -21,7 +21,7 @@ from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hit, Hits
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.passages import headline
+from nearsay.indexer.catalogue.passages import heading
 from nearsay.indexer.filters.choices import filter_text
 from nearsay.indexer.judgements.judging import Preference, Verdict, preference, team_draft, won
 from nearsay.indexer.query.explain import matched_terms
@@ -102,13 +102,14 @@ def _list(hits: Sequence[Hit], side: _Side, *, from_left: bool) -> str:
 def _item(hit: Hit, side: _Side, *, from_left: bool) -> str:
     there = side.other.get(place_of(hit))
     change = (side.absent if there is None else "") if from_left else moved(there, hit.rank)
-    text = " ".join(hit.text.split())
+    called, said = heading(hit.title, hit.id, hit.text)
+    text = " ".join(hit.text[said:].split())
     cut = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
     style = " ns-lone" if there is None else ""
     return (
-        f'<li class="ns-item{style}" title="{as_html(cut)}">'
+        f'<li class="ns-item{style}" title="{as_html(cut or called)}">'
         f'<span class="ns-rank">{hit.rank}</span>'
-        f'<span class="ns-what"><b>{as_html(headline(hit.title, hit.id, hit.text))}</b> {as_html(cut)}</span>'
+        f'<span class="ns-what"><b>{as_html(called)}</b> {as_html(cut)}</span>'
         f'<span class="ns-change">{as_html(change)}</span></li>'
     )
 

@@ -26,7 +26,6 @@ from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, show_command
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
 
 __all__ = [
@@ -116,7 +115,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
         if each.central:
             with st.expander("Central passages", icon=":material/format_quote:"):
                 for one in each.central:
-                    st.html(passage_html(title=headline(one.title, one.id, one.text), text=one.text))
+                    st.html(passage_html(title=one.title, id_=one.id, text=one.text))
                     like_link(one.id)
         with st.container(horizontal=True, vertical_alignment="center"):
             link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")

@@ -85,8 +85,8 @@ def _two_texts(compared: Difference, heads: Sequence[str], links: Sequence[str] 
 def _facts_html(each: StoredDocument, other: StoredDocument) -> str:
     said = metadata_line(each.metadata, beside=other.metadata)
     facts = " · ".join(part for part in (each.id, said) if part)
-    called = as_html(headline(each.title, each.id, each.text))
-    return f'<div class="ns-title">{called}</div><div class="ns-meta">{as_html(facts)}</div>'
+    called = f'<div class="ns-title">{as_html(each.title)}</div>' if each.title.strip() else ""
+    return f'{called}<div class="ns-meta">{as_html(facts)}</div>'
 
 
 def _piece(part: Part, mark: str) -> str:

@@ -44,7 +44,8 @@ def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> Non
     """A passage as a card; said: beside its title, below: under its text."""
     st.html(
         passage_html(
-            title=headline(found.title, found.id, found.text),
+            title=found.title,
+            id_=found.id,
             text=found.text,
             rank=found.rank,
             metadata=found.metadata,

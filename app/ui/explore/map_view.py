@@ -19,7 +19,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.quantity import counted
 from nearsay.indexer import Hit
-from nearsay.indexer.catalogue.passages import PassageRow, headline
+from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["show_map_view"]
@@ -134,11 +134,7 @@ def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
     read = visit.collection.explore.passages([drawn.number])
     with st.container(border=True):
         for row in read:
-            st.html(
-                passage_html(
-                    title=headline(row.title, row.document_id, row.text), text=row.text, metadata=row.metadata
-                )
-            )
+            st.html(passage_html(title=row.title, id_=row.document_id, text=row.text, metadata=row.metadata))
             like_link(row.document_id)
         if not read:
             st.caption("This passage was removed meanwhile.")

@@ -96,6 +96,20 @@ def test_a_line_without_a_title_is_shown_once_with_its_words_marked(a_hit: MakeH
     assert passage_html(title=line, text=line).count(line) == 1
 
 
+def test_a_text_without_a_title_goes_on_below_its_own_heading(a_hit: MakeHit) -> None:
+    text = (
+        "Oil prices surged to a\nnew high on Wednesday after a new threat by rebels, said " + "a trader. " * 9
+    )
+    id_ = f"news.tsv#{'0' * 16}-2"  # the second copy of a line
+    shaded = card_html(a_hit(id_=id_, title="", text=text), SearchMode.DENSE)
+    plain = passage_html(title="", id_=id_, text=text)
+    for found in (shaded, plain):
+        said = re.sub("<[^>]*>", "", found)
+        assert said.count("Oil prices") == 1
+        assert said.count("a trader.") == 9
+        assert "news.tsv" not in said
+
+
 def test_a_long_passage_is_folded_after_a_sentence() -> None:
     text = "One sentence stands here. " * 50
     at = cut_at(text)
