@@ -286,5 +286,5 @@ def _offer_improving(visit: Visit) -> None:
                             folder = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, encoder)
                             options += ["--encoder", str(folder)]
                         job = start_job(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
-                        open_page("collections", job=str(job.number))
+                        open_page("jobs", job=str(job.number))  # where its table is shown
         show_command(visit, ["index", "improve", *(["--encoder", encoder] if encoder else []), "--", name])
