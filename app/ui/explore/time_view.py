@@ -81,7 +81,7 @@ def line_chart(
     by = alt.Legend(orient="bottom", columns=1, title=None, labelLimit=260, symbolStrokeWidth=0)
     series = "cluster:N"
     known = [colours[each.number] for each in shown if each.number in colours]
-    scale = {"scale": alt.Scale(domain=names, range=known)} if len(known) == len(names) else {}
+    scale = alt.Scale(domain=names, range=known) if len(known) == len(names) else alt.Undefined
     periods = list(line.periods)
     named = periods[:: -(-len(periods) // _LABELS) or 1]
     axis = alt.Axis(labelOverlap=True, labelAngle=0, values=named)
@@ -96,7 +96,7 @@ def line_chart(
                 scale=alt.Scale(nice=_LINES),
                 axis=alt.Axis(format="~%", tickCount=_LINES),
             ),
-            color=alt.Color(series, sort=names, legend=by, **scale),
+            color=alt.Color(series, sort=names, legend=by, scale=scale),
             strokeDash=alt.StrokeDash(series, sort=names, legend=None),  # signs are in the legend
             shape=alt.Shape(series, sort=names, legend=by),
             tooltip=[
