@@ -30,6 +30,7 @@ class JobKind(StrEnum):
     PROMOTE = "promote", "promotion", "index promote"
     ROLLBACK = "rollback", "rollback", "index rollback"
     TUNE = "tune", "tuning", "index tune", "index optimize"
+    IMPROVE = "improve", "improvement", "index improve"
     COMPACT = "compact", "compaction", "index compact"
     EXPORT = "export", "export", "documents export"
     DEMO = "demo", "demo", "demo"

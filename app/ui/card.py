@@ -121,9 +121,10 @@ _NAMED = 3  # words
 
 SCORE_HELP = (
     "Very close: a cosine similarity of 0.75 and more, close: 0.55, related: 0.35, below that distant. "
-    "These steps fit the bundled encoder; another's scale can lie elsewhere. Hybrid adds up to about a fifth "
-    "to the cosine where a passage has the query's rarest words, and ranks by the sum. By words alone the "
-    "score is BM25, which has no upper end and is comparable within one query only."
+    "These steps fit the bundled encoder; another's scale can lie elsewhere. Hybrid adds a fifth to the "
+    "cosine where a passage has the query's five rarest words, more where it is short or repeats them, and "
+    "ranks by the sum. By words alone the score is BM25, which has no upper end and is comparable within one "
+    "query only."
 )
 
 

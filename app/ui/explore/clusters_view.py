@@ -206,7 +206,8 @@ def show_clusters_view(visit: Visit) -> None:
         return
     found = remembered(f"{state_of(visit)}|clusters", explorer.clusters)
     _about(visit, found)
-    _cards(visit, found)
+    if found.clusters:
+        _cards(visit, found)
 
 
 def _about(visit: Visit, found: Clustering) -> None:
@@ -244,7 +245,7 @@ def _many_outliers(found: Clustering) -> None:
         f"give a number below {least} as **{SMALLEST}**, or " if isinstance(least, int) and least > 1 else ""
     )
     st.info(
-        f"{found.outliers:,} of {counted(found.passages, 'passage')} are in no cluster. Under **{_AGAIN}**, "
+        f"In no cluster: {found.outliers:,} of {counted(found.passages, 'passage')}. Under **{_AGAIN}**, "
         f"{smaller}tick **{NEAREST}**.",
         icon=":material/info:",
     )

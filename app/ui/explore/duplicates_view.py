@@ -269,8 +269,8 @@ def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
     return [
         {
             "cosine": round(pair.cosine, 4),
-            "first": pair.first.title or pair.first.id,
-            "second": pair.second.title or pair.second.id,
+            "first": headline(pair.first.title, pair.first.id, pair.first.text),
+            "second": headline(pair.second.title, pair.second.id, pair.second.text),
             "first text": pair.first.text,
             "second text": pair.second.text,
             "first id": pair.first.id,

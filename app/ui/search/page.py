@@ -2,8 +2,9 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import streamlit as st
@@ -28,6 +29,7 @@ from nearsay.app.ui.search.cards import show_cards, show_likeness
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
+from nearsay.data.quantity import counted
 from nearsay.indexer import Hits
 from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.query.hit import Hit
@@ -71,7 +73,7 @@ def no_query(visit: Visit, overview: CollectionOverview) -> None:
         f"{overview.passages:,} passage{'' if overview.passages == 1 else 's'}{encoder}. "
         "Ask in your own words: what means nearly the same is found, whatever words it uses."
     )
-    examples = example_queries(_telling(visit, overview))
+    examples = example_queries(telling(visit, overview))
     if examples:
         with st.container(gap="xxsmall"):
             st.markdown("For example:")
@@ -94,13 +96,12 @@ def no_hits(asked: Asked) -> None:
         st.button("Search by meaning, too", on_click=_by_meaning, icon=":material/search:")
 
 
-def _telling(visit: Visit, overview: CollectionOverview) -> list[tuple[str, str]]:
-    """Title and text of passages that show what there is: the most central ones, or the first."""
+def telling(visit: Visit, overview: CollectionOverview) -> Iterator[tuple[str, str]]:
+    """Title and text of passages that show what there is: the most central ones, then the first documents."""
     if overview.clusters and overview.passages <= _CLUSTERED:
         clusters = [each for each in visit.collection.explore.clusters().clusters if each.level == 0]
-        return [(one.title, one.text) for each in clusters for one in each.central[:1]]
-    documents = visit.collection.documents()
-    return [(one.title, one.text) for _, one in zip(range(_LOOKED_AT), documents, strict=False)]
+        yield from ((one.title, one.text) for each in clusters for one in each.central[:1])
+    yield from ((one.title, one.text) for one in islice(visit.collection.documents(), _LOOKED_AT))
 
 
 def _take(query: str) -> None:
@@ -258,7 +259,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
 
 
 def _summary(hits: Hits, first: int, last: int, seconds: float) -> str:
-    among = "" if hits.qualifying is None else f" among {hits.qualifying:,} passages"
+    among = "" if hits.qualifying is None else f" among {counted(hits.qualifying, 'passage')}"
     return f"{first:,} to {last:,} of the {len(hits):,} best{among} · {seconds:.2f} s"
 
 

@@ -115,6 +115,7 @@ def test_the_line_for_a_terminal_can_be_pasted() -> None:
         ("train average x", JobKind.TRAIN),
         ("evaluate sts x", JobKind.EVALUATE),
         ("doctor", JobKind.DOCTOR),
+        ("index improve papers", JobKind.IMPROVE),
         ("search papers x", JobKind.OTHER),
         ("", JobKind.OTHER),
     ],

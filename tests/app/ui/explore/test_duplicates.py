@@ -111,6 +111,12 @@ def test_a_document_without_a_title_is_called_by_its_id_in_the_table_of_pairs():
     assert (row["first text"], row["second text"]) == ("Some text.", "Some text.")
 
 
+def test_a_line_of_a_file_is_called_by_its_words_in_the_table_of_pairs():
+    hashed = f"news.tsv#{'0' * 16}"
+    row = pair_rows([Pair(1.0, side(hashed, "", "Oil is dear."), side(f"{hashed}-2", "", "Oil is dear."))])[0]
+    assert (row["first"], row["second"]) == ("Oil is dear.", "Oil is dear.")
+
+
 def test_markup_of_a_document_is_shown_and_not_run():
     parts = difference("<b>one</b>", "<i>two</i>").first
     html = side_html(parts, "del")

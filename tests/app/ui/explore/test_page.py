@@ -315,14 +315,14 @@ def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(p
         found = library.collection("few").explore.clusters()
     assert found.outliers * 2 > found.passages
     app = page("explore", settings=explored, view="clusters", state={"collection": "few"})
-    assert said(app) == Naming(f"{found.outliers} of 18 passages are in no cluster", "**Cluster again**")
+    assert said(app) == Naming(f"In no cluster: {found.outliers} of 18 passages", "**Cluster again**")
     assert said(app) == Naming(6, "**Smallest cluster**", "**Put each outlier into")
     assert app.number_input(key="cl_least_size").label == "Smallest cluster"
     assert app.toggle(key="cl_assign_outliers").label == "Put each outlier into the nearest cluster"
     reading = replace(explored, read_only=True)
     for settings, name in ((explored, "samples"), (reading, "few")):
         app = page("explore", settings=settings, view="clusters", state={"collection": name})
-        assert "are in no cluster." not in said(app)
+        assert "In no cluster:" not in said(app)
 
 
 @pytest.mark.parametrize(

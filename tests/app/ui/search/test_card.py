@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from nearsay.app.ui.asked import Asked
 from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, passage_html, score_line
 from nearsay.app.ui.filters import day_of, label_of
 from nearsay.app.ui.full_document import document_html, page_at, page_count, page_edges
-from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_arguments
+from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_arguments, telling
 from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores
@@ -185,6 +186,15 @@ def test_examples_read_like_queries() -> None:
         "Why do owls turn their heads?",
         "A fourth title that is good",
     ]
+
+
+def test_clusters_whose_central_passages_are_no_queries_leave_the_first_documents_as_examples() -> None:
+    central = SimpleNamespace(level=0, central=[SimpleNamespace(title="", text="x" * 91)])
+    explore = SimpleNamespace(clusters=lambda: SimpleNamespace(clusters=[central]))
+    documents = [SimpleNamespace(title="", text="Why do owls turn their heads? They must.")]
+    collection = SimpleNamespace(explore=explore, documents=lambda: iter(documents))
+    found = telling(SimpleNamespace(collection=collection), SimpleNamespace(clusters=1, passages=2))
+    assert example_queries(found) == ["Why do owls turn their heads?"]
 
 
 def test_a_document_shows_its_passage_and_no_markup() -> None:
