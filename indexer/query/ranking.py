@@ -10,7 +10,6 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError
 from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -41,29 +40,24 @@ class Fusion(StrEnum):
 
 
 def reciprocal_rank_fusion(
-    rankings: Sequence[NDArray[np.int64]], k: int = 60, weights: Sequence[float] | None = None
+    rankings: Sequence[NDArray[np.int64]], depth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Fuse rankings by rank: a passage's score is the sum over the rankings of weight / (k + rank).
+    """Fuse rankings by rank: a passage's score is the sum over the rankings of 1 / (60 + rank).
 
     rankings: passage numbers, best first, each; a passage may be missing from some
-    weights:  one a ranking; None = 1 each
+    depth:    ranks that are added. What stands lower in all rankings comes after, by its best rank alone: the
+              first are the same however far down the rankings go
     returns:  every passage by falling score, ties by rising number, (n,), and the scores, (n,)
 
     Cormack, Clarke & Buettcher 2009, https://doi.org/10.1145/1571941.1572114
     """
-    given = [1.0] * len(rankings) if weights is None else list(weights)
-    if k < 0 or len(given) != len(rankings):
-        raise BadInputError(
-            f"{len(given)} weights for {len(rankings)} rankings, k = {k}. Give a weight a ranking and k >= 0"
-        )
-    if not rankings:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
-    ids, places = np.unique(np.concatenate(rankings).astype(np.int64), return_inverse=True)
-    shares = [
-        weight / (k + np.arange(1, ranking.size + 1)) for weight, ranking in zip(given, rankings, strict=True)
-    ]
-    scores = np.zeros(ids.size)
-    np.add.at(scores, places, np.concatenate(shares))
+    ids, places = np.unique(np.concatenate(rankings), return_inverse=True)
+    ranks = np.concatenate([np.arange(1, ranking.size + 1) for ranking in rankings])
+    shares = 1.0 / (60 + ranks)
+    sums, best = np.zeros((2, ids.size))
+    np.add.at(sums, places, shares * (ranks <= depth))
+    np.maximum.at(best, places, shares)
+    scores = np.maximum(sums, best)
     order = np.lexsort((ids, -scores))
     return ids[order], scores[order]
 
@@ -205,7 +199,7 @@ class PairJudges:
         return self._loaded[named]
 
 
-DEPTH: Final = 100  # candidates of either kind that are fused, at least
+DEPTH: Final = 100  # candidates of either kind that are fused, at least; by their ranks, no more
 _CHECKED: Final = 200  # lexical candidates held against a filter at a time
 
 
@@ -260,7 +254,7 @@ def candidates(
     full = near.ids.size == depth
     words |= _of_these(lexical, near.ids)
     if fusion is Fusion.RECIPROCAL_RANK:
-        ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
+        ranked, fused = reciprocal_rank_fusion([near.ids, by_words], DEPTH)
         cosines = _cosines(snapshot, query, ranked, near)
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
     every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score, weight)

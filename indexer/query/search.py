@@ -422,7 +422,8 @@ class _Query:
             )
             best: list[tuple[float, PassageRow]] = []
             seen: set[str] = set()
-            for begin in range(0, len(ranking.ids), drawn):
+            # Behind so many candidates others may stand that were not drawn.
+            for begin in range(0, len(ranking.ids) if ranking.exhausted else drawn, drawn):
                 some = ranking.ids[begin : begin + drawn]
                 condition = self.selection.condition
                 rows = passages.read_passages(

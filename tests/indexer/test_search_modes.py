@@ -1,7 +1,9 @@
 """By meaning, by words, by both; judged once more, explained, several at once."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,13 @@ import sqlalchemy as sa
 from naming import Naming
 from words_encoder import WordsEncoder
 
+from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Fusion, Library, SearchMode
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.filters import selection
+from nearsay.indexer.query import ranking
 from nearsay.indexer.query import search as search_module
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.query.ranking import FLOOR, WEIGHT
@@ -59,6 +63,31 @@ def test_lexical_search_goes_by_words_alone(yard: Collection) -> None:
 def test_hybrid_search_finds_by_meaning_and_prefers_the_words(yard: Collection) -> None:
     assert ids(yard.search("hen", 2)) == ["hen", "fox"]
     assert ids(yard.search("hen", 5))[2:] == ["hens", "long", "other"]
+
+
+@pytest.mark.parametrize("by_document", [False, True])
+@pytest.mark.parametrize("fusion", Fusion)
+def test_pages_are_the_parts_of_one_ranking(
+    library: Library, monkeypatch: pytest.MonkeyPatch, fusion: Fusion, *, by_document: bool
+) -> None:
+    for module in (ranking, search_module):
+        monkeypatch.setattr(module, "DEPTH", 4)
+    collection = library.collection("many", chunking=Chunking.parse("sentences"))
+    random = Random(0)  # noqa: S311 - the same every time
+    rows = [{"id": "big", "text": "Hen fox. " * 12}]
+    rows += [
+        {"id": str(n), "text": " ".join(random.choices(("hen", "fox", "one", "hens", "ooooo"), k=4))}
+        for n in range(40)
+    ]
+    collection.add_rows(rows)
+    whole = collection.search("hen fox", 60, fusion=fusion, by_document=by_document)
+    assert len(whole) == (41 if by_document else 52)
+    assert all(one.score >= other.score for one, other in pairwise(whole))
+    parts = [
+        collection.search("hen fox", 3, fusion=fusion, by_document=by_document, offset=offset)
+        for offset in range(0, 60, 3)
+    ]
+    assert [hit for part in parts for hit in part] == list(whole)
 
 
 def test_the_fused_score_is_the_cosine_and_what_the_words_add(yard: Collection) -> None:

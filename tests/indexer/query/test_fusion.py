@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.data.errors import BadInputError
 from nearsay.indexer.query.ranking import reciprocal_rank_fusion, weighted_fusion, word_shares
 
 
@@ -16,45 +15,39 @@ def numbers(*values: int) -> np.ndarray:
 
 
 def test_reciprocal_ranks_add_up() -> None:
-    ids, scores = reciprocal_rank_fusion([numbers(7, 3), numbers(3, 9)])
+    ids, scores = reciprocal_rank_fusion([numbers(7, 3), numbers(3, 9)], 100)
     assert ids.tolist() == [3, 7, 9]
     assert scores == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+    assert reciprocal_rank_fusion([numbers(1, 2), numbers(2, 1)], 100)[0].tolist() == [1, 2]  # by number
 
 
-def test_a_smaller_k_lets_the_first_ranks_weigh_more() -> None:
-    rankings = [numbers(1, 2, 3), numbers(4, 2, 3)]
-    assert reciprocal_rank_fusion(rankings, k=60)[0].tolist() == [2, 3, 1, 4]
-    assert reciprocal_rank_fusion(rankings, k=0)[0].tolist() == [1, 2, 4, 3]
+def test_rankings_of_nothing_give_nothing() -> None:
+    assert reciprocal_rank_fusion([numbers(), numbers()], 100)[0].size == 0
 
 
-def test_a_ranking_that_weighs_more_decides() -> None:
-    rankings = [numbers(1, 2), numbers(2, 1)]
-    assert reciprocal_rank_fusion(rankings, weights=[2, 1])[0].tolist() == [1, 2]
-    assert reciprocal_rank_fusion(rankings, weights=[1, 2])[0].tolist() == [2, 1]
-    assert reciprocal_rank_fusion(rankings)[0].tolist() == [1, 2]  # a tie: by number
+RANKINGS = st.lists(st.permutations(range(8)).flatmap(lambda all_: st.just(all_[:5])), min_size=1, max_size=4)
 
 
-def test_no_ranking_gives_nothing() -> None:
-    assert reciprocal_rank_fusion([])[0].size == 0
-    assert reciprocal_rank_fusion([numbers(), numbers()])[0].size == 0
-
-
-def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(BadInputError, match=r"\b1 weights for 2 rankings, k = 60"):
-        reciprocal_rank_fusion([numbers(1), numbers(2)], weights=[1.0])
-    with pytest.raises(BadInputError, match="k >= 0"):
-        reciprocal_rank_fusion([numbers(1)], k=-1)
-
-
-@given(st.lists(st.permutations(range(8)).flatmap(lambda all_: st.just(all_[:5])), min_size=1, max_size=4))
+@given(RANKINGS)
 def test_it_is_the_sum_written_out(rankings: list[list[int]]) -> None:
-    ids, scores = reciprocal_rank_fusion([numbers(*ranking) for ranking in rankings])
+    ids, scores = reciprocal_rank_fusion([numbers(*ranking) for ranking in rankings], 5)
     expected = {
         number: sum(1 / (61 + ranking.index(number)) for ranking in rankings if number in ranking)
         for number in {number for ranking in rankings for number in ranking}
     }
     assert dict(zip(ids.tolist(), scores.tolist(), strict=True)) == pytest.approx(expected)
     assert all(a >= b for a, b in pairwise(scores))
+
+
+@given(RANKINGS, st.integers(1, 5), st.integers(1, 5))
+def test_the_first_are_the_same_however_far_down_the_rankings_go(
+    rankings: list[list[int]], depth: int, cut: int
+) -> None:
+    whole = [numbers(*ranking) for ranking in rankings]
+    ids, scores = reciprocal_rank_fusion(whole, depth)
+    cut = max(cut, depth)
+    some, theirs = reciprocal_rank_fusion([ranking[:cut] for ranking in whole], depth)
+    assert (ids[: some.size].tolist(), scores[: some.size].tolist()) == (some.tolist(), theirs.tolist())
 
 
 def test_words_are_measured_by_what_a_full_answer_would_get() -> None:
