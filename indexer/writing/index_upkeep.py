@@ -98,7 +98,8 @@ def refresh_index(
     small = not wanted and total <= exact_up_to
     if contract is not None and promised and not wanted and (small or not plan.measured_at):
         plan = _promised(store, collection, generation, plan, contract)
-    if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
+    due = (outgrown or missing) and (promised or total > 0)  # an index of nothing never is
+    if small or not due or not faiss_is_installed() or not state.whole:
         return plan
     if outgrown:
         _refuse_empty(collection, total)

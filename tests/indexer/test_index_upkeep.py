@@ -466,6 +466,15 @@ def test_a_rebuild_after_nearly_everything_was_removed_needs_no_index(indexed: C
     assert [hit.id for hit in hits] == nearest_by_force(1, 2, np.isin(np.arange(COUNT), [7, 8]))
 
 
+def test_a_rebuild_after_everything_was_removed_needs_none_either(indexed: Collection) -> None:
+    indexed.remove(where="id is not missing")
+    indexed.rebuild()
+    indexed.compact()
+    indexed.rebuild()
+    indexed.add_rows(rows(0, 1), index="now")
+    assert [hit.id for hit in indexed.search("0", 3)] == ["d0"]
+
+
 def test_compacting_under_an_index_changes_no_answer(indexed: Collection, open_table: OpenCollection) -> None:
     indexed.remove(where="third = 0")
     before = [(hit.id, hit.score) for hit in indexed.search("1", 50)]
