@@ -238,7 +238,7 @@ class _Columns:
         if any(isinstance(leaf, InClusters) for leaf in leaves(expression)):
             passed = self._of(expression, lambda leaf: self._by_passage(connection, leaf)) & (self.owners > 0)
         else:
-            by_document = self._of(expression, self._by_document)
+            by_document = self._of(expression, lambda leaf: self._by_document(connection, leaf))
             by_document = np.array(np.broadcast_to(by_document, (self.last_document + 1,)))
             by_document[0] = False  # whose the passages are that are not there
             passed = np.take(by_document, self.owners)
@@ -246,12 +246,13 @@ class _Columns:
         return passed
 
     def documents(self, connection: sa.Connection, expression: Expression | None) -> NDArray[np.bool_]:
-        """By document number: those that are there, and have a passage that passes."""
-        passed = np.zeros(self.last_document + 1, dtype=np.bool_)
-        chosen = self.owners if expression is None else self.owners[self.passing(connection, expression)]
-        passed[chosen] = True
-        passed[0] = False  # whose the passages are that are not there
-        return passed
+        """By document number: those that are there and pass; in a cluster is one of which a passage is."""
+        there = np.zeros(self.last_document + 1, dtype=np.bool_)
+        there[self.owners] = True
+        there[0] = False  # whose the passages are that are not there
+        if expression is None:
+            return there
+        return there & self._of(expression, lambda leaf: self._by_document(connection, leaf))
 
     def with_column(self, connection: sa.Connection, path: Path, most: _Most) -> "_Columns":
         """With one more column: what was kept of it, and what came since; or with one more that is too large.
@@ -302,13 +303,17 @@ class _Columns:
             return reduce(join, held, np.array(isinstance(part, And)))
         return leaf(part)
 
-    def _by_document(self, leaf: Leaf) -> NDArray[np.bool_]:
-        return self.by_path[metadata_path(leaf.field) or ()].documents(leaf)
+    def _by_document(self, connection: sa.Connection, leaf: Leaf) -> NDArray[np.bool_]:
+        if not isinstance(leaf, InClusters):
+            return self.by_path[metadata_path(leaf.field) or ()].documents(leaf)
+        passed = np.zeros(self.last_document + 1, dtype=np.bool_)
+        passed[self.owners[self._by_passage(connection, leaf)]] = True
+        return passed
 
     def _by_passage(self, connection: sa.Connection, leaf: Leaf) -> NDArray[np.bool_]:
         """In a cluster is a passage, not its document."""
         if not isinstance(leaf, InClusters):
-            return np.take(self._by_document(leaf), self.owners)
+            return np.take(self._by_document(connection, leaf), self.owners)
         passed = np.zeros(self.owners.size, dtype=np.bool_)
         if leaf.numbers != ():
             inside = number_list(connection, passages_in_clusters(leaf))

@@ -119,9 +119,9 @@ def test_passages_are_found_by_their_own_cluster_documents_by_any(zoo: Collectio
     mixed = zoo.library.collection("mixed", chunking=Chunking.parse("sentences"))
     mixed.add_rows(
         [
-            {"id": "both", "text": "Dog cat hen. Grass apple roses."},
-            {"id": "pets", "text": "Cat dog hen. Hen dog dog."},
-            {"id": "plants", "text": "Apple wheat. Roses grass."},
+            {"id": "both", "text": "Dog cat hen. Grass apple roses.", "kind": "both"},
+            {"id": "pets", "text": "Cat dog hen. Hen dog dog.", "kind": "pets"},
+            {"id": "plants", "text": "Apple wheat. Roses grass.", "kind": "plants"},
         ]
     )
     mixed.explore.cluster("kmeans", clusters=2)
@@ -132,7 +132,14 @@ def test_passages_are_found_by_their_own_cluster_documents_by_any(zoo: Collectio
     counted = {each.value: each.documents for each in mixed.facets("cluster").values}
     assert counted == {1: 2, 2: 2}
     assert mixed.facets("cluster").missing == 0
-    assert mixed.facets("cluster", where=f"cluster = {pets}").documents == 2
+    for where, kinds in (
+        (f"cluster = {pets}", {"both", "pets"}),
+        (f"cluster != {pets}", {"plants"}),
+        ("cluster = 1 and cluster = 2", {"both"}),
+    ):
+        assert {each.id for each in mixed.documents(where)} == kinds
+        assert {each.value for each in mixed.facets("kind", where=where).values} == kinds
+        assert mixed.facets("cluster", where=where).documents == mixed.count(where) == len(kinds)
     assert mixed.explore.cluster(clusters=1, where=f"cluster = {pets}").passages == 3
 
 
