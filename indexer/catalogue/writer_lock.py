@@ -133,17 +133,11 @@ class _Turns:
     def turn(self, wait: float) -> Iterator[None]:
         """The thread's turn; Timeout if it does not come within so many seconds."""
         mine = object()
-        with self._changed:
-            self._queue.append(mine)
-            came = False
-            try:
-                came = self._changed.wait_for(lambda: self._queue[0] is mine, max(0.0, wait))
-                if not came:
-                    raise Timeout("another thread's turn")
-            finally:
-                if not came:
-                    self._queue.remove(mine)
+        self._queue.append(mine)
         try:
+            with self._changed:
+                if not self._changed.wait_for(lambda: self._queue[0] is mine, max(0.0, wait)):
+                    raise Timeout("another thread's turn")
             yield
         finally:
             with self._changed:
