@@ -35,6 +35,7 @@ from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.indexer.writing.compaction import drop_generation
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Replayed, general_search, replay
@@ -242,14 +243,11 @@ def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
 
 
 def _discard(store: Store, snapshot: Snapshot) -> None:
-    """Forget a ready generation that is not recommended; its files go with the next compaction.
-
-    One that was promoted meanwhile stays.
-    """
+    """Forget a ready generation that is not recommended; one that was promoted meanwhile stays."""
     with store.database.writing() as connection:
         for row in generations.all_of(connection, snapshot.collection.id):
             if row.number == snapshot.generation.number and row.state is GenerationState.READY:
-                generations.drop(connection, row)
+                drop_generation(connection, store, snapshot.collection, row)
                 collections.changed(connection, snapshot.collection.id)
 
 

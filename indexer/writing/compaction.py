@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX, make_folder, synchronise, write_refusal
@@ -46,6 +47,7 @@ __all__ = [
     "clear_building",
     "compact",
     "delete_collection",
+    "drop_generation",
     "keep_merged",
     "merge_for_index",
     "merge_small",
@@ -124,10 +126,7 @@ def compact(
         before = generations.segments_of(connection, collection.id)
         for generation in generations.all_of(connection, collection.id):
             if drop_retired and generation.state is GenerationState.RETIRED:
-                # Before the number is free: the next generation that gets it has not this report.
-                _remove_plot(report_plot(store, collection.id, generation.number))
-                superseding(store, [row for row in before if row.generation == generation.number], collection)
-                generations.drop(connection, generation)
+                drop_generation(connection, store, collection, generation)
                 dropped += 1
         if dropped:
             collections.changed(connection, collection.id)
@@ -175,6 +174,16 @@ def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
             f"them. Once that is mended: nearsay index compact {collection}"
         )
     return tuple(notes)
+
+
+def drop_generation(
+    connection: sa.Connection, store: Store, collection: CollectionRow, generation: GenerationRow
+) -> None:
+    """Forget a generation with the picture of its report; its files go with the next compaction."""
+    # Before the number is free: the next generation that gets it has not this report.
+    _remove_plot(report_plot(store, collection.id, generation.number))
+    superseding(store, generations.segments_of(connection, collection.id, generation.number), collection)
+    generations.drop(connection, generation)
 
 
 def _remove_plot(path: Path) -> None:
