@@ -27,6 +27,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, show_command
 from nearsay.data.quantity import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
+from nearsay.indexer.filters.choices import Choice, written
 
 __all__ = [
     "show_clusters_view",
@@ -118,7 +119,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
                     st.html(passage_html(title=one.title, id_=one.id, text=one.text))
                     like_link(one.id)
         with st.container(horizontal=True, vertical_alignment="center"):
-            link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")
+            link_to("search", "Search in it", icon=":material/search:", **filter_of(each))
             if visit.may_write:
                 _rename(visit, each)
             if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
@@ -134,6 +135,13 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
 def members_csv(visit: Visit, found: Clustering, only: Container[int] | None = None) -> bytes:
     """Each passage in a cluster as CSV, in which nothing is computed; only: in clusters of these numbers."""
     return csv_bytes(visit.collection.explore.cluster_rows(found, only), _COLUMNS)
+
+
+def filter_of(each: Cluster) -> dict[str, str]:
+    """A search within it, as the address says it: by its name in the sidebar, where that lists its level."""
+    if each.level:
+        return {"where": f"cluster = {each.number}"}
+    return {"filter": written({"cluster": Choice(values=(each.number,))})}
 
 
 def _family(found: Clustering, each: Cluster) -> None:

@@ -34,7 +34,7 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
 
     visitor.goes_to("explore?view=clusters&collection=samples")
     visitor.presses("Search in it")
-    visitor.is_at("where=cluster")
+    visitor.is_at("filter=%7B%22cluster%22")
     visitor.is_at("collection=samples")
     visitor.finds("document.querySelector('[data-testid=stMain] h1').innerText === 'Search'")
 
