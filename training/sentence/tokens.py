@@ -150,7 +150,9 @@ class TextTokenizer:
         return pieces
 
     def prompt_length(self, prompt: str) -> int:
-        """Give the tokens of a prompt, the special ones before it included and those after it not."""
+        """Give the tokens of a prompt, with the special ones before it and not those after; 0 for none."""
+        if not prompt:
+            return 0
         encoding = self._whole.encode(prompt)
         return len(encoding.ids) - encoding.special_tokens_mask[-1] if encoding.ids else 0
 

@@ -193,6 +193,8 @@ def test_a_pooling_that_leaves_the_prompt_out_gets_its_length(make_folder: MakeF
     expected = peer(folder).encode_query(texts)
     np.testing.assert_allclose(load(folder).encode(texts, kind=TextKind.QUERY), expected, atol=1e-5)
     assert not np.allclose(load(folder).encode(["query: the a cat"]), expected[:1], atol=1e-3)
+    passages = peer(folder).encode_document(texts)  # which have no prompt, and so nothing to leave out
+    np.testing.assert_allclose(load(folder).encode(texts), passages, atol=1e-5)
 
 
 def test_bfloat16_vectors_are_unit_vectors_close_to_the_exact_ones(tiny_folder: Path, tiny: Encoder) -> None:
