@@ -50,7 +50,11 @@ def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) ->
             f"{len(layers)}. Name numbers from 0 to {len(layers) - 1}, each once, in order"
         )
     setattr(owner, attribute, torch.nn.ModuleList([layers[number] for number in chosen]))
-    transformer.config.num_hidden_layers = len(chosen)
+    config = transformer.config
+    for name in ("layer_types", "mlp_layer_types"):  # of ModernBERT, Qwen3, Gemma 3: an entry a layer
+        if isinstance(kinds := getattr(config, name, None), list):
+            setattr(config, name, [kinds[number] for number in chosen])
+    config.num_hidden_layers = len(chosen)
     numbers = ", ".join(map(str, chosen))
     return save_derived(
         model,

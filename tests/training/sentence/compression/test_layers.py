@@ -42,6 +42,21 @@ def test_the_student_computes_with_the_kept_layers_alone(make_folder: MakeFolder
     assert not np.allclose(load(folder).encode(TEXTS), load(teacher).encode(TEXTS), atol=1e-2)
 
 
+def test_layers_of_several_kinds_of_attention_keep_their_kind(
+    make_folder_of: MakeFolder, tmp_path: Path
+) -> None:
+    ends = {"bos_token_id": 2, "cls_token_id": 2, "sep_token_id": 3, "eos_token_id": 3, "pad_token_id": 0}
+    kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    teacher = make_folder_of("modernbert", num_hidden_layers=4, layer_types=kinds, local_attention=4, **ends)
+    folder = kept_layers(teacher, tmp_path / "student", keep=[0, 2])
+    assert json.loads((folder / "config.json").read_text())["layer_types"] == ["full_attention"] * 2
+    model = SentenceTransformer(str(teacher), device="cpu", local_files_only=True)
+    transformer = model[0].auto_model
+    transformer.layers = transformer.layers[::2]
+    transformer.config.layer_types = kinds[::2]
+    np.testing.assert_allclose(load(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-5)
+
+
 def test_all_layers_give_the_teachers_vectors(make_folder: MakeFolder, tmp_path: Path) -> None:
     teacher = make_folder(layers=2)
     folder = kept_layers(teacher, tmp_path / "student", keep=2)
