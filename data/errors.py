@@ -12,6 +12,7 @@ __all__ = [
     "MissingExtraError",
     "NearsayError",
     "StorageError",
+    "UnknownColumnsError",
     "first_line",
 ]
 
@@ -25,6 +26,10 @@ class NearsayError(Exception):
 
 class BadInputError(NearsayError):
     """What was given (a file, an option, a value) cannot be used as it is."""
+
+
+class UnknownColumnsError(BadInputError):
+    """Which columns are the texts or the label cannot be told; the caller has to name them."""
 
 
 class DiskFullError(NearsayError):

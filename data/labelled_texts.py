@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.durable import file_sha256
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_rows
@@ -95,16 +95,19 @@ class LabelledTexts:
         return [row.text for row in self.rows], pairs
 
 
-def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -> LabelledTexts:
+def read_labelled_texts(
+    path: str | Path, columns: LabelColumns | None = None, *, text_option: str = "--text"
+) -> LabelledTexts:
     """Read a tsv, csv or jsonl file (or its .gz) of texts or text pairs with labels.
 
     columns: names that are given; those that are not are guessed from usual names (label, gold_label, …;
         text, sentence, …; premise and hypothesis, sentence1 and sentence2, question and sentence, …)
+    text_option: what messages call the option that names the texts
 
-    A label may be a string, a whole number or true and false in JSON lines. Rows on which SNLI's annotators
-    did not agree ("-" in gold_label, -1 beside a premise and a hypothesis) are left out and counted in the
-    notes. BadInputError names the file and line of the first row that cannot be used: a head trained on part
-    of a file would mislead.
+    A label may be a string, a whole number (1.0 is one) or true and false in JSON lines. Rows on which SNLI's
+    annotators did not agree ("-" in gold_label, -1 beside a premise and a hypothesis) are left out and
+    counted in the notes. BadInputError names the file and line of the first row that cannot be used: a head
+    trained on part of a file would mislead.
     """
     given = columns or LabelColumns()
     rows: list[LabelledText] = []
@@ -112,7 +115,7 @@ def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -
     disagreed = 0
     for line, row in file_rows(path):
         if found is None:
-            found = _columns(row, given, path)
+            found = _columns(row, given, path, text_option)
         labelled = _row(line, row, found, path)
         if labelled.label == _undecided(found):
             disagreed += 1
@@ -144,7 +147,9 @@ def _undecided(columns: LabelColumns) -> str | None:
     return "-1" if pair == _NLI else None  # in copies with numbers
 
 
-def _columns(row: Mapping[str, object], given: LabelColumns, path: str | Path) -> LabelColumns:
+def _columns(
+    row: Mapping[str, object], given: LabelColumns, path: str | Path, text_option: str
+) -> LabelColumns:
     for name in (given.label, given.text, given.pair):
         if name is not None and name not in row:
             raise BadInputError(
@@ -165,12 +170,12 @@ def _columns(row: Mapping[str, object], given: LabelColumns, path: str | Path) -
     if text is None and len(others) == 1:
         text = others[0]
     if text is None:
-        raise _unnamed(path, row, "text", "--text")
+        raise _unnamed(path, row, "text", text_option)
     return LabelColumns(label, text, None)
 
 
 def _unnamed(path: str | Path, row: Mapping[str, object], what: str, option: str) -> BadInputError:
-    return BadInputError(
+    return UnknownColumnsError(
         f"{path}: which column is the {what} cannot be told; its columns are {', '.join(map(repr, row))}. "
         f"Name it with {option}"
     )
@@ -185,8 +190,8 @@ def _row(line: int, row: Mapping[str, object], columns: LabelColumns, path: str 
     label = row.get(columns.label or "")
     if isinstance(label, bool):
         label = str(label).lower()
-    elif isinstance(label, int):
-        label = str(label)
+    elif isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
+        label = str(int(label))  # a column of whole numbers in which one is missing is one of floats
     if not isinstance(label, str) or not label.strip():
         raise BadInputError(
             f"{path}:{line}: {columns.label} is {label!r}, and a label is a word or a whole number; "

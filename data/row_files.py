@@ -1,7 +1,7 @@
 """Rows of the files that training and evaluation read; what cannot be read is named by its line."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_documents import Row, json_rows
 
-__all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
+__all__ = ["file_lines", "file_rows", "rows_and_faults"]
 
 logger = logging.getLogger("nearsay")
 
@@ -129,17 +129,3 @@ def _file(path: str | Path) -> Path:
     if not place.is_file():
         raise BadInputError(f"{path} does not exist, or is no file. Check the name")
     return place
-
-
-def column_named(row: Mapping[str, object], wanted: Sequence[str], path: str | Path) -> str:
-    """Give the row's column with one of the wanted names, in any case of letters; the first wanted wins.
-
-    BadInputError when there is none.
-    """
-    lower = {name.lower(): name for name in row}
-    for name in wanted:
-        if name in lower:
-            return lower[name]
-    raise BadInputError(
-        f"{path} has no column {wanted[0]!r}; its columns are {', '.join(row)}. Rename one to {wanted[0]}"
-    )

@@ -53,6 +53,14 @@ class _Judging:
     run: Run = GROUP
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Which of a file's columns are the texts and the label."""
+
+    columns: str | None = COLUMNS
+    label: str | None = LABEL
+
+
 def _load_judged(name: str, run: Run) -> "Encoder | PairScorer":
     """Load an encoder as the options say, or a cross-encoder."""
     from nearsay.training.sentence.source import find_encoder
@@ -74,15 +82,16 @@ def _measure(
     *,
     split: str = "test",
     train: Path | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | None = None,
     label: str | None = None,
 ) -> None:
     """Measure the encoder on each place, in order, as judged sets of one kind, and print a row each."""
     from nearsay.training.evaluation.judged.reading import read_judged_set
 
+    names = columns.split(",") if columns else None
     sets: list[JudgedSet] = []
     for place in places:
-        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
+        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=names, label=label)
         sets.append(found if judging.sample is None else found.limited(judging.sample, judging.seed))
         print_notes(sets[-1].notes)
     print_reports(_outcomes(sets, judging), as_json=judging.as_json)
@@ -122,15 +131,10 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluatio
 
 
 @command()
-def sts(
-    files: tuple[Path, ...] = FILES,
-    columns: str | None = COLUMNS,
-    label: str | None = LABEL,
-    judging: _Judging = GROUP,
-) -> None:
+def sts(files: tuple[Path, ...] = FILES, named: _Columns = GROUP, judging: _Judging = GROUP) -> None:
     """Measure the correlation of similarities with the scores of sentence pairs.
 
-    FILE is a tsv, csv or jsonl with two texts and their score on any scale, as in the columns score,
+    FILE is a tsv, csv, jsonl or parquet with two texts and their score on any scale, as in the columns score,
     sentence1 and sentence2. Reports Spearman's and Pearson's correlation, times 100, of cosine, dot product,
     Euclidean and Manhattan distance. Spearman's correlation of the cosine is the usual figure.
 
@@ -138,50 +142,58 @@ def sts(
     Example:
         nearsay evaluate sts stsb/test.tsv --encoder all-MiniLM-L6-v2
     """
-    _measure("sts", files, judging, columns=columns.split(",") if columns else None, label=label)
+    _measure("sts", files, judging, columns=named.columns, label=named.label)
 
 
 @command()
-def triplets(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
+def triplets(
+    files: tuple[Path, ...] = FILES, columns: str | None = COLUMNS, judging: _Judging = GROUP
+) -> None:
     """Measure the share of triplets whose positive is closer to the anchor than the negative.
 
-    FILE is a tsv, csv or jsonl with the columns anchor, positive and negative. A tie counts as wrong.
+    FILE is a tsv, csv, jsonl or parquet with the columns anchor, positive and negative, or several of
+    negatives. A tie counts as wrong. Prompts: the anchor is a query, the others are passages.
 
     \b
     Example:
         nearsay evaluate triplets triplets.tsv
     """
-    _measure("triplets", files, judging)
+    _measure("triplets", files, judging, columns=columns)
 
 
 @command()
-def pairs(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
+def pairs(files: tuple[Path, ...] = FILES, named: _Columns = GROUP, judging: _Judging = GROUP) -> None:
     """Measure how well similarity separates pairs with the same meaning from other pairs.
 
-    FILE is a tsv, csv or jsonl with two texts (sentence1 and sentence2) and a label of 0 or 1. Reports
-    average precision, and the best F1 and accuracy with their thresholds; as these are chosen on FILE itself,
-    they are slightly optimistic.
+    FILE is a tsv, csv, jsonl or parquet with two texts (sentence1 and sentence2) and a label of 0 or 1.
+    Reports average precision, and the best F1 and accuracy with their thresholds; as these are chosen on FILE
+    itself, they are slightly optimistic.
 
     \b
     Example:
         nearsay evaluate pairs duplicates.tsv
     """
-    _measure("pairs", files, judging)
+    _measure("pairs", files, judging, columns=named.columns, label=named.label)
 
 
 @command()
-def nli(files: tuple[Path, ...] = FILES, train: Path | None = _TRAIN, judging: _Judging = GROUP) -> None:
+def nli(
+    files: tuple[Path, ...] = FILES,
+    train: Path | None = _TRAIN,
+    named: _Columns = GROUP,
+    judging: _Judging = GROUP,
+) -> None:
     """Measure natural language inference on frozen vectors: accuracy and macro F1.
 
-    FILE is a tsv, csv or jsonl with the columns label, premise and hypothesis. The encoder is not trained: a
-    linear layer on (u, v, |u-v|, u*v) is trained on at most 20,000 rows of the train file and measured on
-    FILE.
+    FILE is a tsv, csv, jsonl or parquet with the columns label, premise and hypothesis. The encoder is not
+    trained: a linear layer on (u, v, |u-v|, u*v) is trained on at most 20,000 rows of the train file and
+    measured on FILE.
 
     \b
     Example:
         nearsay evaluate nli nli/test.tsv --train nli/train.tsv
     """
-    _measure("nli", files, judging, train=train)
+    _measure("nli", files, judging, train=train, columns=named.columns, label=named.label)
 
 
 @command()
@@ -202,44 +214,49 @@ def retrieval(
 
 
 @command()
-def reranking(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
+def reranking(
+    files: tuple[Path, ...] = FILES, columns: str | None = COLUMNS, judging: _Judging = GROUP
+) -> None:
     """Measure the ranking of each query's candidates: MAP, MRR@10, nDCG@10.
 
-    FILE is a jsonl with query, and lists named positive and negative. --encoder takes a cross-encoder,
-    too, here and for sts, pairs and triplets.
+    FILE is a jsonl or parquet with query, and lists named positive and negative. --encoder takes a
+    cross-encoder, too, here and for sts, pairs and triplets.
 
     \b
     Example:
         nearsay evaluate reranking candidates.jsonl
     """
-    _measure("reranking", files, judging)
+    _measure("reranking", files, judging, columns=columns)
 
 
 @command()
-def clustering(files: tuple[Path, ...] = FILES, judging: _Judging = GROUP) -> None:
+def clustering(files: tuple[Path, ...] = FILES, named: _Columns = GROUP, judging: _Judging = GROUP) -> None:
     """Measure how well clusters of texts agree with their labels: V-measure.
 
-    FILE is a tsv, csv or jsonl with the columns label and text. k-means runs with as many clusters as labels
-    from 5 seeds; the mean is reported.
+    FILE is a tsv, csv, jsonl or parquet with the columns label and text. k-means runs with as many clusters
+    as labels from 5 seeds; the mean is reported.
 
     \b
     Example:
         nearsay evaluate clustering intents-test.tsv
     """
-    _measure("clustering", files, judging)
+    _measure("clustering", files, judging, columns=named.columns, label=named.label)
 
 
 @command()
 def classification(
-    files: tuple[Path, ...] = FILES, train: Path | None = _TRAIN, judging: _Judging = GROUP
+    files: tuple[Path, ...] = FILES,
+    train: Path | None = _TRAIN,
+    named: _Columns = GROUP,
+    judging: _Judging = GROUP,
 ) -> None:
     """Measure classification by logistic regression on frozen vectors: accuracy, macro F1.
 
-    FILE is a tsv, csv or jsonl with the columns label and text. The penalty of the regression is chosen on
-    every tenth row of the train file, following SentEval.
+    FILE is a tsv, csv, jsonl or parquet with the columns label and text. The penalty of the regression is
+    chosen on every tenth row of the train file, following SentEval.
 
     \b
     Example:
         nearsay evaluate classification intents-test.tsv --train intents.tsv
     """
-    _measure("classification", files, judging, train=train)
+    _measure("classification", files, judging, train=train, columns=named.columns, label=named.label)

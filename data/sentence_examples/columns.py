@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.fields import ID_NAMES, TEXT_NAMES
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
-__all__ = ["ExampleColumns", "UnknownColumnsError", "choose_columns", "is_negative_name"]
+__all__ = ["ExampleColumns", "choose_columns", "is_negative_name"]
 
 # Names are tried in this order, in any case of letters.
 _SCORE_NAMES: Final = (
@@ -67,10 +67,6 @@ _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a se
 _NAMES_SHOWN: Final = 12
 _VALUES_SHOWN: Final = 4
 _FEW_WORDS: Final = 3  # different words that a column of labels has at most
-
-
-class UnknownColumnsError(BadInputError):
-    """Which columns are the texts or the label cannot be told; the caller has to name them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.judged.lists import ANCHORS, NEGATIVES, POSITIVES
+from nearsay.training.evaluation.judged.lists import ANCHORS, POSITIVES, negative_columns
 
 __all__ = [
     "Layout",
@@ -45,9 +45,9 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     anything to learn from they are a set for CLUSTERING, which is for the caller to see.
     """
     names = {name.lower(): name for name in rows[0]}
-    positive, negative = _first(names, POSITIVES), _first(names, NEGATIVES)
-    if positive and negative and _first(names, ANCHORS):
-        listed = isinstance(rows[0][positive], list) or isinstance(rows[0][negative], list)
+    positive, negatives = _first(names, POSITIVES), negative_columns(rows[0])
+    if positive and negatives and _first(names, ANCHORS):
+        listed = any(isinstance(rows[0][name], list) for name in (positive, *negatives))
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
     label = _first(names, (*LABELS, "gold"))
     pair = next(((first, second) for first, second in PAIRS if first in names and second in names), None)
@@ -82,7 +82,7 @@ def _first(names: Mapping[str, str], wanted: Sequence[str]) -> str | None:
 
 _ROWS_SEEN: Final = 200
 _CHARACTERS_SEEN: Final = 1_000_000  # a corpus of whole books is told by its first ones
-_READABLE: Final = frozenset({Format.TSV, Format.CSV, Format.JSONL})
+_READABLE: Final = frozenset({Format.TSV, Format.CSV, Format.JSONL, Format.PARQUET})
 _TO_LEARN_FROM: Final = ("train", "training", "dev", "validation", "valid")  # the first that is there
 _TO_MEASURE_ON: Final = ("test",)
 _OF_A_CORPUS: Final = ("corpus", "queries", "qrels")
@@ -97,8 +97,8 @@ class Layout:
     path: Path  # the folder of a judged corpus, else the file
     split: str = "test"  # of a corpus: which judgements
     train: Path | None = None  # what a linear layer learns from, where the kind needs it
-    texts: tuple[str, ...] | None = None  # of STS: the columns of both texts; None: told from their names
-    score: str | None = None  # of STS: the column of the score; None: told from its name
+    texts: tuple[str, ...] | None = None  # columns of the texts, in their order; None: told from their names
+    label: str | None = None  # column of the label or score; None: told from its name
 
 
 def is_corpus_folder(folder: Path) -> bool:

@@ -1,7 +1,8 @@
 """A text with those that belong to it and those that do not: lists to rerank, and triplets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -9,9 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.quantity import counted
-from nearsay.data.row_files import column_named, file_rows
+from nearsay.data.row_files import file_rows
+from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -27,17 +29,18 @@ from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "ANCHORS",
-    "NEGATIVES",
     "POSITIVES",
+    "Candidates",
     "RerankingSet",
     "TripletSet",
+    "negative_columns",
     "read_candidates",
 ]
 
 
 ANCHORS: Final = ("query", "anchor", "question", "sentence")  # usual names of the columns, first to last
 POSITIVES: Final = ("positive", "positives", "pos", "entailed")
-NEGATIVES: Final = ("negative", "negatives", "neg", "contradicted")
+_NEGATIVES: Final = ("negative", "negatives", "neg", "contradicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +52,31 @@ class Candidates:
     negatives: tuple[str, ...]
 
 
-def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
-    """Read tsv, csv or jsonl (or its .gz) with the columns query or anchor, positive and negative.
+def negative_columns(row: Mapping[str, object]) -> list[str]:
+    """Name a row's columns of negatives: the one of a usual name, else all of them, as negative_1."""
+    usual = _first(row, _NEGATIVES)
+    return [name for name in row if is_negative_name(name)] if usual is None else [usual]
 
-    In JSON lines positive and negative may be lists. Rows without a positive or without a negative rank
-    nothing: they are left out, and a note counts them. BadInputError names the file and line of a row that is
-    malformed.
+
+def read_candidates(
+    path: str | Path, columns: Sequence[str] | None = None
+) -> tuple[list[Candidates], list[str]]:
+    """Read tsv, csv, jsonl (or its .gz) or parquet with the columns query or anchor, positive and negative.
+
+    columns: of the anchor, the positive and the negatives; None: told from their names
+
+    In JSON lines positive and negative may be lists; there may be several columns of negatives. Rows without
+    a positive or without a negative rank nothing: they are left out, and a note counts them. BadInputError
+    names the file and line of a row that is malformed.
     """
     rows: list[Candidates] = []
     empty = 0
-    names: tuple[str, str, str] | None = None
+    names: Sequence[str] = ()
     for line, row in file_rows(path):
         place = f"{path}:{line}"
-        if names is None:
-            names = (
-                column_named(row, ANCHORS, path),
-                column_named(row, POSITIVES, path),
-                column_named(row, NEGATIVES, path),
-            )
-        anchor, positives, negatives = (tuple(_texts(row.get(name), name, place)) for name in names)
+        names = names or _candidate_columns(row, columns, path)
+        anchor, positives, *others = (tuple(_texts(row.get(name), name, place)) for name in names)
+        negatives = tuple(chain.from_iterable(others))
         if len(anchor) != 1:
             raise BadInputError(f"{place}: {names[0]} is empty or no text; mend or remove the row")
         if positives and negatives:
@@ -81,6 +90,25 @@ def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
         )
     note = f"{path}: {counted(empty, 'row')} without a positive or a negative left out"
     return rows, [note] if empty else []
+
+
+def _candidate_columns(
+    row: Mapping[str, object], given: Sequence[str] | None, path: str | Path
+) -> Sequence[str]:
+    anchor, positive = _first(row, ANCHORS) or ANCHORS[0], _first(row, POSITIVES) or POSITIVES[0]
+    names = given or (anchor, positive, *(negative_columns(row) or _NEGATIVES[:1]))
+    if missing := [name for name in names if name not in row]:
+        raise UnknownColumnsError(
+            f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, row))}. Name those "
+            "of the anchor, the positive and the negatives with --columns"
+        )
+    return names
+
+
+def _first(row: Mapping[str, object], wanted: Sequence[str]) -> str | None:
+    """The row's column with one of the wanted names, in any case of letters; the first wanted wins."""
+    lower = {name.lower(): name for name in row}
+    return next((lower[name] for name in wanted if name in lower), None)
 
 
 def _texts(value: object, name: str, place: str) -> Iterator[str]:
@@ -215,11 +243,19 @@ class TripletSet(RowSet[tuple[tuple[str, str, str], ...]]):
         return iter(self.triplets)
 
     def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
-        """As `right_triplets`; every text is encoded as a passage, as triplets are of one kind of text."""
+        """As `right_triplets`; anchors are encoded as queries and the others as passages, as in training."""
         started = perf_counter()
-        vectors, truncated = encoded_texts(encoder, list(self.texts()), progress=progress)
-        right = right_triplets(vectors[::3], vectors[1::3], vectors[2::3])
-        return self._outcome(right, truncated, started)
+        anchors = [anchor for anchor, *_ in self.triplets]
+        others = [text for _, *both in self.triplets for text in both]
+        total = len(anchors) + len(others)
+        queries, cut_queries = encoded_texts(
+            encoder, anchors, kind=TextKind.QUERY, progress=progress, total=total
+        )
+        passages, cut_passages = encoded_texts(
+            encoder, others, progress=progress, before=len(anchors), total=total
+        )
+        right = right_triplets(queries, passages[::2], passages[1::2])
+        return self._outcome(right, cut_queries + cut_passages, started)
 
     def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
         """As `measure`, by a cross-encoder's scores of the anchor with the other two."""

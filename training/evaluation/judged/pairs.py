@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Final
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
@@ -25,7 +24,7 @@ from nearsay.training.evaluation.rank_metrics import average_precision, resample
 from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = ["PairSet", "StsSet", "read_pair_set"]
+__all__ = ["PairSet", "StsSet", "pair_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +209,14 @@ def pair_figures(
     return figures
 
 
-def read_pair_set(path: Path, name: str) -> PairSet:
-    """Read pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
-    found = read_labelled_texts(path)
+def pair_set(found: LabelledTexts, name: str) -> PairSet:
+    """Take pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
     rows = []
     for row in found.rows:
         label = row.label.lower()
         if row.pair is None or label not in _SAME | _DIFFERENT:
             raise BadInputError(
-                f"{path}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
+                f"{found.source}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
                 f"{'one text' if row.pair is None else 'two texts'}. Mend the row, or name another kind"
             )
         rows.append((row.text, row.pair, label in _SAME))

@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.json_values import UnusableRowError
-from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.labelled_texts import LabelColumns, LabelledTexts, read_labelled_texts
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.sentence_examples.columns import UnknownColumnsError
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
@@ -27,8 +26,8 @@ from nearsay.training.evaluation.judged.layout import (
     stem,
     train_file,
 )
-from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet, read_candidates
-from nearsay.training.evaluation.judged.pairs import StsSet, read_pair_set
+from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, read_candidates
+from nearsay.training.evaluation.judged.pairs import StsSet, pair_set
 
 __all__ = [
     "read_judged_set",
@@ -72,6 +71,15 @@ def read_entailment_rows(found: LabelledTexts) -> tuple[tuple[tuple[str, str, st
     return tuple(rows), notes
 
 
+_COLUMNS: Final[dict[EvaluationKind, tuple[str, ...]]] = {
+    EvaluationKind.STS: ("first", "second", "label"),
+    EvaluationKind.PAIRS: ("first", "second", "label"),
+    EvaluationKind.NLI: ("premise", "hypothesis", "label"),
+    EvaluationKind.TRIPLETS: ("anchor", "positive", "negative"),
+    EvaluationKind.RERANKING: ("anchor", "positive", "negative"),
+    EvaluationKind.CLUSTERING: ("text", "label"),
+    EvaluationKind.CLASSIFICATION: ("text", "label"),
+}
 _NEEDS_TRAINING: Final = frozenset({EvaluationKind.NLI, EvaluationKind.CLASSIFICATION})
 
 
@@ -87,26 +95,24 @@ def read_judged_set(
     """Read a judged set.
 
     spec:  a file or folder, perhaps after its kind and a colon: `sts:stsb/test.tsv`, `stsb/test.tsv`, `stsb`;
-           a kind that is not told is guessed from the columns and the folder's files. Behind a file of scored
-           pairs its columns may stand, both texts and then the score: `sts:dev.tsv:left,right,rating`
+           a kind that is not told is guessed from the columns and the folder's files. Behind a file its
+           columns may stand, the texts and then the label or score: `sts:dev.tsv:left,right,rating`
     split: of a judged corpus, which judgements (`qrels/test.tsv`); of another folder, which file (`test.tsv`)
     train: what the linear layer of NLI and CLASSIFICATION learns from; None: the file beside
     name:  None: the folder's, or the file's
-    columns, label: of scored pairs, as `read_scored_pairs` takes them
+    columns, label: names of the columns of the texts, in their order, and of the label or score; None: told
+        from their names. A judged corpus has none to name
     Raises BadInputError for what is not there, cannot be told or cannot be read.
     """
     kind, path = _parsed(spec)
+    named: Sequence[str] = ()
     if not path.exists():
         path, named = _named_columns(path)
+    if columns or label or named:
         kind = kind or EvaluationKind.STS
-        columns, label = columns or named[:2], label or (named[2] if len(named) > 2 else None)
-    if (columns or label) and kind not in {None, EvaluationKind.STS}:
-        raise BadInputError(
-            f"columns are named for {path}, which is a set of the kind {kind}; only scored pairs (sts) take "
-            "them. Leave them out, or rename the file's columns"
-        )
-    layout = _layout(path, EvaluationKind.STS if columns or label else kind, split)
-    layout = replace(layout, texts=None if columns is None else tuple(columns), score=label)
+        columns, label = _columns(kind, path, columns, label, named)
+    layout = _layout(path, kind, split)
+    layout = replace(layout, texts=None if columns is None else tuple(columns), label=label)
     if train is not None:
         layout = replace(layout, train=Path(train))
     return read_layout(layout, name or _name(layout.path))
@@ -143,17 +149,31 @@ def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
 
 
 def _named_columns(spec: Path) -> tuple[Path, list[str]]:
-    """Part a file from the two or three columns behind it; BadInputError when there is no such file."""
+    """Part a file from the columns behind it; BadInputError when there is no such file."""
     file, colon, named = str(spec).rpartition(":")
-    names = named.split(",")
     if not colon or not Path(file).is_file():
         raise BadInputError(f"{spec} does not exist. Check the name")
-    if len(names) not in {2, 3} or not all(names):
+    return Path(file), named.split(",")
+
+
+def _columns(
+    kind: EvaluationKind, path: Path, columns: Sequence[str] | None, label: str | None, named: Sequence[str]
+) -> tuple[Sequence[str] | None, str | None]:
+    """The columns of the texts and of the label, given apart or `named` behind the file."""
+    wanted = _COLUMNS.get(kind, ())
+    texts = len(wanted) - wanted.count("label")
+    lists = texts == len(wanted)  # whose last column may be several, of negatives
+    columns = columns or named[: None if lists else texts] or None
+    label = label or next(iter(() if lists else named[texts:]), None)
+    fits = columns is None or len(columns) == texts or (lists and len(columns) > texts)
+    spare = not lists and len(named) > len(wanted)
+    if not wanted or not fits or spare or not all(columns or wanted) or (lists and label):
+        given = ",".join(named or (*(columns or ()), *([label] if label else ())))
         raise BadInputError(
-            f"{named!r} behind {file} names no columns. Give both texts and the score, as in "
-            f"sts:{file}:sentence1,sentence2,score"
+            f"{given!r} does not name the columns of {path}, a set of the kind {kind}. Its columns are: "
+            f"{','.join(wanted) or 'none'}. Name them in this order"
         )
-    return Path(file), names
+    return columns, label
 
 
 def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
@@ -191,20 +211,18 @@ def _name(path: Path) -> str:
 
 def _sts(layout: Layout, name: str) -> JudgedSet:
     try:
-        pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.score)
+        pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.label)
     except UnknownColumnsError as error:
-        raise BadInputError(
-            f"{error}, or name texts and score behind the file, as in sts:{layout.path}:left,right,score"
-        ) from error
+        raise _unknown(layout, error) from error
     return StsSet(name, tuple(pairs))
 
 
 def _pairs(layout: Layout, name: str) -> JudgedSet:
-    return read_pair_set(layout.path, name)
+    return pair_set(_labelled(layout, pairs=True), name)
 
 
 def _triplets(layout: Layout, name: str) -> JudgedSet:
-    rows, notes = read_candidates(layout.path)
+    rows, notes = _candidates(layout)
     triplets = (
         tuple((row.anchor, positive, negative) for positive in row.positives for negative in row.negatives)
         for row in rows
@@ -213,7 +231,7 @@ def _triplets(layout: Layout, name: str) -> JudgedSet:
 
 
 def _reranking(layout: Layout, name: str) -> JudgedSet:
-    rows, notes = read_candidates(layout.path)
+    rows, notes = _candidates(layout)
     return RerankingSet(name, tuple(rows), notes=tuple(notes))
 
 
@@ -223,13 +241,13 @@ def _retrieval(layout: Layout, name: str) -> JudgedSet:
 
 
 def _clustering(layout: Layout, name: str) -> JudgedSet:
-    found = _labelled(layout.path, pairs=False)
+    found = _labelled(layout, pairs=False)
     return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), notes=tuple(found.notes))
 
 
 def _classification(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
-    found, learned = _labelled(layout.path, pairs=False), _labelled(train, pairs=False)
+    found, learned = _labelled(layout, pairs=False), _labelled(replace(layout, path=train), pairs=False)
     return ClassificationSet(
         name,
         tuple((row.text, row.label) for row in found.rows),
@@ -241,8 +259,8 @@ def _classification(layout: Layout, name: str) -> JudgedSet:
 
 def _nli(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
-    rows, notes = read_entailment_rows(_labelled(layout.path, pairs=True))
-    learned, learned_notes = read_entailment_rows(_labelled(train, pairs=True))
+    rows, notes = read_entailment_rows(_labelled(layout, pairs=True))
+    learned, learned_notes = read_entailment_rows(_labelled(replace(layout, path=train), pairs=True))
     judged = NliSet(
         name,
         rows,
@@ -265,14 +283,32 @@ def _to_learn_from(layout: Layout) -> Path:
     return layout.train
 
 
-def _labelled(path: Path, *, pairs: bool) -> LabelledTexts:
-    found = read_labelled_texts(path)
+def _candidates(layout: Layout) -> tuple[list[Candidates], list[str]]:
+    try:
+        return read_candidates(layout.path, layout.texts)
+    except UnknownColumnsError as error:
+        raise _unknown(layout, error) from error
+
+
+def _labelled(layout: Layout, *, pairs: bool) -> LabelledTexts:
+    text, pair = (*(layout.texts or ()), None, None)[:2]
+    try:
+        found = read_labelled_texts(
+            layout.path, LabelColumns(layout.label, text, pair), text_option="--columns"
+        )
+    except UnknownColumnsError as error:
+        raise _unknown(layout, error) from error
     if found.are_pairs is not pairs:
         raise BadInputError(
-            f"{path} has {'two texts' if found.are_pairs else 'one text'} a row, and this kind of set has "
-            f"{'two' if pairs else 'one'}. Name another file, or another kind of set"
+            f"{layout.path} has {'two texts' if found.are_pairs else 'one text'} a row, and this kind of set "
+            f"has {'two' if pairs else 'one'}. Name another file, or another kind of set"
         )
     return found
+
+
+def _unknown(layout: Layout, error: UnknownColumnsError) -> BadInputError:
+    names = ",".join(_COLUMNS[layout.kind])
+    return BadInputError(f"{error}, or behind the file, as in {layout.kind}:{layout.path}:{names}")
 
 
 def _learning_note(name: str, train: Path, rows: int) -> str:

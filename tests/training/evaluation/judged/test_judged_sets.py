@@ -1,7 +1,7 @@
 """Each kind of judged set: its figures by hand, and against sentence-transformers' evaluators."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import log2
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, list_figures
 from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
-from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextKind
 
 TABLE = {"east": (2, 0), "far east": (9, 1), "north": (0, 5), "far north": (0.5, 5), "west": (-3, 0)}
@@ -190,10 +190,12 @@ def test_a_list_is_worked_by_hand_and_equal_scores_win_nothing() -> None:
     assert list_figures(np.ones(4, dtype=np.float32), 1)[1] == pytest.approx(1 / 4)
 
 
-def test_queries_are_encoded_as_queries_and_symmetric_texts_as_passages(table_encoder: type) -> None:
+def test_queries_and_anchors_are_encoded_as_queries_and_symmetric_texts_as_passages(
+    table_encoder: type,
+) -> None:
     for judged, kinds in (
         (SETS[0], [TextKind.PASSAGE]),
-        (SETS[1], [TextKind.PASSAGE]),
+        (SETS[1], [TextKind.QUERY, TextKind.PASSAGE]),
         (SETS[3], [TextKind.QUERY, TextKind.PASSAGE]),
     ):
         encoder = table_encoder(TABLE)
@@ -325,6 +327,22 @@ def test_triplets_and_pairs_agree_with_sentence_transformers(
         assert found[f"best_accuracy_threshold{end}"] == pytest.approx(
             expected[f"{name}_accuracy_threshold"], abs=1e-4
         )
+
+
+def test_the_anchor_of_a_triplet_is_a_query_as_in_training_and_in_sentence_transformers(
+    make_folder: Callable[..., Path], random: np.random.Generator
+) -> None:
+    folder = make_folder(prompts={"query": "query the dog ", "document": "passage "})
+    rows = [(sentence(random), sentence(random), sentence(random)) for _ in range(60)]
+    rows = [row for row in rows if len({*row}) == 3]
+    theirs = SentenceTransformer(str(folder), device="cpu")
+    expected = TripletEvaluator(*map(list, zip(*rows, strict=True)))(theirs)
+    encoder = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    found = evaluate_judged_set(encoder, TripletSet("x", tuple((row,) for row in rows))).metrics
+    assert found["accuracy"] == pytest.approx(expected["cosine_accuracy"], abs=1e-6)
+    anchors, positives, negatives = (encoder.encode(list(texts)) for texts in zip(*rows, strict=True))
+    as_passages = ((anchors * (positives - negatives)).sum(axis=1) > 0).mean()
+    assert found["accuracy"] != pytest.approx(as_passages, abs=1e-6)
 
 
 def test_rankings_agree_with_sentence_transformers(

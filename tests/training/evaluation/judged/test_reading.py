@@ -1,15 +1,17 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from naming import Naming
+from pyarrow import parquet
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged.classification import NliSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layout import kind_of_rows, train_file
-from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet
-from nearsay.training.evaluation.judged.pairs import StsSet
+from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet
+from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
 from nearsay.training.evaluation.judged.suite import find_suite
 
@@ -235,7 +237,7 @@ def test_pairs_are_told_apart_by_what_their_label_holds(
         ("retrieval:stsb/test.tsv", "is a file"),
         ("clustering:nli/nli_test.tsv", "has two texts a row"),
         ("pairs:nli/nli_test.tsv", r"nli_test\.tsv:2: .*\b0 or 1.*'neutral'"),
-        ("reranking:stsb/test.tsv", "has no column 'query'"),
+        ("reranking:stsb/test.tsv", "has no column 'query'.*--columns"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_remedy(spec: str, said: str, suite: Path) -> None:
@@ -296,10 +298,15 @@ def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("sts:{}", r"columns are 'score', 'left'.*sts:.*dev.tsv:left,right,score"),
+        ("sts:{}", r"columns are 'score', 'left'.*sts:.*dev.tsv:first,second,label"),
         ("sts:{}:left,wrong", "no column 'wrong'.*'score', 'left'"),
-        ("sts:{}:left", "'left' behind .* names no columns"),
-        ("pairs:{}:left,right", "kind pairs; only scored pairs"),
+        ("sts:{}:left", "'left' does not name.*first,second,label"),
+        ("sts:{}:left,right,rating,note", "'left,right,rating,note' does not name"),
+        ("pairs:{}:left", "'left' does not name"),
+        ("pairs:{}", "which column is the label.*--label.*pairs:.*:first,second,label"),
+        ("triplets:{}:left,right", "'left,right' does not name.*anchor,positive,negative"),
+        ("triplets:{}:left,right,wrong", "no column 'wrong'.*'left', 'right'"),
+        ("clustering:{}:left,rating,note", "'left,rating,note' does not name.*text,label"),
         ("sts:{}x:left,right", "does not exist"),
     ],
 )
@@ -308,6 +315,43 @@ def test_columns_that_are_not_there_are_named(spec: str, said: str, tmp_path: Pa
     file.write_text(SCORED, "utf-8")
     with pytest.raises(BadInputError, match=said):
         read_judged_set(spec.format(file))
+
+
+def test_every_kind_of_rows_takes_names_for_its_columns(tmp_path: Path) -> None:
+    file = tmp_path / "test.tsv"
+    file.write_text("a\tb\tc\td\nx\ty\tz\t1\nu\tv\tw\t0\n", "utf-8")
+    (tmp_path / "train.tsv").write_text("a\tb\td\nx\ty\t1\n", "utf-8")
+    rows = {
+        "pairs:a,b,d": (("x", "y", True), ("u", "v", False)),
+        "nli:a,b,d": (("x", "y", "neutral"), ("u", "v", "entailment")),
+        "triplets:a,b,c": ((("x", "y", "z"),), (("u", "v", "w"),)),
+        "reranking:a,b,c,d": (Candidates("x", ("y",), ("z", "1")), Candidates("u", ("v",), ("w", "0"))),
+        "clustering:a,d": (("x", "1"), ("u", "0")),
+        "classification:a,d": (("x", "1"), ("u", "0")),
+    }
+    for spec, expected in rows.items():
+        kind, _, names = spec.partition(":")
+        read = read_judged_set(f"{kind}:{file}:{names}")
+        assert getattr(read, "rows") == expected, spec  # noqa: B009 - of the kinds of rows
+
+
+def test_mined_negatives_in_columns_are_judged_too(tmp_path: Path) -> None:
+    file = tmp_path / "hard.tsv"
+    file.write_text("anchor\tpositive\tnegative_1\tnegative_2\na\tb\tc\td\n", "utf-8")
+    found = read_judged_set(file)
+    assert isinstance(found, TripletSet)
+    assert found.triplets == [("a", "b", "c"), ("a", "b", "d")]
+    lists = read_judged_set(f"reranking:{file}")
+    assert isinstance(lists, RerankingSet)
+    assert lists.rows == (Candidates("a", ("b",), ("c", "d")),)
+
+
+def test_parquet_is_read_and_a_label_of_floats_is_one(tmp_path: Path) -> None:
+    rows = {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "label": [1.0, 0.0]}
+    parquet.write_table(pa.table(rows), tmp_path / "test.parquet")
+    found = read_judged_set(tmp_path)
+    assert isinstance(found, PairSet)
+    assert found.rows == (("a", "c", True), ("b", "d", False))
 
 
 def test_sets_of_one_name_are_called_as_they_are_given(tmp_path: Path) -> None:
