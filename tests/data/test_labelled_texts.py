@@ -66,7 +66,7 @@ def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: 
     content = "gold_label\tsentence1\tsentence2\n-\ta\tb\nneutral\tc\td\n"
     found = read_labelled_texts(write("a.tsv", content))
     assert [row.label for row in found.rows] == ["neutral"]
-    assert found.notes[1] == Naming("a.tsv", "1 rows", "'-'")
+    assert found.notes[1] == Naming("a.tsv", "1 row", "'-'")
     other = read_labelled_texts(write("b.tsv", "label\ttext\n-\tminus\n"))
     assert [row.label for row in other.rows] == ["-"]
 
@@ -118,6 +118,6 @@ def test_the_number_for_no_agreement_is_no_label_of_an_entailment_set(write: Wri
     rows = [{"premise": "a", "hypothesis": "b", "label": label} for label in (0, -1, 2)]
     found = read_labelled_texts(write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows)))
     assert [row.label for row in found.rows] == ["0", "2"]
-    assert found.notes[1] == Naming("a.jsonl", "1 rows", "'-1'")
+    assert found.notes[1] == Naming("a.jsonl", "1 row", "'-1'")
     moods = read_labelled_texts(write("b.tsv", "label\ttext\n-1\tbad\n1\tgood\n"))
     assert [row.label for row in moods.rows] == ["-1", "1"]
