@@ -302,6 +302,7 @@ class _Adding:
     store: Store  # as the holder of the lock may write it
     row: CollectionRow
     generation: GenerationRow
+    encoder: TextEncoder  # that made it
     reports: list[AddReport] = field(default_factory=list)
 
 
@@ -478,7 +479,7 @@ class CollectionWriting:
         is_new = not self._record.exists()
         encoder = self._encoder_of(vectors_are_given=embedding is not None)
         with self._adding(encoder, how, is_new=is_new) as adding:
-            store, row, generation = adding.store, adding.row, adding.generation
+            store, row, generation, encoder = adding.store, adding.row, adding.generation, adding.encoder
             if embedding is not None:
                 store = replace(store, cluster=None)  # there is hardly anything to embed
                 made_by, encoder = encoder, embedding(Chunking.parse(row.chunking), encoder)
@@ -495,7 +496,8 @@ class CollectionWriting:
         encoder = self._encoder_of(vectors_are_given=False)
         store, is_new = self._record.store, not self._record.exists()
         lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
-        few.key = (encoder.fingerprint, self._promise, self._record.dtype, how.gate, how.index)
+        named = encoder.fingerprint if self._encoder.named else None
+        few.key = (named, self._promise, self._record.dtype, how.gate, how.index)
 
         def lead(take: Callable[[], list[FewRows]], left: float) -> None:
             with self._adding(encoder, replace(how, wait=left), is_new=is_new) as adding:
@@ -503,7 +505,7 @@ class CollectionWriting:
                 with store.database.reading() as connection:
                     alone = near_duplicates.gate_of(connection, row.id) is not None  # one report a gate
                 gathered = [few] if alone else take()
-                adding.reports += add_few(store, row, adding.generation, encoder, gathered)
+                adding.reports += add_few(store, row, adding.generation, adding.encoder, gathered)
             for each, report in zip(gathered, adding.reports, strict=True):
                 each.report = report
 
@@ -531,11 +533,14 @@ class CollectionWriting:
                 with store.database.writing() as connection:
                     first = Plan(contract=self._promise.of({}))
                     generation = live_or_begin(connection, row, encoder, first.to_json(), self._record.dtype)
-                    check_encoder(self._record.name, generation, encoder)
+                    if self._encoder.named:
+                        check_encoder(self._record.name, generation, encoder)
                     check_dtype(self._record.name, generation, self._record.dtype)
                     generations.register_encoder(connection, encoder)  # it may have moved
                     how.gate.settle(connection, row, generation)
-                adding = _Adding(store, row, generation)
+                if encoder.fingerprint != generation.encoder.fingerprint:  # another went live meanwhile
+                    encoder = self._encoder.of(generation)
+                adding = _Adding(store, row, generation, encoder)
                 yield adding
             except BaseException:
                 if is_new:  # a first try that failed settles neither encoder nor chunking

@@ -13,6 +13,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.collection_record import CollectionEncoder
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import (
@@ -23,7 +24,7 @@ from nearsay.indexer.vectors.errors import (
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.text_encoder import EncodedWindow
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder
 
 _ROWS = [
     {"id": "cat", "text": "a cat sat"},
@@ -126,6 +127,28 @@ def test_what_is_added_after_a_rebuild_is_caught_up_at_the_promotion(
     assert sorted(hit.text for hit in hits) == ["a fish swam", "parrots whistle melodies", "the cat slept"]
     assert {hit.lineage.generation for hit in hits} == {2}
     assert pets.overview().waiting == 0
+    _assert_sound(pets.library)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_an_addition_goes_by_the_generation_that_went_live_while_it_waited(
+    pets: Collection, open_it: Callable[[], Library], monkeypatch: pytest.MonkeyPatch, *, few: bool
+) -> None:
+    pets.rebuild("letters")
+    before = CollectionEncoder.for_writing
+
+    def then_promoted(self: CollectionEncoder) -> TextEncoder:
+        found = before(self)
+        if pets.generations()[-1].state is _READY:
+            pets.promote()
+        return found
+
+    monkeypatch.setattr(CollectionEncoder, "for_writing", then_promoted)
+    rows = [{"id": "fish", "text": "a fish swam"}]
+    open_it().collection("pets").add_rows(rows if few else iter(rows))
+    assert {hit.id for hit in pets.search("a fish", k=10)} == {"cat", "dog", "bird", "fish"}
+    with pytest.raises(EncoderMismatchError):
+        open_it().collection("pets", encoder="words").add_rows(rows)
     _assert_sound(pets.library)
 
 
