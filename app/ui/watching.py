@@ -201,8 +201,9 @@ def _at_work(visit: Visit, number: int, place: str, log: int) -> None:
         if job.state.ended:
             st.rerun()
         _head(job)
-        _progress(visit, job, job.progress())
-        _log(job, log)
+        look = job.progress()
+        _progress(visit, job, look)
+        _log(job, log, "" if look is None else look.doing)
         if visit.may_write:
             _stopping(visit, job, place)
 
@@ -280,8 +281,10 @@ def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
         st.progress(min(max(look.share, 0.0), 1.0), text=said)
 
 
-def _log(job: Job, lines: int) -> None:
-    last = [visible(line) for line in job.log(last=lines)] if lines else []
+def _log(job: Job, lines: int, doing: str = "") -> None:
+    """Show the log's last lines; doing: what the bar above says of it, its lines do not say again."""
+    found = job.log(last=lines) if lines else []
+    last = [visible(line) for line in found if not doing or not line.startswith(f"{doing}:")]
     if last:
         st.code("\n".join(last), language=None, wrap_lines=True)
 

@@ -61,6 +61,14 @@ def test_a_job_at_work_shows_its_progress_and_can_be_cancelled(page, record, set
     assert [button.label for button in app.button if "Stop" in button.label] == ["Stop at once"]
 
 
+def test_progress_that_the_log_also_has_is_said_once(page, record):
+    look = JobProgress("training", "steps", 10, 40, 0.25, 2.0, 5.0, 15.0)
+    record(JobState.RUNNING, progress=look, log=f"one\n{look.words()}\n")
+    app = page("jobs")
+    assert "one" in [each.value for each in app.code]
+    assert not any(look.words() in each.value for each in app.code)
+
+
 def test_nothing_can_be_cancelled_or_removed_where_the_page_only_reads(page, record, settings):
     running = record(JobState.RUNNING)
     done = record(JobState.CANCELLED)
