@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.source import find_encoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 __all__ = ["average_encoders"]
 
@@ -38,8 +42,9 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
         source, other = open_model(encoder)
         weights = other.state_dict()
         shapes = {name: tensor.shape for name, tensor in weights.items()}
-        same_modules = [type(one) for one in other] == [type(one) for one in model]
-        if not same_modules or shapes != {name: tensor.shape for name, tensor in total.items()}:
+        if _structure(other) != _structure(model) or shapes != {
+            name: tensor.shape for name, tensor in total.items()
+        }:
             raise BadInputError(
                 f"{source.name} and {first.name} are not built alike, so their weights have no average. "
                 "Name trainings of one base with one structure"
@@ -62,3 +67,8 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
         limits=("Its lineage tells the first encoder's training; the others' stand in their folders.",),
         others=others,
     )
+
+
+def _structure(model: "SentenceTransformer") -> list[tuple[type, object]]:
+    """The kinds of its modules, and the settings of those behind the first, as of its pooling."""
+    return [(type(one), one.get_config_dict() if place else None) for place, one in enumerate(model)]

@@ -297,6 +297,9 @@ def _task(call: OneTraining, sets: Sequence[PairRows], model: CrossEncoder, name
         sampling=chosen.sampling,
         distinct=[one.examples.kind is ExampleKind.PAIRS for one in rows],
     )
+    for one, count in zip(rows, mix.batches, strict=True):
+        if one.examples.kind is ExampleKind.PAIRS:
+            require_batches(one.examples, -(-len(one.examples) // count), "a cross-encoder")
     for note in mix.notes:
         watch.report(note)
     watch.report(f"{sum(len(one.examples) for one in rows):,} rows in {mix.steps_per_epoch:,} steps an epoch")

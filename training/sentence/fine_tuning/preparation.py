@@ -100,7 +100,7 @@ def require_batches(examples: SentenceExamples, batch: int, learner: str) -> Non
     if min(batch, len(examples)) < 2:
         raise BadInputError(
             f"{learner} compares a row with the others of its batch, and the batches of {examples.name}, "
-            f"{counted(len(examples), 'row')}, hold one. Give more rows, or a batch of 2 or more"
+            f"{counted(len(examples), 'row')}, hold one. Give more rows of other texts, or a batch of 2 or more"
         )
 
 
@@ -185,6 +185,10 @@ def prepare_sets(
         sampling=options.sampling,
         distinct=[objective.distinct for objective in objectives],
     )
+    for one, count in zip(sets, mix.batches, strict=True):
+        loss = one.objective.kind
+        if loss.loss.compares_rows and one.examples.kind is not ExampleKind.TUPLES:  # one text may be in all
+            require_batches(one.examples, -(-len(one.examples) // count), f"the objective {loss}")
     if joined is not None and joined.count > 1 and any(objective.generates for objective in objectives):
         raise BadInputError(
             f"the objective {ObjectiveKind.TSDAE} trains in one process, and torchrun started "

@@ -48,6 +48,9 @@ def test_one_encoder_and_encoders_of_other_shapes_are_refused(
     deeper = make_folder("deeper", layers=2)
     with pytest.raises(BadInputError, match=r"deeper and tiny .*alike"):
         average_encoders([tiny_folder, deeper], tmp_path / "average")
+    pooled = make_folder("pooled", pooling="max")  # whose weights have the same shapes
+    with pytest.raises(BadInputError, match=r"pooled and tiny .*alike"):
+        average_encoders([tiny_folder, pooled], tmp_path / "average")
     (tmp_path / "average").mkdir()
     with pytest.raises(BadInputError, match="is not replaced"):
         average_encoders([tiny_folder, tiny_folder], tmp_path / "average")

@@ -442,6 +442,16 @@ def test_what_compares_the_rows_of_a_batch_needs_two(
     assert not (tmp_path / "out").exists()
 
 
+def test_pairs_that_all_share_a_text_leave_nothing_to_rank(
+    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+) -> None:
+    rows = [("the cat", "cat"), ("the cat", "a dog"), ("the cat", "mat")]
+    given = TrainingSet(examples_of(ExampleKind.PAIRS, rows), ObjectiveConfig(ObjectiveKind.RANKING))
+    options = SentenceTraining(steps=1, batch=8)
+    with pytest.raises(BadInputError, match=r"ranking compares a row.*3 rows"):
+        train_sentence_encoder([given], tmp_path / "out", base=tiny_folder, options=options, device="cpu")
+
+
 def test_texts_that_are_cut_are_told(
     scored: SentenceExamples, train: Train, caplog: pytest.LogCaptureFixture
 ) -> None:
