@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
@@ -42,9 +42,8 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
         source, other = open_model(encoder)
         weights = other.state_dict()
         shapes = {name: tensor.shape for name, tensor in weights.items()}
-        if _structure(other) != _structure(model) or shapes != {
-            name: tensor.shape for name, tensor in total.items()
-        }:
+        alike = _structure(other) == _structure(model)
+        if not alike or shapes != {name: tensor.shape for name, tensor in total.items()}:
             raise BadInputError(
                 f"{source.name} and {first.name} are not built alike, so their weights have no average. "
                 "Name trainings of one base with one structure"
@@ -71,4 +70,5 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
 
 def _structure(model: "SentenceTransformer") -> list[tuple[type, object]]:
     """The kinds of its modules, and the settings of those behind the first, as of its pooling."""
-    return [(type(one), one.get_config_dict() if place else None) for place, one in enumerate(model)]
+    modules: list[Any] = [*model]
+    return [(type(one), one.get_config_dict() if place else None) for place, one in enumerate(modules)]

@@ -100,7 +100,8 @@ def require_batches(examples: SentenceExamples, batch: int, learner: str) -> Non
     if min(batch, len(examples)) < 2:
         raise BadInputError(
             f"{learner} compares a row with the others of its batch, and the batches of {examples.name}, "
-            f"{counted(len(examples), 'row')}, hold one. Give more rows of other texts, or a batch of 2 or more"
+            f"{counted(len(examples), 'row')}, hold one. Give more rows of other texts, or a batch of 2 or "
+            "more"
         )
 
 
