@@ -6,6 +6,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NoReturn, TypeAlias
+from uuid import UUID
+
+import numpy as np
 
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
@@ -309,7 +312,7 @@ def survey_rows(rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
             if isinstance(value, str):
                 texts.add(name)
                 ids.add(name)
-            elif isinstance(value, int) and not isinstance(value, bool):
+            elif isinstance(value, int | np.integer | UUID) and not isinstance(value, bool):
                 ids.add(name)
             elif isinstance(value, Mapping) and name == "metadata":
                 inner.update((str(key), None) for key in value)

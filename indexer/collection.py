@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Collection", "SearchOptions"]
 
-Vectors: TypeAlias = NDArray[np.floating] | Sequence[float] | Sequence[Sequence[float]]
+Queries: TypeAlias = Sequence[str] | NDArray[np.floating] | Sequence[float] | Sequence[Sequence[float]]
 
 _USUAL = ReadOptions()
 
@@ -362,10 +362,10 @@ class Collection:
         self, query: list[str] | tuple[str, ...], k: int = ..., **options: Unpack[SearchOptions]
     ) -> list[Hits]: ...
     @overload
-    def search(self, query: Vectors, k: int = ..., **options: Unpack[SearchOptions]) -> Hits | list[Hits]: ...
+    def search(self, query: Queries, k: int = ..., **options: Unpack[SearchOptions]) -> Hits | list[Hits]: ...
     def search(
         self,
-        query: str | Sequence[str] | Vectors,
+        query: str | Queries,
         k: int = 10,
         *,
         where: Where | None = None,

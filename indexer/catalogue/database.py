@@ -54,11 +54,30 @@ _REMEDY = (
     "Restore it from a backup, or begin a new library and add the documents again; what is damaged, "
     "nearsay doctor --prove says"
 )
+_CHECK = "Check the address, the rights and the free space"
 _UNCHANGING = "nearsay_unchanging"  # a file read as such: its path, its identity, and why
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for what readers share
 _WORTH_A_VACUUM = 16 << 20  # bytes
 _VACUUMED_UNASKED = 1 << 30  # bytes; 43 MB a second on a busy machine, and writers wait BUSY_SECONDS
+_LOCKED = ("locked", "could not serialize", "deadlock")
+_CROWDED = ("too many clients", "too many connections", "connection slots")  # as PostgreSQL says it
+_AWAY = ("database system is", "terminating connection", "server closed", "connection is lost")
 _LITTLE = 1 << 20  # bytes: with less the disk is full
+
+
+_ENGINES: "weakref.WeakSet[sa.Engine]" = weakref.WeakSet()
+_OF_THE_PARENT: list[sa.Pool] = []  # of a process that was forked: never closed, which the parent would feel
+
+
+def _connect_anew() -> None:
+    """After a fork, in the new process: two processes that use one connection get each other's answers."""
+    for engine in _ENGINES:
+        _OF_THE_PARENT.append(engine.pool)
+        engine.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_connect_anew)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,7 @@ class Database:
         self._check = check
         if self.engine is not at:  # what nobody closes is closed when nobody has it any longer
             weakref.finalize(self, self.engine.dispose).atexit = False
+            _ENGINES.add(self.engine)
 
     @property
     def dialect(self) -> str:
@@ -410,20 +430,21 @@ def _translate(error: BaseException, url: str) -> NearsayError:
         )
     if "unable to open" in lowered:
         return StorageError(f"the catalogue {_place(url)} cannot be opened ({reason}). {_opening(url)}")
-    if any(said in lowered for said in ("locked", "could not serialize", "deadlock", "too many clients")):
-        return BusyError(
-            f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
+    if any(said in lowered for said in _LOCKED + _CROWDED):
+        whom = "other connections" if any(said in lowered for said in _CROWDED) else "another writer"
+        said = f"the catalogue {_place(url)} is busy with {whom} ({reason})"
+        return BusyError(f"{said}. Wait a little and try again")
+    if any(said in lowered for said in _AWAY):
+        return StorageError(
+            f"the server of the catalogue {_place(url)} stopped or is starting ({reason}); what was not "
+            "committed was not done. Try again in a moment"
         )
-    if getattr(error, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
-        return CatalogueError(
-            f"the words of a collection in {_place(url)} are damaged ({reason}). "
-            "See of which, and how to enter them anew: nearsay doctor --prove"
-        )
-    if any(said in lowered for said in ("malformed", "not a database", "could not decode")):
-        return CatalogueError(f"the catalogue {_place(url)} is damaged ({reason}). {_REMEDY}")
-    return CatalogueError(
-        f"the catalogue {_place(url)} refused: {reason}. Check the address, the rights and the free space"
-    )
+    if name == "SQLITE_CORRUPT_VTAB":
+        said = f"the words of a collection in {_place(url)} are damaged ({reason}). See of which, and how to "
+        return CatalogueError(f"{said}enter them anew: nearsay doctor --prove")
+    damaged = any(said in lowered for said in ("malformed", "not a database", "could not decode"))
+    said = f"is damaged ({reason}). {_REMEDY}" if damaged else f"refused: {reason}. {_CHECK}"
+    return CatalogueError(f"the catalogue {_place(url)} {said}")
 
 
 def _lacks_room(name: str, url: str) -> bool:

@@ -9,16 +9,21 @@ Dots reach inwards: a.b is the field b inside the field a. A name that has a dot
 in either form: `a.b`, or a.`b.c` for the field b.c inside a.
 """
 
+import contextlib
 import datetime as dt
 import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
+import numpy as np
 import sqlalchemy as sa
 
+from nearsay.data.json_values import UnusableRowError, json_value
 from nearsay.indexer.catalogue import clusterings, collections, documents
 from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.filters.expression import (
@@ -197,6 +202,9 @@ def scalar(value: object) -> Scalar:
     """A value that a field can be compared with; BadFilterError for any other."""
     if isinstance(value, dt.datetime | dt.date):
         return moment(value.isoformat())
+    if isinstance(value, np.generic | Decimal | UUID):  # as rows may hold them
+        with contextlib.suppress(UnusableRowError):
+            value = json_value(value, "a filter's value")
     if isinstance(value, bool | Moment):
         return value
     if isinstance(value, str):

@@ -14,7 +14,8 @@ from nearsay.indexer.catalogue.json_values import sorted_json_text
 from nearsay.indexer.catalogue.passages import PreparedDocument, prepare
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.expression import fields
+from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.selection import documents_where
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
@@ -55,7 +56,7 @@ def remove_documents(
 
     BadInputError for a filter without a condition.
     """
-    if where is not None and not where:
+    if where is not None and not (where and fields(parse(where))):
         raise BadInputError(
             "the filter is empty, and every document passes it. Say which are to be removed, or remove the "
             "collection: collection.delete()"

@@ -9,8 +9,10 @@ import re
 import textwrap
 import threading
 from collections.abc import Callable
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from words_encoder import WordsEncoder
 import nearsay.indexer
 from nearsay.indexer import (
     AsyncCollection,
+    BadFilterError,
     BadInputError,
     BusyError,
     Collection,
@@ -481,6 +484,31 @@ def test_hits_become_tables(yard: Collection) -> None:
     none = yard.search("one hen", 3, where="legs = 99")
     assert (none.to_arrow().num_rows, len(none.to_pandas())) == (0, 0)
     assert none.to_arrow().schema == yard.search("one hen").to_arrow().schema
+
+
+def test_values_of_rows_may_be_asked_for_as_they_were_given(library: Library) -> None:
+    values = (np.int64(3), np.float32(0.5), np.bool_(True), np.str_("x"), Decimal("1.5"), UUID(int=5))
+    values = (
+        *values,
+        dt.datetime(2021, 3, 5, 4, tzinfo=dt.UTC),
+        np.datetime64("2021-03-05T05:00:00"),
+    )
+    collection = library.collection("kinds")
+    collection.add_rows([{"text": f"text {i}", "v": value} for i, value in enumerate(values)])
+    for i, value in enumerate(values):
+        for where in ({"v": value}, {"v": [value]}, {"v": {"=": value}}):
+            assert [document.text for document in collection.documents(where)] == [f"text {i}"], where
+    for value in (np.float32("nan"), Decimal("nan"), np.array([1]), b"a"):
+        with pytest.raises(BadFilterError):
+            collection.count({"v": value})
+
+
+@pytest.mark.parametrize("one", [UUID(int=1), np.int64(7), np.uint8(7)])
+def test_an_id_may_be_of_the_kinds_that_databases_and_tables_have(library: Library, one: object) -> None:
+    collection = library.collection("ids")
+    for text in ("before", "after"):
+        collection.add_rows([{"id": one, "text": text}])
+    assert [(document.id, document.text) for document in collection] == [(str(one), "after")]
 
 
 def test_what_is_shown_in_a_console_is_short(yard: Collection, tmp_path: Path) -> None:

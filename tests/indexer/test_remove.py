@@ -102,7 +102,7 @@ def test_a_filter_that_cannot_be_read_removes_nothing(cats: Collection) -> None:
     assert cats.overview().documents == 6
 
 
-@pytest.mark.parametrize("where", [{}, ""])
+@pytest.mark.parametrize("where", [{}, "", {"age": {}}, {"and": []}, {"and": [{}, {"not": {"or": []}}]}])
 def test_an_empty_filter_removes_nothing(cats: Collection, where: Where) -> None:
     with pytest.raises(BadInputError):
         cats.remove(where=where)

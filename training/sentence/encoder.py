@@ -1,6 +1,7 @@
 """The encoder that runs: texts in, vectors out."""
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import (
@@ -72,6 +74,7 @@ class Encoder(OpenedEncoder):
         super().__init__(source, weights, tokens)
         self.device = device
         self.precision = precision
+        self._process = os.getpid()
         self._forward = ForwardPass(model, device=device, precision=precision)
         self._contributing = ContributingPass(shares, self._tokens, self._forward.token_vectors)
         on_gpu = device.partition(":")[0] == "cuda"
@@ -163,6 +166,11 @@ class Encoder(OpenedEncoder):
         """Give the model a window; what is given back waits for the vectors."""
         if not window.texts:
             return lambda: EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
+        if os.getpid() != self._process:  # torch would wait for threads that are not there
+            raise NearsayError(
+                f"'{self.name}' was loaded by torch before a fork, and its threads are not in this process. "
+                "Open the library after the fork, or begin processes by spawn"
+            )
         finish = self._forward.start(window.token_ids, prompt_length=self._prompt_lengths[kind])
 
         def encoded() -> EncodedWindow:

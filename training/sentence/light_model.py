@@ -4,7 +4,10 @@ torch, transformers and sentence-transformers take seconds to import; a question
 four milliseconds here.
 """
 
+import ctypes
 import math
+import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -128,7 +131,22 @@ def _session(plain: PlainTransformer) -> onnxruntime.InferenceSession:
         "session.model_external_initializers_file_folder_path", str(layers.folder)
     )
     options.log_severity_level = 3  # errors, which are raised as well
-    return onnxruntime.InferenceSession(layers.serialized(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(layers.serialized(), options, providers=["CPUExecutionProvider"])
+    _SESSIONS.add(session)
+    return session
+
+
+_SESSIONS: "weakref.WeakSet[onnxruntime.InferenceSession]" = weakref.WeakSet()
+
+
+def _never_end() -> None:
+    """After a fork, in the new process: whoever ends a session waits for its threads, which are not there."""
+    for session in _SESSIONS:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_never_end)
 
 
 class _Layers:
