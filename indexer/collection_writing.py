@@ -150,12 +150,16 @@ def add_few(
     entries = [entering.entry(few.batch) for few in gathered]
     windows = [PassageWindow([], []) for _ in gathered]
     own = frozenset[int]().union(*(few.numbers for few in gathered))
+    left: dict[int, str] = {}  # of these rows, by passage number
     resumed = 0
 
     def waiting() -> Iterator[PassageWindow]:
         nonlocal resumed
         for window in awaiting_windows(store, generation):
-            resumed += sum(number not in own for number in window.numbers)
+            of_window = zip(window.numbers, window.texts, strict=True)
+            mine = {number: text for number, text in of_window if number in own}
+            left.update(mine)
+            resumed += len(window.numbers) - len(mine)
             yield window
 
     with SegmentWriter(store, generation) as writer:
@@ -166,6 +170,9 @@ def add_few(
                     entering.write(connection, entry) if entry.writes else PassageWindow([], [])
                     for entry in entries
                 ]
+        of_each = ([left[number] for number in few.numbers & left.keys()] for few in gathered)
+        cut_again = [_truncated(encoder, texts) if cut_before and texts else 0 for texts in of_each]
+        cut_before -= sum(cut_again)
         tallies = [
             few.enter(entry, window) for few, entry, window in zip(gathered, entries, windows, strict=True)
         ]
@@ -176,9 +183,10 @@ def add_few(
         _, cut = _embed(pieces(together), encoder, writer)
     reports = []
     several = sum(bool(window.numbers) for window in windows) > 1
-    for few, tally, window in zip(gathered, tallies, windows, strict=True):
+    for few, tally, window, again in zip(gathered, tallies, windows, cut_again, strict=True):
         counts = tally.counts
         counts["resumed"] = resumed
+        counts["cut"] += again
         counts["cut"] += _truncated(encoder, window.texts) if cut and several else cut * bool(window.numbers)
         embedded, truncated = resumed + counts["passages"], cut_before + counts["cut"]
         reports.append(tally.report(collection.name, few.notes, embedded=embedded, truncated=truncated))
