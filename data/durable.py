@@ -69,7 +69,14 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
     """Give a stream to a temporary file that takes the place of `path` when the block ends well.
 
     sha256: what the file has to hash to when it is read back, or NearsayError; None = it is not read back
+
+    A link stays, and the file that it names is replaced. A device or a pipe, as /dev/stdout, is written into.
     """
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):  # noqa: PTH110, PTH112, PTH113
+        with _writing(path), path.open("wb") as stream:
+            yield stream
+        return
+    path = path.resolve() if os.path.islink(path) else path  # noqa: PTH114
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         with _writing(path):

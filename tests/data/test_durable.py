@@ -248,3 +248,17 @@ def test_what_cannot_be_read_is_named_with_the_remedy(error: OSError | MemoryErr
     assert str(refusal).startswith("/somewhere/a.bin cannot be read (")
     assert said in str(refusal)
     assert str(refusal).endswith("then try again")
+
+
+def test_a_pipe_is_written_into_and_a_link_stays(tmp_path: Path) -> None:
+    pipe, target, link = tmp_path / "pipe", tmp_path / "target", tmp_path / "link"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    target.write_bytes(b"before")
+    link.symlink_to(target)
+    for place in (pipe, link):
+        with replacing(place) as stream:
+            stream.write(b"after")
+    assert os.read(reader, 9) == b"after"
+    os.close(reader)
+    assert (pipe.is_fifo(), link.is_symlink(), target.read_bytes()) == (True, True, b"after")
