@@ -460,9 +460,10 @@ def grouped(
 
     things: (n,) what each place belongs to, 0, 1, …
     """
-    number, count = distinct.number, len(distinct)
+    # Of each thing, not of each place: the passage of a document that was changed stands after newer ones'.
+    number, count = distinct.number[np.argsort(things)], len(distinct)
     if things.size > int(things.max(initial=-1)) + 1:  # documents of several passages
-        number, pairs = document_pairs(things, number, pairs)
+        number, pairs = document_pairs(things, distinct.number, pairs)
         count = int(number.max(initial=-1)) + 1
     group = linked(count, pairs.first, pairs.second, pairs.cosines, link)[number]
     return by_centrality(points, things, group)

@@ -53,6 +53,11 @@ def test_with_complete_links_every_two_are_near(papers: Collection) -> None:
     assert named(papers.explore.duplicates(0.94, where="kind = 'y'")) == [["d", "e"]]
 
 
+def test_a_document_that_was_changed_is_grouped_by_what_it_says_now(papers: Collection) -> None:
+    papers.add_rows([{"id": "a", "text": "something else entirely"}])
+    assert named(papers.explore.duplicates(0.99)) == [["d", "e"], ["f", "a"]]
+
+
 def test_one_of_each_is_kept_and_can_be_added_again(
     papers: Collection, library: Library, tmp_path: Path
 ) -> None:
