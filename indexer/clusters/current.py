@@ -211,12 +211,14 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
         cosines = scores.own_cosines(inside, labels, middles)
         bounds = np.array(
             [
-                np.percentile(cosines[labels == place], _WITHIN) if (labels == place).any() else np.inf
+                np.percentile(its, _WITHIN, method="lower")
+                if (its := cosines[labels == place]).size
+                else np.inf
                 for place in range(len(middles))
             ]
         )
         nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=progress)
-        fits = near >= bounds[nearest]
+        fits = near >= bounds[nearest] - scores.ROUNDING
         who = Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
         with store.database.writing() as connection:
             still = clusterings.of_live(connection, snapshot.collection.id)

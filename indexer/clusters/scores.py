@@ -1,5 +1,7 @@
 """What a clustering's clusters are like: their centres, how close they hold, how far they lie apart."""
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,7 @@ from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
+    "ROUNDING",
     "centres",
     "each_silhouette",
     "mean_of_each",
@@ -17,6 +20,7 @@ __all__ = [
     "sums",
 ]
 
+ROUNDING: Final = 1e-6  # by which two products of the same vectors may differ
 _BLOCK = 8192
 _PRODUCTS = 2**24  # held at a time: 64 MB
 

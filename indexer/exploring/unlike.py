@@ -21,7 +21,7 @@ from nearsay.data.report import Report
 from nearsay.indexer.catalogue.field_values import added_since
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.current import saved_clustering
-from nearsay.indexer.clusters.scores import centres, nearest_centre, own_cosines
+from nearsay.indexer.clusters.scores import ROUNDING, centres, nearest_centre, own_cosines
 from nearsay.indexer.exploring.dates import document_times, read_date
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
@@ -300,9 +300,6 @@ def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
     )
 
 
-_SLACK = 1e-6  # by which two products of the same vectors may differ
-
-
 def nearest_clusters(
     points: Points, labels: NDArray[np.int32], others: Points, places: NDArray[np.int64]
 ) -> NDArray[np.int32]:
@@ -321,7 +318,7 @@ def nearest_clusters(
     farthest = np.full(numbers.size, np.inf, dtype=np.float32)
     np.minimum.at(farthest, own[members], own_cosines(points, own, middles)[members])
     best, cosines = nearest_centre(others.some(places), middles)
-    return np.where(cosines >= farthest[best] - _SLACK, numbers[best], -1).astype(np.int32)
+    return np.where(cosines >= farthest[best] - ROUNDING, numbers[best], -1).astype(np.int32)
 
 
 When = str | dt.date | dt.datetime

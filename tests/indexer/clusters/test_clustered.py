@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from naming import Naming
+from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
@@ -15,7 +16,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.clusters import partition
 from nearsay.indexer.clusters.clustering import Clustering
-from nearsay.indexer.clusters.current import saved_clustering
+from nearsay.indexer.clusters.current import Assigned, saved_clustering
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import BadFilterError, BusyError
 from nearsay.indexer.vectors.progress import Progress
@@ -306,6 +307,18 @@ def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
     monkeypatch.setattr(zoo._writing, "locked", meanwhile)
     assert zoo.explore.assign_newer().assigned == 1
     assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
+
+
+def test_a_copy_is_assigned_where_its_original_is(tmp_path: Path) -> None:
+    # Words of 64 lengths: enough for products of the same vectors to differ by rounding.
+    encoder = WordsEncoder(dimension=64, max_tokens=99)
+    texts = [" ".join("x" * (i * j % 64 + 1) for j in range(1, 40)) for i in range(1, 30)]
+    with Library.open(tmp_path / "library", load_encoder=lambda _source: encoder) as library:
+        papers = library.collection("papers")
+        papers.add_rows({"id": f"old{i}", "text": text} for i, text in enumerate(texts))
+        papers.explore.cluster("kmeans", clusters=8)
+        papers.add_rows({"id": f"new{i}", "text": text} for i, text in enumerate(texts))
+        assert papers.explore.assign_newer() == Assigned(len(texts), 0)
 
 
 def test_after_a_rollback_the_clusters_that_are_seen_keep_their_names(zoo: Collection) -> None:
