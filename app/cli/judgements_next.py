@@ -154,9 +154,9 @@ def import_(
     """Import judgements of COLLECTION that were made elsewhere, all or none.
 
     SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
-    optionally passage, rater and note, as `nearsay judgements export --as csv` writes it; a folder with the
-    BEIR layout; or a file of TREC qrels with --queries. A later judgement replaces an earlier one of the same
-    query and passage.
+    optionally passage, text, rater and note, as `nearsay judgements export --as csv` writes it; a folder with
+    the BEIR layout; or a file of TREC qrels with --queries. A later judgement replaces an earlier one of the
+    same query and passage. Judgements of passages that say something else than text now are left out.
 
     \b
     Example:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import by_text
 from nearsay.indexer.exploring.unlike import highest_cosines
@@ -187,7 +188,8 @@ def diverse(
     )
     shown = _shown(look, picks)
     if len(picks) < count:
-        notes = (*notes, f"{len(picks)} of the {count} asked for: there are only {len(picks)} passages")
+        said = f"{len(picks)} of the {count} asked for: only {counted(len(picks), 'passage')} there"
+        notes = (*notes, said)
     return Shown(shown, len(points), (*notes, *removed_meanwhile(len(picks), len(shown))))
 
 

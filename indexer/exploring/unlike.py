@@ -461,15 +461,14 @@ def _clusters(
     if not new.size:
         return (), ()
     labels = clusters_of_passages(saved, look.points.ids)
-    counted = np.sort(np.concatenate([new, old]))
-    later = counted[labels[counted] == LATER]
+    dated = np.sort(np.concatenate([new, old]))
+    later = dated[labels[dated] == LATER]
     notes: tuple[str, ...] = ()
     if later.size:
         every = Points.of(look.snapshot)  # a filter must not move the centres
         labels[later] = nearest_clusters(every, clusters_of_passages(saved, every.ids), look.points, later)
-        notes = (
-            f"counted to the cluster with the nearest centre, being newer than it: {later.size:,} passages",
-        )
+        newer = counted(later.size, "passage")
+        notes = (f"counted to the cluster with the nearest centre, being newer than it: {newer}",)
     found, names = [], saved.names
     for number in np.unique(labels[new]).tolist():
         here, before = int((labels[new] == number).sum()), int((labels[old] == number).sum())

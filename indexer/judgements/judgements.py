@@ -15,6 +15,7 @@ from nearsay.data.formulas import fused
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.row_files import file_lines, file_rows
+from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue import collections, generations, judgements, passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -59,6 +60,7 @@ class ImportedJudgement:
     relevant: bool | None  # None: whoever judged could not say
     rater: str | None = None
     note: str | None = None
+    text: str | None = None  # of the passage, as it was judged; None: the file does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
     """Read the judgements of a file or a folder.
 
     source:  a folder in BEIR's layout; a table (.csv, .tsv, .jsonl, .parquet) with the columns query,
-             document (or id), relevant, and perhaps passage, rater and note; anything else is TREC's qrels,
-             of which a line holds a query's number, a column that nobody reads, a document's id and its
-             relevance
+             document (or id), relevant, and perhaps passage, its text, rater and note; anything else is
+             TREC's qrels, of which a line holds a query's number, a column that nobody reads, a document's
+             id and its relevance
     queries: of qrels the queries' texts: a table with the columns _id (or id) and text (or query)
     notes:   gets what a folder has that cannot be used
 
@@ -142,7 +144,8 @@ def _of_row(source: Path, line: int, row: Mapping[str, object]) -> ImportedJudge
     unsure = word in ("", "unsure") or _cell(row, "unsure").lower() == "true"
     relevant = None if unsure else word in _YES or (relevance or 0) > 0
     rater, note = (stored(_cell(row, name), f"{place}: the {name}") for name in ("rater", "note"))
-    return ImportedJudgement(query, document, passage, relevant, rater or None, note or None)
+    text = None if passage is None else _cell(row, "text") or None
+    return ImportedJudgement(query, document, passage, relevant, rater or None, note or None, text)
 
 
 def _cell(row: Mapping[str, object], *names: str) -> str:
@@ -184,11 +187,15 @@ def _found(
             judged = Judged.of(document, passage, None, None, None)
             placed.append((one, judged, there[passage or 0]))
     rows = passages.read_passages(connection, collection_id, [number for *_, number in placed])
-    return [
-        (one, judged, (judged.passage or 0, rows[number].title, rows[number].text))
-        for one, judged, number in placed
-        if number in rows
-    ]
+    found = []
+    for one, judged, number in placed:
+        if number not in rows:
+            continue
+        if one.text is not None and normalised_text(one.text) != normalised_text(rows[number].text):
+            lost["of passages that say something else now"] += 1
+        else:
+            found.append((one, judged, (judged.passage or 0, rows[number].title, rows[number].text)))
+    return found
 
 
 def _within(document: str, passage: int | None) -> tuple[str, int] | None:
@@ -350,7 +357,8 @@ class Judgements:
         """Take over judgements from a file or folder, all or none; see `read_judgements`.
 
         What was said before of the same query and passage is replaced. Judgements of documents that are not
-        there, and of documents of several passages without saying which, are left out and counted.
+        there, of passages that say something else than the file's text of them, and of documents of several
+        passages without saying which, are left out and counted.
         BadInputError for what cannot be read.
         """
         notes: list[str] = []

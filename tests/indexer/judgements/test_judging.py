@@ -139,6 +139,20 @@ def test_judgements_are_taken_over_from_a_table_and_written_back_as_they_were(
     }
 
 
+@pytest.mark.parametrize("form", ["csv", "lines"])
+def test_what_was_said_of_a_passage_is_not_taken_over_for_another_text(
+    zoo: Collection, tmp_path: Path, form: str
+) -> None:
+    zoo.judgements.add("a cat", "cat", True)
+    zoo.judgements.add("a cat", "dog", False)
+    out = tmp_path / ("out.csv" if form == "csv" else "out.jsonl")
+    zoo.judgements.export(out, form)
+    zoo.add_rows([{"id": "cat", "text": "another animal"}])
+    taken = zoo.judgements.load(out)
+    assert (taken.judgements, taken.notes) == (1, (Naming("1 judgement", "left out"),))
+    assert zoo.judgements.of("a cat") == {("dog", 0): False}
+
+
 def test_of_two_rows_on_one_passage_the_last_one_stays(pets: Collection, tmp_path: Path) -> None:
     rows = "query,document,relevant\nbirds,cat,1\nbirds,owl,0\nbirds,owl,1\nbirds,cat,0\n"
     (tmp_path / "in.csv").write_text(rows)
