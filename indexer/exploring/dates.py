@@ -4,7 +4,8 @@ A date is as fine as it is written: "2019" is a year and in no month. What canno
 
 text      2019, 2019-03, 2019-03-08, 20190308, 2019-W10, 2019-W10-5, 2019-03-08T10:30, …:30.5Z, …+02:00
 numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine to eleven: seconds since
-          1970), 1552003200000 (twelve to fourteen: milliseconds); as text, too
+          1970), 1552003200000 (twelve to fourteen: milliseconds), both perhaps with a fraction; whole ones as
+          text, too
 """
 
 import datetime as dt
@@ -87,8 +88,8 @@ def read_date(value: object) -> Dated | None:
     """The date that a value of metadata says, in UTC where it names a zone; None if it is none."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, float):
-        value = int(value) if value.is_integer() else value
+    if isinstance(value, float):  # a moment has parts of seconds, a year has none
+        value = int(value) if value.is_integer() or 1e8 <= value < 1e14 else value
     if isinstance(value, dt.datetime):
         return _day(_in_utc(value).date())
     if isinstance(value, dt.date):
