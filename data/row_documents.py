@@ -107,7 +107,7 @@ class RowDocuments:
                 continue
             if name == "metadata" and isinstance(value, Mapping):
                 for key, inner_value in value.items():
-                    if key not in row:  # the row's own field wins
+                    if key in used or key == "metadata" or key not in row:  # the row's own metadata win
                         self._keep(kept, str(key), inner_value)
             else:
                 self._keep(kept, name, value)

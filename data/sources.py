@@ -62,6 +62,8 @@ def find_sources(given: Sequence[str | Path], wanted: Format | None) -> tuple[li
     found: dict[Path | str, Source] = {}
     notes: list[str] = []
     for item in given:
+        if not isinstance(item, str | os.PathLike):
+            raise BadInputError(f"{item!r} is no name of a file. Give the names one by one: add(*names)")
         for source in _resolve(str(item), wanted, notes):
             key = STDIN_NAME if source.path is None else source.path
             if source.path is None and key in found:

@@ -315,7 +315,7 @@ def _listed(count: int, ids: list[str]) -> str:
 @documents.command()
 def export(
     collection: str = COLLECTION,
-    out: Path | None = option("File to write.", shown="standard output"),
+    out: Path | None = option("File to write, or - for standard output.", shown="standard output"),
     where: str | None = WHERE,
     vectors: bool = option("Write one line per passage with its vector instead of one line per document."),
     as_json: bool = JSON,
@@ -327,6 +327,7 @@ def export(
     Example:
         nearsay documents export papers --out papers.jsonl
     """
+    out = None if out == Path("-") else out
     stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
     with place.open() as library:
         target = library.collection(collection)

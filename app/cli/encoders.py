@@ -1,18 +1,33 @@
 """`nearsay encoders`: which there are, texts to vectors without a library, and what they do inside."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from nearsay.app.cli.command import FILE, GROUP, CommandGroup, argument, option
 from nearsay.app.cli.encoders_inside import inside
-from nearsay.app.cli.options import ENCODER, JSON, ONE_ENCODER, POOLING, TEXT, AtHand, Place, Run
+from nearsay.app.cli.options import (
+    ENCODER,
+    JSON,
+    LIBRARY_GIVEN,
+    ONE_ENCODER,
+    POOLING,
+    TEXT,
+    AtHand,
+    Place,
+    Run,
+)
 from nearsay.app.cli.printing import print_done, print_json, print_notes, print_results, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Done
 from nearsay.data.report import as_json as to_plain
+
+if TYPE_CHECKING:
+    from nearsay.indexer.encoders import Encoders
 
 __all__ = ["encoders"]
 
@@ -40,8 +55,8 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
         nearsay encoders list
         nearsay encoders list --json
     """
-    with place.open() as library:
-        found = library.encoders.list(berts=True)
+    with _known(place) as known:
+        found = known.list(berts=True)
     if as_json:
         for each in found:
             print_json(each)
@@ -72,9 +87,9 @@ def show(name: str, as_json: bool = JSON, place: Place = GROUP) -> None:
         nearsay encoders show all-MiniLM-L6-v2
         nearsay encoders show my-sentences --json
     """
-    with place.open() as library:
-        facts = library.encoders.facts(name)
-        uses = [use for each in library.encoders.list() if each.source == facts.source for use in each.uses]
+    with _known(place) as known:
+        facts = known.facts(name)
+        uses = [use for each in known.list() if each.source == facts.source for use in each.uses]
     if as_json:
         print_json(facts.to_json() | {"uses": to_plain(uses)})
         return
@@ -98,6 +113,18 @@ def show(name: str, as_json: bool = JSON, place: Place = GROUP) -> None:
 
         click.echo()
         print_results(JobResults(changes=changes_table(facts.changes)))
+
+
+@contextlib.contextmanager
+def _known(place: Place) -> Iterator["Encoders"]:
+    """The encoders of the library; where none was named or made yet, the bundled one and folders."""
+    from nearsay.indexer.encoders import Encoders
+
+    if LIBRARY_GIVEN in click.get_current_context().meta or Path(place.library).exists():
+        with place.open() as library:
+            yield library.encoders
+    else:
+        yield Encoders(Path(place.library))
 
 
 @encoders.command()

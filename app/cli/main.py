@@ -64,6 +64,8 @@ class _Root(CommandGroup):
         except NearsayError as error:
             whole = f"{error}: {error.command}" if error.command else str(error)
             said = "\n".join(" ".join(line.split()) for line in whole.splitlines())
+            if sys.getfilesystemencoding() != "utf-8" and re.search("[\udc80-\udcff]", "".join(sys.argv)):
+                said += ". This locale cannot read a letter of the command line: set LC_ALL=C.UTF-8"
             raise click.ClickException(visible(_in_the_library(ctx, said))) from error
         except OSError as error:
             from nearsay.data.durable import FULL

@@ -228,7 +228,7 @@ class Hits(Sequence[Hit]):
             import pandas as pd
         except ImportError as error:
             raise NearsayError("a data frame needs pandas. Install it: pip install pandas") from error
-        return pd.DataFrame(self._columns())
+        return pd.DataFrame(self._columns()).astype(dict.fromkeys(_SCORES, "float64"))  # of None alone, too
 
     def _columns(self) -> dict[str, list[Any]]:
         columns = {name: [getattr(hit, name) for hit in self.hits] for name in _TYPES if name not in _SCORES}

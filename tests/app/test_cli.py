@@ -187,6 +187,16 @@ def test_the_doctor_tells_of_a_library_whose_name_is_no_text(pets: Run) -> None:
     assert "WRONG library" in pets("doctor", "--library", "caf\udce9").stdout
 
 
+def test_a_query_that_the_locale_cannot_read_names_the_locale(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.collection("pets").add_rows([{"id": "cat", "text": "a cat sat"}])
+    place = ("--library", str(tmp_path / "library"))
+    command = [sys.executable, "-m", "nearsay.app.cli", "search", "pets", "café".encode(), *place]
+    of_ascii = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ended = subprocess.run(command, capture_output=True, check=False, env=os.environ | of_ascii)
+    assert (ended.returncode, b"LC_ALL=C.UTF-8" in ended.stderr) == (1, True)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", [("collections", "list"), ("documents", "export", "pets")])
 def test_a_place_without_room_for_what_is_printed_is_told(tmp_path: Path, arguments: tuple[str, ...]) -> None:
@@ -327,6 +337,7 @@ def test_what_is_exported_can_be_added_again(pets: Run, tmp_path: Path) -> None:
     assert pets("documents", "export", "pets", "--out", "copy.jsonl").exit_code == 0
     assert pets("documents", "add", "copies", "copy.jsonl").exit_code == 0
     assert pets("documents", "export", "copies").stdout == (tmp_path / "copy.jsonl").read_text()
+    assert pets("documents", "export", "copies", "--out", "-").stdout == (tmp_path / "copy.jsonl").read_text()
 
 
 def test_control_characters_of_a_document_do_not_reach_the_terminal(run: Run) -> None:

@@ -196,6 +196,13 @@ def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
     assert (refused.exit_code, Path("x.npy").exists()) == (2, False)
 
 
+def test_encoders_are_listed_and_shown_where_no_library_was_made(run: Run) -> None:
+    (listed,) = run("encoders", "list", "--json").stdout.splitlines()
+    assert json.loads(listed)["name"] == "all-MiniLM-L6-v2"
+    assert run("encoders", "show", "mine").exit_code == 0
+    assert "no library in other" in run("encoders", "list", "--library", "other").stderr
+
+
 def test_what_is_made_while_a_library_is_at_hand_is_known_by_its_name(run: Run, tmp_path: Path) -> None:
     Library.open("library").close()
     make = ("train", "reduce", "mine", "--method", "matryoshka", "--dimension", "4", "--out", "made/small")

@@ -181,6 +181,14 @@ def test_a_field_called_metadata_is_spread_beside_the_others(
     ]
 
 
+def test_metadata_may_be_called_as_the_text_or_the_id_are(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    inner = {"text": "inner", "id": [1], "title": None, "metadata": {"metadata": 1}}
+    row = {"id": "1", "text": "a", "title": "t", "metadata": inner}
+    assert read_file("a.jsonl", json.dumps(row))[0][0].metadata == inner
+
+
 @pytest.mark.parametrize(("name", "key"), [("year", "year"), ("metadata.year", "metadata.year")])
 def test_fields_inside_metadata_can_be_chosen(
     read_file: Callable[..., tuple[list[Document], list[str]]], name: str, key: str

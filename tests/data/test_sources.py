@@ -272,3 +272,8 @@ def test_brackets_of_a_folder_that_is_there_are_no_pattern(
     write("notes [old]/b.md", "two")
     assert texts("notes [old]/*.txt") == ["one"]
     assert texts(str(Path("notes [old]/[ab].*").absolute())) == ["one", "two"]
+
+
+def test_a_list_of_names_is_no_name() -> None:
+    with pytest.raises(BadInputError, match="one by one"):
+        read([["a.txt"]])  # type: ignore[list-item]

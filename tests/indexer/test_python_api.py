@@ -481,6 +481,7 @@ def test_hits_become_tables(yard: Collection) -> None:
     frame = hits.to_pandas()
     assert frame["score"].tolist() == [hit.score for hit in hits]
     assert frame["metadata"][0] == hits[0].metadata
+    assert frame["rerank"].dtype == np.float64  # nobody was asked, and frames are put together
     none = yard.search("one hen", 3, where="legs = 99")
     assert (none.to_arrow().num_rows, len(none.to_pandas())) == (0, 0)
     assert none.to_arrow().schema == yard.search("one hen").to_arrow().schema
