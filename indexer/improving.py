@@ -232,13 +232,17 @@ def improve(
 
 
 def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
-    """Make a refinement live for the snapshot's generation; BusyError if another went live meanwhile."""
-    collection = snapshot.collection
+    """Make a refinement live; BusyError if the snapshot's generation or its refinement is no longer live."""
+    collection, measured = snapshot.collection, snapshot.refinement
     with store.database.writing() as connection:
         live = generations.live(connection, collection.id)
-        if live is None or live.number != snapshot.generation.number:
-            raise BusyError(f"'{collection.name}' has another live generation now. Run the command again")
-        refinements.add(connection, collection.id, live.number, new)
+        number = None if live is None else live.number
+        if (
+            number != snapshot.generation.number
+            or refinements.live_of(connection, collection.id, number, measured) is not measured
+        ):
+            raise BusyError(f"'{collection.name}' is searched otherwise by now. Run the command again")
+        refinements.add(connection, collection.id, number, new)
         collections.changed(connection, collection.id)
 
 

@@ -19,6 +19,7 @@ from nearsay.indexer.catalogue.judgements import Judgement, Part, in_part, query
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.query.ranking import weight_of_words
+from nearsay.indexer.vectors.errors import BusyError
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
@@ -106,6 +107,23 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
     assert [hit.id for hit in mistaken.search(question, 3)] == [hit.id for hit in before]
     with pytest.raises(BadInputError, match="not refined"):
         mistaken.undo_improvement()
+
+
+def test_what_was_refined_meanwhile_stays(mistaken: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge(mistaken, 60)
+    held_out, done = improving._held_out, list[Improvement]()
+
+    def overtaken(train: improving._Part) -> improving._Part:
+        monkeypatch.setattr(improving, "_held_out", held_out)
+        done.append(mistaken.improve(apply=True))
+        return held_out(train)
+
+    monkeypatch.setattr(improving, "_held_out", overtaken)
+    with pytest.raises(BusyError, match="'mistaken'"):
+        mistaken.improve(apply=True)
+    assert done[0].applied
+    mistaken.undo_improvement()
+    assert mistaken.snapshot().refinement is None
 
 
 def test_a_query_whose_only_answer_has_no_vector_yet_teaches_nothing(
