@@ -199,27 +199,12 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
         kept = _kept(explored, snapshot)
         if kept is None:
             raise no_clusters(explored.name)
-        row, ids = kept.row, kept.ids
+        row = kept.row
         living = snapshot.living()
         newer = living[living > row.through]
-        if not newer.size or not ids.size:
-            return Assigned(0, int(newer.size))
-        used = np.array(sorted(kept.of_level(0)), dtype=np.int32)
-        labels = np.searchsorted(used, kept.numbers).astype(np.int32)
-        inside = Points.of(snapshot, ids)
-        middles = scores.centres(inside, labels)
-        cosines = scores.own_cosines(inside, labels, middles)
-        bounds = np.array(
-            [
-                np.percentile(its, _WITHIN, method="lower")
-                if (its := cosines[labels == place]).size
-                else np.inf
-                for place in range(len(middles))
-            ]
-        )
-        nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=progress)
-        fits = near >= bounds[nearest] - scores.ROUNDING
-        who = Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
+        if not newer.size:
+            return Assigned(0, 0)
+        who = _fitting(snapshot, kept, newer, progress)
         with store.database.writing() as connection:
             still = clusterings.of_live(connection, snapshot.collection.id)
             if still is None or still.id != row.id:
@@ -233,7 +218,29 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
                 clustering_table.update().where(clustering_table.c.id == row.id).values(**told)
             )
             collections.changed(connection, snapshot.collection.id)
-    return Assigned(int(fits.sum()), int(newer.size - fits.sum()))
+    return Assigned(who.ids.size, newer.size - who.ids.size)
+
+
+def _fitting(
+    snapshot: Snapshot, kept: SavedClusters, newer: NDArray[np.int64], listener: ProgressListener
+) -> Members:
+    """Those of the newer passages that are near enough to a cluster's centre, and the cluster."""
+    if not kept.ids.size:
+        return Members(newer[:0], kept.numbers, np.zeros(0))
+    used = np.array(sorted(kept.of_level(0)), dtype=np.int32)
+    labels = np.searchsorted(used, kept.numbers).astype(np.int32)
+    inside = Points.of(snapshot, kept.ids)
+    middles = scores.centres(inside, labels)
+    cosines = scores.own_cosines(inside, labels, middles)
+    bounds = np.array(
+        [
+            np.percentile(its, _WITHIN, method="lower") if (its := cosines[labels == place]).size else np.inf
+            for place in range(len(middles))
+        ]
+    )
+    nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=listener)
+    fits = near >= bounds[nearest] - scores.ROUNDING
+    return Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
 
 
 def _grow(connection: sa.Connection, clustering: int, who: Members) -> None:

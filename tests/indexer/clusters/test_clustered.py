@@ -389,6 +389,10 @@ def test_where_nothing_holds_together_all_are_outliers(zoo: Collection) -> None:
     assert len(zoo.search("cat", 20, where="cluster is missing")) == 12
     with pytest.raises(BadFilterError, match="there are: none"):
         zoo.search("cat", where="cluster = 1")
+    zoo.add_rows([{"id": "cub", "text": "fox owl elk"}])
+    assert zoo.explore.assign_newer() == Assigned(0, 1)
+    assert (zoo.explore.clusters().newer, zoo.explore.clusters().outliers) == (0, 13)
+    zoo.remove(["cub"])
     assert by_number(three(zoo)) == {1: 5, 2: 4, 3: 3}
 
 
