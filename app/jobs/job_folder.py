@@ -14,7 +14,7 @@ from nearsay.app import life_lock
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration"]
+__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration", "writing"]
 
 JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
@@ -115,7 +115,7 @@ class JobFolder:
 
     def make(self) -> int:
         """Make the folder of a job that waits; the descriptor of its lock, for its process to inherit."""
-        with _writing(self.path):
+        with writing(self.path):
             if self.alive:
                 raise NearsayError(
                     f"a job that the catalogue does not know is at work in {self.path}. Let it end"
@@ -136,7 +136,7 @@ class JobFolder:
     def ask_to_stop(self) -> None:
         """Ask the job to end after what it is at; asked already, to end at once."""
         for file in self._stop_files:
-            with contextlib.suppress(FileExistsError), _writing(self.path):
+            with contextlib.suppress(FileExistsError), writing(self.path):
                 file.touch(exist_ok=False)
                 return
 
@@ -181,13 +181,13 @@ class JobFolder:
 
     def remove(self) -> None:
         """Delete it."""
-        with _writing(self.path), contextlib.suppress(FileNotFoundError):
+        with writing(self.path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
 
 @contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Turn what the disk says into an error with its remedy; FileExistsError is for who asked."""
+def writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says of a job's folder into an error with its remedy; FileExistsError stays."""
     try:
         yield
     except FileExistsError:

@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from nearsay.app.jobs.job_folder import JobFolder
+from nearsay.app.jobs.job_folder import JobFolder, writing
 from nearsay.data.errors import NearsayError
 
 __all__ = ["spawn"]
@@ -31,7 +31,7 @@ def spawn(folder: JobFolder, lock: int, *, working_folder: Path, database: str |
         environment["NEARSAY_DATABASE"] = database
     environment["NEARSAY_CONFIG"] = os.devnull  # what a file said is among the job's arguments
     arguments = [str(folder.library), str(folder.number), str(lock)]
-    with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
+    with writing(folder.path), folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
         try:
             process = subprocess.Popen(  # noqa: S603 - our own module
                 [*CHILD, *arguments],

@@ -7,6 +7,7 @@ import pytest
 
 from nearsay.app.jobs import job_folder
 from nearsay.app.jobs.job_folder import JobFolder, JobProgress
+from nearsay.app.jobs.process import spawn
 from nearsay.data.errors import DiskFullError, NearsayError
 
 LOOK = JobProgress(
@@ -87,3 +88,17 @@ def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(error, match=remedy):
         folder.make()
+
+
+def test_a_full_disk_under_the_files_of_a_process_is_told_with_its_remedy(
+    folder: JobFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = folder.make()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DiskFullError, match="Free some space"):
+        spawn(folder, lock, working_folder=folder.path, database=None)
+    os.close(lock)
