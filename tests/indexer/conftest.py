@@ -18,7 +18,14 @@ from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.writing import index_upkeep
 from nearsay.indexer.writing.index_upkeep import refresh_index
 
-for _NAME in ("grouped_collection", "postgresql_server", "ray_processes", "table_collection"):
+for _NAME in (
+    "filter_expressions",
+    "collection_model",
+    "grouped_collection",
+    "postgresql_server",
+    "ray_processes",
+    "table_collection",
+):
     _SPEC = importlib.util.spec_from_file_location(_NAME, Path(__file__).parent / f"{_NAME}.py")
     assert _SPEC is not None
     assert _SPEC.loader is not None

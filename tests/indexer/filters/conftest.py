@@ -1,22 +1,11 @@
-"""Both databases, and `filter_expressions` to import."""
+"""Both databases."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import postgresql_server
 import pytest
 
 from nearsay.indexer.catalogue.database import Database
-
-_SPEC = importlib.util.spec_from_file_location(
-    "filter_expressions", Path(__file__).parent / "filter_expressions.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-sys.modules["filter_expressions"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(sys.modules["filter_expressions"])
 
 
 @pytest.fixture(scope="module")
