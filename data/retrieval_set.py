@@ -65,14 +65,12 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     return RetrievalSet(base.resolve().name, corpus, queries, judgements, notes)
 
 
-def rows_file(base: Path, name: str) -> Path:
+def rows_file(base: Path, name: str, remedy: str = "give a folder in BEIR's layout") -> Path:
     """Find `name`.jsonl, or its .gz, in a folder of BEIR's layout; BadInputError when neither is there."""
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz"):
         if (base / file).is_file():
             return base / file
-    raise BadInputError(
-        f"{base} holds no {name}.jsonl and no {name}.jsonl.gz; give a folder in BEIR's layout"
-    )
+    raise BadInputError(f"{base} holds no {name}.jsonl and no {name}.jsonl.gz; {remedy}")
 
 
 def _judgement_file(base: Path, split: str) -> Path:

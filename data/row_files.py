@@ -74,7 +74,11 @@ def _lines(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, 
                 name=str(path),
                 encoding=None,
                 limit=longest or MAX_ROW_BYTES,
-                settled=lambda found: logger.warning("%s: read as %s: its bytes are not utf-8", path, found),
+                settled=lambda found: logger.warning(
+                    "%s: its bytes are not utf-8; read as %s. Convert it to UTF-8 if that is wrong",
+                    path,
+                    found,
+                ),
             )
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error

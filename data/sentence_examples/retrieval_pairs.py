@@ -62,7 +62,7 @@ def title_pairs(
     """
     place = Path(corpus)
     if place.is_dir():
-        place = rows_file(place, "corpus")
+        place = rows_file(place, "corpus", "name a file of examples, or a folder in BEIR's layout")
     return read_sentence_examples(
         place,
         kind=ExampleKind.PAIRS,

@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -103,6 +103,13 @@ class Database:
         if self.engine is not at:  # what nobody closes is closed when nobody has it any longer
             weakref.finalize(self, self.engine.dispose).atexit = False
             _ENGINES.add(self.engine)
+
+    def __reduce__(self) -> NoReturn:
+        """TypeError: pickle asks for what cannot be sent, and not every part of a library says so."""
+        raise TypeError(
+            "an open library or collection cannot be sent to another process. "
+            "Open it there: Library.open(folder)"
+        )
 
     @property
     def dialect(self) -> str:
@@ -413,9 +420,10 @@ def _translate(error: BaseException, url: str) -> NearsayError:
     lowered = reason.lower()
     name = str(getattr(error, "sqlite_errorname", ""))
     if "disk is full" in lowered or "no space left" in lowered or _lacks_room(name, url):
+        also = ", also for temporary files (TMPDIR)," if name else ""
         return DiskFullError(
             f"the catalogue {_place(url)} could not be written ({reason}); the change was not made. "
-            "Free some space and run the same command again"
+            f"Free some space{also} and run the same command again"
         )
     if "disk i/o error" in lowered or "input/output error" in lowered:
         more = f", {name}" if name else ""

@@ -111,7 +111,7 @@ def test_a_retrieval_set_is_read(write: Callable[[str, str | bytes], str], folde
     assert found.queries == {"q1": "first"}
     assert found.judgements == {"q1": {"d1": 2, "d2": 0}}
     assert found.notes == [
-        Naming("corpus.jsonl", "1 rows", "no text"),
+        Naming("corpus.jsonl", "1 row without a text"),
         Naming(layout.rpartition("/")[2], "1 judgements", "query"),
         Naming(layout.rpartition("/")[2], "2 judgements", "document"),
     ]

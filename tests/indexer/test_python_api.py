@@ -5,6 +5,7 @@ import asyncio
 import datetime as dt
 import inspect
 import json
+import pickle
 import re
 import textwrap
 import threading
@@ -570,3 +571,10 @@ def test_every_method_of_a_collection_can_be_awaited() -> None:
         return {name for name, value in vars(of).items() if callable(value) and not name.startswith("_")}
 
     assert methods(AsyncCollection) == methods(Collection)
+
+
+def test_an_open_library_is_no_message_to_another_process(library: Library, yard: Collection) -> None:
+    for opened in (library, yard):
+        with pytest.raises(TypeError, match="Open it there"):
+            pickle.dumps(opened)
+    assert pickle.loads(pickle.dumps(yard.search("one hen"))).hits == yard.search("one hen").hits  # noqa: S301 - ours

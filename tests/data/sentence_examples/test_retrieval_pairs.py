@@ -52,3 +52,9 @@ def test_titles_are_paired_with_their_texts(folder: str, write: Write) -> None:
     write("empty/queries.jsonl", "")
     with pytest.raises(BadInputError, match=r"empty .*corpus\.jsonl .*corpus\.jsonl\.gz"):
         title_pairs("empty")
+
+
+def test_a_folder_of_other_files_is_refused_with_both_ways(write: Write) -> None:
+    write("pairs/a.tsv", "anchor\tpositive\na\tb\n")
+    with pytest.raises(BadInputError, match="name a file of examples, or a folder in BEIR's layout"):
+        title_pairs("pairs")
