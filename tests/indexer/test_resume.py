@@ -226,7 +226,7 @@ def test_the_file_of_a_killed_write_is_an_orphan_that_compaction_removes(
         papers = library.collection("papers")
         orphans = _files(papers) - _segments(papers)
         assert len(orphans) == 1
-        assert any(finding.detail == Naming("1 files") for finding in examine(library))
+        assert any(finding.detail == Naming("1 file") for finding in examine(library))
         held = _held(papers)
         report = papers.compact()
         assert report.files_removed >= 1

@@ -130,7 +130,7 @@ def _outcome(copied: Callable[[], Path], flipped: bytes, expected: dict[str, obj
         ("UPDATE collections SET next_document = 5", "which was given already"),
         ("UPDATE generations SET state = 'lying' WHERE number = 2", "CHECK constraint failed"),
         ("UPDATE segments SET kind = 'vector'", "CHECK constraint failed"),
-        ("UPDATE lexical_1_docsize SET sz = x'05' WHERE id = 3", "1 are wrong"),
+        ("UPDATE lexical_1_docsize SET sz = x'05' WHERE id = 3", "1 wrong"),
     ],
 )
 def test_a_value_that_was_changed_is_named_and_ends_nothing(
