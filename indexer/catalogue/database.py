@@ -119,7 +119,7 @@ class Database:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that sees one state of the catalogue from beginning to end."""
-        with self._translated(), self.engine.connect() as connection, connection.begin():
+        with self.translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
@@ -132,7 +132,7 @@ class Database:
         SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
         whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
         """
-        with self._translated(), self.engine.connect() as connection:
+        with self.translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
             seconds = BUSY_SECONDS if patience is None else patience
             level = {"isolation_level": "READ COMMITTED"} if self.dialect == "postgresql" else {}
@@ -164,7 +164,7 @@ class Database:
         if self.dialect != "sqlite":
             return Vacuumed(0)
         path = Path(str(self.engine.url.database))
-        with self._translated(), contextlib.closing(self.engine.raw_connection()) as connection:
+        with self.translated(), contextlib.closing(self.engine.raw_connection()) as connection:
             cursor = connection.cursor()
 
             def pragma(name: str) -> int:
@@ -193,7 +193,8 @@ class Database:
         self.engine.dispose()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """What the database raises in here is an error of nearsay's, with its remedy."""
         try:
             yield
         except IntegrityError as error:

@@ -172,14 +172,16 @@ def _advisory_lock(
     if database.dialect != "postgresql":
         yield
         return
-    with database.engine.connect() as connection:
-        take = sa.text("SELECT pg_try_advisory_lock(:space, :key)")
-        while not connection.execute(take, keys).scalar_one():
+    with contextlib.ExitStack() as held:
+        with database.translated():
+            connection = held.enter_context(database.engine.connect())
+            take = sa.text("SELECT pg_try_advisory_lock(:space, :key)")
+            while not connection.execute(take, keys).scalar_one():
+                connection.commit()
+                if time.monotonic() >= until:
+                    raise Timeout(str(file))
+                time.sleep(_POLL)
             connection.commit()
-            if time.monotonic() >= until:
-                raise Timeout(str(file))
-            time.sleep(_POLL)
-        connection.commit()
         try:
             yield
         finally:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from naming import Naming
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError, StorageError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collections import WriterRow
@@ -339,6 +339,26 @@ def test_a_lost_connection_is_reported_where_nobody_else_came(
             assert papers.add_rows(["a dog", "a cat"], progress=break_once).embedded == 2
         assert caplog.text == Naming("'papers'", "PostgreSQL", "lost")
         assert len(papers.search("a cat")) == 2
+
+
+def test_a_server_that_stops_while_the_lock_is_asked_for_can_be_tried_again(
+    tmp_path: Path, words: WordsEncoder, postgresql_url: str
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+
+    def refuse(*_: object) -> None:
+        raise psycopg.OperationalError("FATAL:  the database system is shutting down")
+
+    with Library.open(tmp_path / "library", database=postgresql_url, load_encoder=lambda _: words) as library:
+        library.collection("papers").add_rows(["a dog"])
+        engine = library.store.database.engine
+        engine.dispose()
+        sa.event.listen(engine, "do_connect", refuse)
+        given = library.store.locks, "papers", 1, library.store.database
+        with pytest.raises(StorageError, match=r"stopped or is starting.*Try again"), serving_lock(*given):
+            pass
+        sa.event.remove(engine, "do_connect", refuse)
+        library.collection("papers").add_rows(["a cat"])
 
 
 def _break_lock(library: Library, url: str | None) -> None:
