@@ -72,11 +72,13 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
 
     A link stays, and the file that it names is replaced. A device or a pipe, as /dev/stdout, is written into.
     """
-    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):  # noqa: PTH110, PTH112, PTH113
+    with _writing(path):
+        special = path.exists() and not (path.is_file() or path.is_dir())
+        path = path.resolve() if path.is_symlink() and not special else path
+    if special:
         with _writing(path), path.open("wb") as stream:
             yield stream
         return
-    path = path.resolve() if os.path.islink(path) else path  # noqa: PTH114
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         with _writing(path):
@@ -92,7 +94,7 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
             temporary.replace(path)
             synchronise(path.parent)
     finally:
-        with contextlib.suppress(OSError, ValueError):  # of a name with a zero byte
+        with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 

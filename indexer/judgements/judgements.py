@@ -351,7 +351,7 @@ class Judgements:
 
         asked = [one.query for one in self.queries()] if queries is None else queries
         ways = SearchWay.parse(first), SearchWay.parse(second)
-        return JudgedComparison(self, self._search, asked, *ways, level=level, margin=margin)
+        return JudgedComparison(self, self._search, self._said_of, asked, *ways, level=level, margin=margin)
 
     def load(self, source: str | Path, queries: str | Path | None = None) -> JudgementImport:
         """Take over judgements from a file or folder, all or none; see `read_judgements`.

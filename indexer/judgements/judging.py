@@ -452,6 +452,7 @@ _GENERATION: Final = "generation="
 _NUMBERED: Final = re.compile(_GENERATION + "([0-9]{1,9})")
 
 Search = Callable[..., list[Hits]]
+SaidOf = Callable[[Mapping[Pair, str]], dict[Pair, bool]]  # what was judged of pairs with these texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,6 +513,7 @@ class JudgedComparison:
         self,
         judgements: "Judgements",
         search: Search,
+        said_of: SaidOf,
         queries: Iterable[str],
         first: SearchWay,
         second: SearchWay,
@@ -521,7 +523,7 @@ class JudgedComparison:
     ) -> None:
         """Search for every query in both ways."""
         self.first, self.second = first, second
-        self._judgements = judgements
+        self._judgements, self._said_of = judgements, said_of
         self.queries = tuple(dict.fromkeys(plain_query(query) for query in queries))
         if not self.queries:
             raise BadInputError(
@@ -567,4 +569,4 @@ class JudgedComparison:
 
         Whatever became of these since: a passage that is changed while it is judged is not asked for again.
         """
-        return self._judgements._said_of(self._texts)  # noqa: SLF001
+        return self._said_of(self._texts)

@@ -332,7 +332,7 @@ def test_every_kind_of_rows_takes_names_for_its_columns(tmp_path: Path) -> None:
     for spec, expected in rows.items():
         kind, _, names = spec.partition(":")
         read = read_judged_set(f"{kind}:{file}:{names}")
-        assert getattr(read, "rows") == expected, spec  # noqa: B009 - of the kinds of rows
+        assert read.rows == expected, spec
 
 
 def test_mined_negatives_in_columns_are_judged_too(tmp_path: Path) -> None:
