@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,21 +52,32 @@ def test_pretraining_gives_its_figures_and_learns_as_the_trainer_does(
 ) -> None:
     found = dry(benchmark, "pretraining", tmp_path)
     assert set(found["lengths"]) == {"32", "64"}
-    compiled = found["lengths"]["32"]["nearsay, compiled"]
-    assert 0 < compiled["graphs"] < compiled["most_compilations_of_a_function"]
     for row in found["lengths"].values():
-        peers = ("Trainer", "Trainer, without cuDNN's attention")
-        ways = [way for way in ("nearsay", "nearsay, compiled", *peers) if way in row]
-        for way in ways:
+        for way in ("nearsay", "Trainer", "Trainer, without cuDNN's attention"):
             assert_rates(row[way], "tokens_a_second")
             assert row[way]["tflops"] > 0
             assert len(row[way]["losses"]) == 2
-        for way in ways[:-2]:
-            assert row[way]["data_seconds_a_step"] > 0
-            assert row[way]["step_seconds"] > 0
+        assert row["nearsay"]["data_seconds_a_step"] > 0
+        assert row["nearsay"]["step_seconds"] > 0
         assert row["ratio_to_trainer"] > 0
         assert len(row["float32_without_dropout"]["nearsay"]) == 3
         assert row["float32_without_dropout"]["largest_difference"] < 1e-4  # nats, of about 11
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # of torch.compile
+def test_compiled_pretraining_gives_its_figures(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    found = dry(benchmark, "compiled", tmp_path)
+    assert set(found["lengths"]) == {"32"}
+    row = found["lengths"]["32"]
+    assert 0 < row["graphs"] < row["most_compilations_of_a_function"]
+    assert_rates(row, "tokens_a_second")
+    assert row["tflops"] > 0
+    assert len(row["losses"]) == 2
+    assert row["data_seconds_a_step"] > 0
+    assert row["step_seconds"] > 0
 
 
 @pytest.mark.long
@@ -98,6 +110,27 @@ def test_attention_is_the_same_by_every_way(benchmark: Callable[[str], ModuleTyp
         assert ways[name]["milliseconds"] > 0
         assert ways[name]["largest_difference"] < 1e-5
     assert ways["end to end"]["skipped"] == Naming("cpu", "texts of any lengths")
+
+
+@pytest.mark.long
+def test_search_and_encoding_give_their_figures_in_one_run(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    parts = ("environment", "correctness", "encoding", "search")
+    command = [sys.executable, BENCHMARKS / "gpu.py", "--dry", "--out", out, "--parts", *parts]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # FAISS is replaced there
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text("utf-8"))
+    for part in parts:
+        assert not {"failed", "skipped"} & set(found[part]), found[part]
+    assert all(row["recall"] >= 0.95 for row in found["correctness"]["plans"][:-1])
+    for row in found["encoding"]["encoders"].values():
+        assert row["cosine_to_default"]["least"] > 0.999
+        for way in row["passages_a_second"]:
+            assert_rates(row["passages_a_second"], way)
+    assert [row["kind"] for row in found["search"]["cpu"]] == ["ivf", "ivf-pq", "ivf-sq8"]
+    assert {row["kind"] for row in found["search"]["gpu"]} > {"gpu-flat-fp16", "gpu-ivf-fp16"}
+    for row in (*found["search"]["gpu"], *found["search"]["cpu"]):
+        assert_rates(row["queries_a_second"], "rescored")
 
 
 def test_the_operations_of_a_token_are_those_that_the_loop_counts(

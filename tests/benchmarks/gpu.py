@@ -12,17 +12,17 @@ Parts, each of which can be left out:
                SentenceTransformerTrainer on the same rows, batches and lengths; seconds that making a step's
                data takes beside the step's own, also with 4,096 rows; where the host waits for the GPU
   pretraining  tokens a second of pretraining a BERT-base in bf16 at 128 and 512 tokens, as a share of the
-               bf16 peak, beside transformers' Trainer on the same rows; data and waits as above; compiled as
-               well, with the number of graphs that were compiled
+               bf16 peak, beside transformers' Trainer on the same rows; data and waits as above
                Both peers run as they come, and without cuDNN's attention, as nearsay does
+  compiled     the same pretraining through torch.compile, with the number of graphs that were compiled
   attention    milliseconds of one layer's attention on texts of many lengths, forward and backward: padded
                and masked, as trainings compute it, or the texts laid end to end
 Both trainings also take a few steps in float32 without dropout, in which the losses are to be the peer's.
 
 All of it takes two calls of less than ten minutes each:
 
-    python tests/benchmarks/gpu.py --parts environment correctness encoding search --out gpu.json
-    python tests/benchmarks/gpu.py --parts environment attention sentences pretraining --out gpu_training.json
+    python tests/benchmarks/gpu.py --parts environment correctness encoding search --out one.json
+    python tests/benchmarks/gpu.py --parts environment attention sentences pretraining compiled --out two.json
 
 A call ends by itself after nine minutes and the half minute that its imports take: what there is no time left
 for is left out, and says so. After each part the file holds what was found until then. A part that needs a
@@ -57,7 +57,16 @@ from nearsay.indexer.plans.plan import GpuKind, GpuPlan
 
 SEED = 1
 ON_GPU = "torch finds no GPU"
-PARTS = ("environment", "correctness", "encoding", "search", "attention", "sentences", "pretraining")
+PARTS = (
+    "environment",
+    "correctness",
+    "encoding",
+    "search",
+    "attention",
+    "sentences",
+    "pretraining",
+    "compiled",
+)
 MINUTES = 9.0  # without the imports
 
 
@@ -70,6 +79,7 @@ def stand_in() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules["faiss"] = module.StandInFaiss(2)
+    sys.modules["faiss"].__spec__ = importlib.util.find_spec("numpy")  # peers ask whether there is a FAISS
     gpu._tried = lambda _number: ""
 
 
@@ -151,6 +161,11 @@ def work_of(
 
         return pretraining(device, left, SEED, dry=chosen.dry)
 
+    def compiled() -> object:
+        from gpu_pretraining import compiled_pretraining
+
+        return compiled_pretraining(device, left, SEED, dry=chosen.dry)
+
     return {
         "environment": (True, "", lambda: environment(there)),
         "correctness": (bool(there.gpus), there.reason, correct),
@@ -159,6 +174,7 @@ def work_of(
         "attention": (real or chosen.dry, ON_GPU, attended),
         "sentences": (real or chosen.dry, ON_GPU, sentences),
         "pretraining": (real or chosen.dry, ON_GPU, pretrained),
+        "compiled": (real or chosen.dry, ON_GPU, compiled),
     }
 
 

@@ -24,13 +24,13 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.hardware import Precision, attention_of_any_shape
 
-__all__ = ["flops_a_token", "pretraining"]
+__all__ = ["compiled_pretraining", "flops_a_token", "pretraining"]
 
 LENGTHS = (128, 512)
 TOKENS = 32_768  # of a step
 PASSAGES = 16_000
 STEPS, EVERY = 60, 10  # of a run, and of a window of it
-COMPILED_SECONDS = 180  # to be left when a network is compiled
+COMPILED_SECONDS = 120  # to be left when a network is compiled
 AGREED_STEPS = 3
 
 
@@ -53,11 +53,43 @@ def flops_a_token(model: BertForPreTraining, length: float, masked_share: float)
 
 
 def pretraining(device: str, left: Callable[[], float], seed: int, *, dry: bool) -> dict[str, object]:
-    """Every length by every way; `left`: seconds there still are. What is compiled comes last."""
+    """Every length, uncompiled; `left`: seconds there still are."""
+    return _by_length(device, left, seed, 60, _Runs.uncompiled, dry=dry)
+
+
+def compiled_pretraining(
+    device: str, left: Callable[[], float], seed: int, *, dry: bool
+) -> dict[str, object]:
+    """Every length through torch.compile, ours alone; a dry run has one: a CPU traces for seconds."""
+    return _by_length(device, left, seed, COMPILED_SECONDS, _Runs.compiled, dry=dry, lengths=1 if dry else 2)
+
+
+def _by_length(
+    device: str,
+    left: Callable[[], float],
+    seed: int,
+    seconds: float,
+    run: Callable[["_Runs", Precision], dict[str, object]],
+    *,
+    dry: bool,
+    lengths: int = 2,
+) -> dict[str, object]:
+    """What `run` finds of each of the first `lengths` lengths; `seconds`: to be left before one is begun."""
     size = BertSize(2, 32, heads=2) if dry else BertSize.parse("base")
-    steps, every, lengths = (4, 2, (32, 64)) if dry else (STEPS, EVERY, LENGTHS)
+    steps, every, widths = (4, 2, (32, 64)) if dry else (STEPS, EVERY, LENGTHS)
     precision = Precision.FLOAT32 if dry else Precision.BFLOAT16
-    result: dict[str, object] = {
+    rows: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        text, special = made_text(Path(folder), 160 if dry else PASSAGES, seed)
+        for length in widths[:lengths]:
+            if left() < seconds:
+                rows[str(length)] = {"skipped": "the time was up"}
+                continue
+            batch = 8 if dry else TOKENS // length
+            rows[str(length)] = run(
+                _Runs(text, special, length, size, batch, steps, every, device), precision
+            )
+    return {
         "model": f"{size.layers} layers of {size.width}, random weights",
         "texts": HOW_MADE,
         "steps": steps,
@@ -65,26 +97,8 @@ def pretraining(device: str, left: Callable[[], float], seed: int, *, dry: bool)
         "precision": str(precision),
         **peaks(device),
         "flops": " ".join((flops_a_token.__doc__ or "").split()),
+        "lengths": rows,
     }
-    rows: dict[str, dict[str, object]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        text, special = made_text(Path(folder), 160 if dry else PASSAGES, seed)
-        runs = {
-            length: _Runs(text, special, length, size, 8 if dry else TOKENS // length, steps, every, device)
-            for length in lengths
-        }
-        for compiled in (False, True):
-            for length, one in runs.items():
-                row = rows.setdefault(str(length), {})
-                if dry and compiled and length != lengths[0]:
-                    continue  # a CPU traces for seconds
-                if left() < (COMPILED_SECONDS if compiled else 60):
-                    row["skipped, compiled" if compiled else "skipped"] = "the time was up"
-                elif compiled:
-                    row["nearsay, compiled"] = one.compiled(precision)
-                else:
-                    row |= one.uncompiled(precision)
-    return {**result, "lengths": rows}
 
 
 class _Runs:

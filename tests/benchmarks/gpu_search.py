@@ -280,7 +280,7 @@ def _on_cpu(
             row["build_seconds"] = round(time.perf_counter() - begin, 1)
         else:
             row["built"] = "on the GPU, and copied back"
-            shared.centroids[lists] = cpu.faiss_index.quantizer.reconstruct_n(0, lists)
+            shared[lists] = cpu.faiss_index.quantizer.reconstruct_n(0, lists)
         steps = [cpu.looking(step) for step in engine.ladder(len(store), shape)]
         row |= _measured(cpu, steps, store, queries[:some], expected, rounds, left)
     return rows
