@@ -3,41 +3,35 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["gpu_rows", "gpu_search_rows"]
+__all__ = ["gpu_rows", "gpu_search_rows", "gpu_training_rows"]
 
 _ENCODERS = {"bundled": "all-MiniLM-L6-v2", "bert-base-sized, random": "of BERT-base's size"}
+_PEERS = ("its peer's defaults", "its peer set alike")
 
 
 def gpu_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The head, then a row for each work: nearsay, its peer as it comes, its peer set alike."""
-    yield (f"one {found['gpu']}, bfloat16", "nearsay", "its peer's defaults", "its peer set alike")
+    """The head, then a row for each encoder: nearsay, its peer as it comes, its peer set alike."""
+    yield (f"one {found['gpu']}, bfloat16", "nearsay", *_PEERS)
     for encoder, name in _ENCODERS.items():
-        rate = {
-            way: row["median"]
-            for way, row in found["encoding"]["encoders"][encoder]["passages_a_second"].items()
-        }
-        ours, plain, half = rate.values()
-        yield (f"passages encoded a second, {name}", f"{ours:,.0f}", f"{plain:,.0f}", f"{half:,.0f}")
-    default = found["sentences"]["encoders"]
-    alike = found["without_cudnn"]
+        rates = found["encoding"]["encoders"][encoder]["passages_a_second"].values()
+        yield (f"passages encoded a second, {name}", *(f"{rate['median']:,.0f}" for rate in rates))
+
+
+def gpu_training_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The head, then a row for each training: nearsay, its peer as it comes, its peer set alike."""
+    yield (f"one {found['gpu']}, bfloat16", "nearsay", *_PEERS)
+    peer = "sentence-transformers"
     for encoder, name in _ENCODERS.items():
-        row = alike["sentences"][encoder]
-        plain = default.get(encoder)
-        yield (
-            f"rows trained a second, {name}, {row['rows_a_step']} a step",
-            f"{row['nearsay']['median']:,.0f}",
-            f"{plain['sentence-transformers']['rows_a_second']['median']:,.0f}" if plain else "",
-            f"{row['sentence-transformers']['median']:,.0f}",
-        )
-    for length in ("128", "512"):
-        row = alike["pretraining"][length]
-        plain = row.get("Trainer, with cuDNN")
-        yield (
-            f"tokens pretrained a second, BERT-base, rows of {length}",
-            f"{row['nearsay']['median']:,.0f}",
-            f"{plain['median']:,.0f}" if plain else "",
-            f"{row['Trainer']['median']:,.0f}",
-        )
+        row = found["sentences"]["encoders"][encoder]
+        peers = (row[way]["rows_a_second"]["median"] for way in (peer, f"{peer}, without cuDNN's attention"))
+        rates = (row["rows_a_second_with_tokenizing"], *peers)
+        what = f"rows trained a second, {name}, {row['rows_a_step']} a step"
+        yield (what, *(f"{rate:,.0f}" for rate in rates))
+    for length, row in found["pretraining"]["lengths"].items():
+        ways = ("nearsay", "Trainer", "Trainer, without cuDNN's attention")
+        rates = (row[way]["tokens_a_second"]["median"] for way in ways)
+        what = f"tokens pretrained a second, BERT-base, rows of {length}"
+        yield (what, *(f"{rate:,.0f}" for rate in rates))
 
 
 def gpu_search_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cluster_table import embedding_rows, memory_rows, model_rows, search_rows
 from formats import share, table
-from gpu_table import gpu_rows, gpu_search_rows
+from gpu_table import gpu_rows, gpu_search_rows, gpu_training_rows
 from growth_table import growth_rows
 from peers_table import endtoend_rows, not_first, peer_rows
 from reproduce_table import paper_tables
@@ -537,6 +537,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "exploring": exploring,
     "filters": filters,
     "gpu": lambda: table(*gpu_rows(results("gpu"))),
+    "gpu_training": lambda: table(*gpu_training_rows(results("gpu_training"))),
     "gpu_search": lambda: table(*gpu_search_rows(results("gpu"))),
     "growth": lambda: table(*growth_rows(results("growth"))),
     "improving": improving,

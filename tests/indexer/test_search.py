@@ -143,8 +143,8 @@ def test_a_filter_is_read_once_in_a_search(compass: Collection, monkeypatch: pyt
         read.append(filter_)
         return parse(filter_)
 
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith("nearsay.") and getattr(module, "parse", None) is parse:
+    for name, module in list(sys.modules.items()):
+        if name.startswith("nearsay.") and getattr(module, "parse", None) is parse:
             monkeypatch.setattr(module, "parse", noted)
     where = {"year": {">=": 2030}, "yeer": 1}  # nothing passes, so that the notes speak of its fields
     (first, second) = compass.search(["a", "bb"], where=where)
