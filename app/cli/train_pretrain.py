@@ -156,8 +156,10 @@ class _Pretraining:
     warmup_share: float = WARMUP(0.1)
     weight_decay: float = WEIGHT_DECAY(0.01)
     tokens_at_once: int | None = TOKENS_AT_ONCE
-    compile: bool | None = option(
-        "Compile the model.", "--compile/--no-compile", shown="on a GPU, if the training is long"
+    compile: bool = option(
+        "Compile the model with torch.compile. The first steps then take minutes, and whether later ones are "
+        "faster depends on the GPU and the model: compare tokens per second before a long training.",
+        "--compile/--no-compile",
     )
     seed: int = SEED(0)
     log_every: int = option("Number of steps between two lines of metrics.", default=10)

@@ -127,8 +127,6 @@ def hardware_peak(device: str, precision: Precision) -> float:
 
 logger = logging.getLogger("nearsay")
 
-_COMPILED_STEPS = 500  # a run on a GPU that is shorter does not earn back the minute of compilation
-_COMPILED_MINUTES = 10
 # What a line of the log tells beside the metrics.
 _SMALLER_STEPS = (
     "Take a smaller --batch or --length, or fewer --tokens-at-once where the command has it, and run the "
@@ -469,10 +467,7 @@ class _Loop:
 
     def _wrapped(self) -> nn.Module:
         model = self.task.model
-        minutes = self.settings.minutes or 0.0
-        long = (self.settings.steps or 0) >= _COMPILED_STEPS or minutes >= _COMPILED_MINUTES
-        wanted = self.settings.compile if self.settings.compile is not None else self.kind == "cuda" and long
-        if wanted:
+        if self.settings.compile:
             # Each step has other shapes: one graph for all of them, not one for each of the first.
             self.task.encoder.compile(dynamic=True)
         if self.processes.count > 1:

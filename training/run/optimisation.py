@@ -28,7 +28,7 @@ class Optimisation:
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # longest gradient over all weights; 0 does not clip
     precision: Precision = Precision.AUTO  # of matrix products; weights and their updates stay float32
-    compile: bool | None = None  # by torch.compile; None: on a CUDA GPU in a run long enough to earn it
+    compile: bool = False  # by torch.compile, which takes minutes before the first steps are done
     seed: int = 0
     log_every: int = 10  # steps between two lines of metrics
     checkpoint_every: int | None = None  # steps between two checkpoints; None: by time alone

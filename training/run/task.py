@@ -37,7 +37,7 @@ class TrainingTask(Protocol):
     """A model, its data and its loss."""
 
     model: nn.Module  # on the device, in float32
-    encoder: nn.Module  # the part of it whose shapes repeat, which is what gets compiled
+    encoder: nn.Module  # the part of it whose shapes repeat, compiled where that is asked for
     budget: TokenBudget  # one that is `fitted` is replaced by that of the run's begin
     uses_all: bool  # whether every step has a gradient for every parameter
 

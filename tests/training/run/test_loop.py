@@ -77,6 +77,17 @@ def test_two_steps_by_hand(folder: RunFolder) -> None:
     }
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_long_run_is_compiled_when_it_is_asked_for_alone(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    task, compiled = LinearTask(), []
+    monkeypatch.setattr(task.encoder, "compile", lambda **told: compiled.append(told))
+    wanted = {"compile": True} if asked else {}
+    train(task, folder, settings(100_000, **wanted), ALONE, stop=lambda: True)
+    assert compiled == ([{"dynamic": True}] if asked else [])
+
+
 def plain_loop(model: nn.Module, optimisation: Optimisation, rows: int = 8) -> list[float]:
     """The same training as anyone would write it."""
     matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]

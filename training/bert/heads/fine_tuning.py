@@ -307,7 +307,6 @@ def fine_tune(
         learning_rate=options.learning_rate,
         precision=options.precision,
         seed=options.seed,
-        compile=False,  # rows of many widths would be compiled again and again
         log_every=max(min(task.steps_per_epoch // 10, 50), 1),
     )
     evaluation = None if measure is None else Evaluation(measure, every=task.steps_per_epoch, best=best)

@@ -168,7 +168,6 @@ class OneTraining:
             weight_decay=options.weight_decay,
             precision=options.precision,
             seed=options.seed,
-            compile=False,  # texts of many lengths would be compiled again and again
             log_every=max(min(steps_per_epoch // 10, 50), 1),
         )
 
