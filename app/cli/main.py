@@ -164,9 +164,12 @@ def _defaults(
             if (isinstance(given, bool), isinstance(given, list)) != (option.is_flag, many):
                 wanted = "true or false" if option.is_flag else "a list" if many else "a single value"
                 raise ValueError(f"{key!r} of {path!r} takes {wanted}, not {given!r}")
+            if any(isinstance(one, list | dict) for one in (given if many else [given])):
+                raise ValueError(f"{key!r} of {path!r} takes texts and numbers, not {given!r}")
             if any("\0" in str(one) for one in (given if many else [given])):
                 raise ValueError(f"{key!r} of {path!r} holds a zero byte, which no option takes")
-            found[str(option.name)] = given
+            # As on the command line: a number that is none of the option's kind is refused, and not rounded.
+            found[str(option.name)] = given if option.is_flag else [*map(str, given)] if many else str(given)
     return found
 
 

@@ -106,7 +106,10 @@ def requested_gpus(device: str | None, there: FaissGpus) -> tuple[tuple[Gpu, ...
 
 
 def find_gpus() -> FaissGpus:
-    """The GPUs that FAISS has computed on; each is tried once a process, its free memory asked every time."""
+    """The GPUs that FAISS has computed on; each is tried once a process, its free memory asked every time.
+
+    One whose memory is taken is tried again the next time.
+    """
     try:
         faiss = importlib.import_module("faiss")
     except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: faiss-gpu without CUDA's libraries
@@ -122,18 +125,29 @@ def find_gpus() -> FaissGpus:
     if not count:
         return FaissGpus((), f"FAISS finds no GPU: {_why_none()}")
     tried = {number: _tried(number) for number in range(count)}
+    if NO_ROOM in tried.values():
+        _tried.cache_clear()
     gpus = tuple(Gpu(number, free_bytes(number)) for number, said in tried.items() if not said)
-    reasons = [f"cuda:{number} is there but does not work ({said})" for number, said in tried.items() if said]
+    reasons = [
+        f"the memory of cuda:{number} is taken by another program (nvidia-smi shows by which)"
+        if said == NO_ROOM
+        else f"cuda:{number} is there but does not work ({said})"
+        for number, said in tried.items()
+        if said
+    ]
     return FaissGpus(gpus, "" if gpus else "; ".join(reasons))
 
 
 def free_bytes(number: int) -> int | None:
-    """The memory that a GPU has left; None when torch cannot say, as a torch without CUDA cannot."""
+    """The memory that a GPU has left; None when torch cannot say: without CUDA, or where it is full."""
     import torch
 
     if not torch.cuda.is_available() or number >= torch.cuda.device_count():
         return None
-    return int(torch.cuda.mem_get_info(number)[0])
+    try:
+        return int(torch.cuda.mem_get_info(number)[0])
+    except RuntimeError:  # it has no room for what CUDA needs to answer
+        return None
 
 
 def plain_reason(error: BaseException) -> str:

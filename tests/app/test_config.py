@@ -100,6 +100,8 @@ def test_one_file_is_read_the_nearest(call: Call, tmp_path: Path, monkeypatch: p
         ("[search]\nlimit = x", ["line 2"]),
         ('library = "a\\u0000b"', ["'library'", "zero byte"]),
         ('[similar]\nid = ["cat-0", "a\\u0000b"]', ["'id'", "zero byte"]),
+        ('[similar]\nid = [["cat-0"]]', ["'id'", "[['cat-0']]"]),
+        ("[search.where]\nyear = 2", ["'where'", "{'year': 2}"]),
     ],
 )
 def test_a_wrong_file_stops_every_command_and_is_named_with_the_key(
@@ -118,6 +120,16 @@ def test_a_value_that_an_option_refuses_is_looked_for_in_the_file(home: str, cal
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert str(Path("nearsay.toml").absolute()) in refused.stderr
     assert "nearsay.toml" not in call(*asked, "--mode", "noisy").stderr
+
+
+@pytest.mark.parametrize("value", ["2.7", "2024-01-01", "2024-01-01T10:00:00", "inf"])
+def test_a_value_that_is_no_whole_number_is_neither_rounded_nor_a_defect(
+    home: str, call: Call, value: str
+) -> None:
+    write(f"[search]\nlimit = {value}")
+    refused = call("search", "pets", "cat", "--library", home)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert str(Path("nearsay.toml").absolute()) in refused.stderr
 
 
 @pytest.mark.long

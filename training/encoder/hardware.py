@@ -203,8 +203,8 @@ def attention_of_any_shape(device: str) -> Iterator[None]:
 def choose_device(requested: str | None = None) -> str:
     """Give the device to use: the one asked for, else a working CUDA GPU, Apple's GPU, or the CPU.
 
-    Raises BadInputError for a device that is not there. Where it is the CPU, the process keeps the memory
-    that each batch frees for the next one.
+    Raises BadInputError for a device that is not there or does not work. Where it is the CPU, the process
+    keeps the memory that each batch frees for the next one.
     """
     import torch
 
@@ -249,6 +249,8 @@ def _require(requested: str) -> None:
     }
     if not there.get(device.type, False):
         raise BadInputError(f"the device {requested!r} is not there or torch was built without it. {remedy}")
+    if device.type == "cuda" and (fault := _cuda_fault(requested)):
+        raise BadInputError(f"{fault}. Or take the CPU: --device cpu")
 
 
 def _available() -> list[str]:
@@ -262,14 +264,29 @@ def _available() -> list[str]:
 
 
 def _cuda_works() -> bool:
-    """Whether a kernel really runs: a GPU that is too old or broken still counts as available."""
+    """Whether a kernel really runs: a GPU that is too old, broken or full still counts as available."""
     import torch
 
     if not torch.cuda.is_available():
         return False
+    if fault := _cuda_fault("cuda"):
+        logger.warning("%s. The CPU is used meanwhile; --device cpu says that it is meant to be", fault)
+    return not fault
+
+
+def _cuda_fault(device: str) -> str:
+    """Why a CUDA GPU that counts as available runs no kernel, and what to do; "" if it runs one."""
+    import torch
+
     try:
-        torch.ones(1, device="cuda").add_(1).item()
+        torch.ones(1, device=device).add_(1).item()
     except RuntimeError as error:
-        logger.warning("a GPU is there but does not work, so the CPU is used: %s", first_line(error))
-        return False
-    return True
+        said = first_line(error)
+        if "out of memory" in said or "busy or unavailable" in said:  # busy: it serves one process alone
+            another = ", or name another GPU, as in --device cuda:1" if torch.cuda.device_count() > 1 else ""
+            return (
+                f"the GPU's memory is taken by another program ({said}). See by which: nvidia-smi. "
+                f"End that one{another}"
+            )
+        return f"a GPU is there but does not work ({said})"
+    return ""

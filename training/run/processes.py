@@ -82,7 +82,8 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         yield Processes(device=choose_device(device))
         return
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = choose_device(device)
+    named = device is not None and device.startswith("cuda") and local < torch.cuda.device_count()
+    chosen = choose_device(f"cuda:{local}" if named else device)  # which is tried
     if chosen.startswith("cuda"):
         if local >= torch.cuda.device_count():
             raise BadInputError(

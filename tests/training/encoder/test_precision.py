@@ -2,6 +2,7 @@ import logging
 
 import pytest
 import torch
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder import hardware as processor_module
@@ -142,6 +143,34 @@ def test_a_gpu_that_runs_nothing_is_passed_over_with_a_warning(
     with caplog.at_level(logging.WARNING, logger="nearsay"):
         assert choose_device() == "cpu"
     assert "no kernel image is available" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA error: out of memory\nmore",
+        "CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 79.1 GiB",
+        "CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ],
+)
+def test_a_gpu_whose_memory_another_program_holds_is_told_so_and_refused_where_it_was_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, said: str
+) -> None:
+    def full(*_: object, **__: object) -> torch.Tensor:
+        raise torch.AcceleratorError(said)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "ones", full)
+    with caplog.at_level(logging.WARNING, logger="nearsay"):
+        assert choose_device() == "cpu"
+    assert caplog.messages == [
+        Naming("memory is taken", said.splitlines()[0], "nvidia-smi", "cuda:1", "--device cpu")
+    ]
+    with pytest.raises(BadInputError) as raised:
+        choose_device("cuda")
+    assert str(raised.value) == Naming("memory is taken", said.splitlines()[0], "nvidia-smi", "--device cpu")
 
 
 def test_attention_goes_without_cudnn_on_a_gpu_and_with_what_it_had_afterwards() -> None:

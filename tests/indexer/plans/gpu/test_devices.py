@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+import torch
 from naming import Naming
 
 from nearsay.indexer.plans import gpu
@@ -97,6 +98,34 @@ def test_when_every_gpu_fails_each_reason_is_said(gpu_faiss, monkeypatch):
     assert find_gpus().reason == Naming(
         "cuda:0", "does not work", "reason 0", "cuda:1", "does not work", "reason 1"
     )
+
+
+def test_a_gpu_whose_memory_is_taken_is_said_to_be_so_and_tried_again(gpu_faiss, monkeypatch):
+    answers = ["x (cudaMalloc error out of memory [2])", ""]
+    tried = gpu._tried
+    gpu_faiss(1)
+    monkeypatch.setattr(gpu, "_tried", tried)
+
+    def answer(*_args, **_options):
+        return subprocess.CompletedProcess([], 0, answers.pop(0), "")
+
+    monkeypatch.setattr(gpu.subprocess, "run", answer)
+    gpu._tried.cache_clear()
+    found = find_gpus()
+    assert found.gpus == ()
+    assert found.reason == Naming("cuda:0", "another program", "nvidia-smi")
+    assert [found.device for found in find_gpus().gpus] == ["cuda:0"]
+    gpu._tried.cache_clear()
+
+
+def test_a_gpu_too_full_to_say_how_much_memory_it_has_left_says_nothing(monkeypatch):
+    def full(_number):
+        raise torch.AcceleratorError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", full)
+    assert gpu.free_bytes(0) is None
 
 
 @pytest.mark.parametrize(
