@@ -65,12 +65,19 @@ def is_nan(value: object) -> bool:
 def json_value(value: object, what: str, *, nan_is_none: bool = False) -> JsonValue:
     """Give `value` as JSON can hold it.
 
-    Dates and times become ISO strings, decimals floats, UUIDs strings, tuples lists, NumPy scalars and arrays
-    Python's; keys become strings. `what` names the field in messages. NaN and infinity become None with
-    `nan_is_none`, otherwise UnusableRowError, like bytes, sets, other objects, NUL, lone surrogates, nesting
-    deeper than MAX_DEPTH and more than MAX_VALUES values.
+    Dates and times become ISO strings, decimals floats (whole numbers where they have no places, as ids of
+    databases), UUIDs strings, tuples lists, NumPy scalars and arrays Python's; keys become strings. `what`
+    names the field in messages. NaN and infinity become None with `nan_is_none`, otherwise UnusableRowError,
+    like bytes, sets, other objects, NUL, lone surrogates, nesting deeper than MAX_DEPTH and more than
+    MAX_VALUES values.
     """
     return _Converter(what, nan_is_none=nan_is_none).convert(value, 0)
+
+
+def _plain_number(value: Decimal) -> int | float:
+    if value.is_nan():
+        return math.nan
+    return int(value) if value.as_tuple().exponent == 0 else float(value)
 
 
 class _Converter:
@@ -89,6 +96,8 @@ class _Converter:
             value = value.astype("datetime64[us]")  # Python's datetime counts no nanoseconds
         if isinstance(value, np.generic | np.ndarray):
             value = value.tolist()
+        if isinstance(value, Decimal):
+            value = _plain_number(value)
         if isinstance(value, int) and value.bit_length() > _MOST_BITS:
             raise UnusableRowError(f"{self.what} holds a whole number of more than 4,000 digits")
         if value is None or isinstance(value, bool | int):
@@ -96,8 +105,6 @@ class _Converter:
         if isinstance(value, str):
             check_string(value, self.what)
             return str(value)
-        if isinstance(value, Decimal):
-            value = math.nan if value.is_nan() else float(value)
         if isinstance(value, float):
             return self._number(value)
         if isinstance(value, Mapping):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -188,6 +189,8 @@ def _row(line: int, row: Mapping[str, object], columns: LabelColumns, path: str 
     except UnusableRowError as error:
         raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
     label = row.get(columns.label or "")
+    if isinstance(label, Decimal):
+        label = float(label)
     if isinstance(label, bool):
         label = str(label).lower()
     elif isinstance(label, int) or (isinstance(label, float) and label.is_integer()):

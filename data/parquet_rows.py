@@ -130,7 +130,10 @@ def _look(path: Path) -> _Seen:
             id_names=tuple(
                 field.name
                 for field in schema
-                if _is_text(field.type) or types.is_integer(field.type) or types.is_floating(field.type)
+                if _is_text(field.type)
+                or types.is_integer(field.type)
+                or types.is_floating(field.type)
+                or (types.is_decimal(field.type) and field.type.scale == 0)
             ),
             inner_names=tuple(part.name for part in inner) if inner is not None and is_struct else (),
             rows=file.metadata.num_rows,

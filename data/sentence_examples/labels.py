@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Final
 
 from nearsay.data.errors import BadInputError
@@ -35,7 +36,7 @@ def written_label(value: object) -> str:
         return value.strip().lower()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | Decimal):
         return str(value).lower()
     raise UnusableRowError(f"the label is of type {type(value).__name__}, and a label is a word or a number")
 

@@ -35,6 +35,8 @@ class NotATime(dt.datetime):
         (dt.time(12, 30), "12:30:00"),
         (NotATime(2024, 3, 1, tzinfo=dt.UTC), None),
         (decimal.Decimal("1.5"), 1.5),
+        (decimal.Decimal("2.0"), 2.0),
+        (decimal.Decimal(1234567890123456701), 1234567890123456701),
         (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"),
         (np.int64(5), 5),
         (np.float32(0.5), 0.5),

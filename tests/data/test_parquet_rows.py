@@ -62,6 +62,13 @@ def test_parquet_rows_become_documents(tmp_path: Path, monkeypatch: pytest.Monke
     ]
 
 
+def test_ids_that_are_decimals_without_places_keep_every_digit(tmp_path: Path) -> None:
+    ids = [decimal.Decimal(1234567890123456701 + number) for number in range(3)]  # no float tells them apart
+    columns = {"ID": pa.array(ids, pa.decimal128(38, 0)), "text": ["a", "b", "c"]}  # as Snowflake unloads it
+    documents = list(read([write_parquet(str(tmp_path / "a.parquet"), columns)]))
+    assert [document.id for document in documents if isinstance(document, Document)] == [*map(str, ids)]
+
+
 def test_a_column_that_holds_bytes_costs_no_row_and_its_fields_can_be_chosen(tmp_path: Path) -> None:
     columns = {
         "caption": ["a boat"],

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from naming import Naming
 from nearsay.data import row_files
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.row_files import file_lines, file_rows, rows_and_faults
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 
@@ -31,6 +33,16 @@ def test_scored_pairs_may_be_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"score": [4.5], "sentence1": ["a"], "sentence2": ["b"]}), path)
     assert read_scored_pairs(path) == [ScoredPair("a", "b", 4.5)]
+
+
+def test_scores_and_labels_may_be_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    scores = pa.array([Decimal("4.5"), Decimal("1.0")])
+    pq.write_table(pa.table({"score": scores, "sentence1": ["a", "c"], "sentence2": ["b", "d"]}), path)
+    assert read_scored_pairs(path) == [ScoredPair("a", "b", 4.5), ScoredPair("c", "d", 1.0)]
+    labels = pa.array([Decimal(10**30), Decimal(2)], pa.decimal128(38, 0))
+    pq.write_table(pa.table({"label": labels, "text": ["a", "c"]}), path)
+    assert read_labelled_texts(path).rows[1].label == "2"
 
 
 def test_what_is_no_parquet_is_an_error(tmp_path: Path) -> None:
