@@ -1,5 +1,6 @@
 """The readable text of Markdown."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["markdown_text"]
 
 _FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
+# What is a number or a truth value, as in tables, and as YAML 1.2 has it. To YAML 1.1, and so to PyYAML, NO
+# is false, 12:30 is 750 and the postcode 01067 is 567. https://yaml.org/spec/1.2.2/#1032-tag-resolution
+_SCALARS: Final = (
+    ("bool", r"(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)$", "-+0123456789"),
+    ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
+    ("float", r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
+)
 
 
 def markdown_text(source: str) -> FileText:
@@ -65,6 +74,13 @@ def _front_matter(content: str) -> dict[str, JsonValue] | None:
             if len(node.value) > MAX_VALUES:
                 raise yaml.YAMLError(f"merge keys (<<) make more than {MAX_VALUES:,} values")
 
+    replaced = {f"tag:yaml.org,2002:{kind}" for kind, _, _ in _SCALARS}
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in replaced]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    for kind, pattern, firsts in _SCALARS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(pattern), list(firsts))
     try:
         found = yaml.load(content, Loader)  # noqa: S506 - a safe one
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2024-13-45

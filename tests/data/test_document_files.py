@@ -62,6 +62,28 @@ def test_markdown_becomes_readable_text(
     assert read_file("a.md", NOTE) == ([Document(text, path, "The title", metadata, path)], [])
 
 
+def test_front_matter_is_read_as_yaml_1_2_and_tables_are() -> None:
+    note = """---
+title: Yes
+country: NO
+time: 12:30
+postcode: 01067
+big: 1_000
+quoted: "7"
+draft: true
+year: 2024
+share: -0.5
+none:
+on: Mon
+---
+x"""
+    found = markdown_text(note)
+    assert found.title == "Yes"
+    strings = {"country": "NO", "time": "12:30", "postcode": "01067", "big": "1_000", "quoted": "7"}
+    others = {"draft": True, "year": 2024, "share": -0.5, "none": None, "on": "Mon"}
+    assert found.metadata == strings | others
+
+
 def test_the_first_heading_is_the_title_without_front_matter() -> None:
     assert markdown_text("text\n\nA *good* title\n---\n\n# Other").title == "A good title"
     assert markdown_text("no heading").title == ""
