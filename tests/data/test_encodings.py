@@ -78,6 +78,27 @@ def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encodi
     assert [item.text for item in read(["a.txt"])] == ["plain", *[text] * 4]
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("A canção da avó não é só para as crianças. Os irmãos comeram pão com limões e maçãs.", "cp1252"),
+        ("Né en août, dû à l'été", "cp1252"),
+        ("Það er mjög fallegt land. Veðrið er oft slæmt en bærinn nýr. Hvað heitir þú?", "cp1252"),
+        ("Eesti keel on ilus. Õhtul läksime jõe äärde ja püüdsime kalu.", "cp1252"),
+        ("Wszystkie dzieci nasze są. Miło mi Pana poznać, proszę usiąść przy oknie.", "cp1250"),
+        ("Nový rok začal sněhem. Mám rád český chléb a pivo z Plzně. Děkuji pěkně.", "cp1250"),
+        ("Jó napot kívánok! Szép időnk van.", "cp1250"),
+        ("Bugün hava çok güzel. Şehir dışına çıkıp yürüyüş yapmak istiyorum.", "cp1254"),
+    ],
+)
+def test_languages_of_like_encodings_are_told_by_their_letters(
+    write: Write, text: str, encoding: str
+) -> None:
+    (found,) = read([write("a.txt", text.encode(encoding))])
+    assert isinstance(found, Document)
+    assert found.text == text
+
+
 @pytest.mark.long
 def test_letters_after_megabytes_of_ascii_decide(write: Write) -> None:
     write("a.txt", ("plain\n" * 300_000 + SAID).encode("cp1252"))
