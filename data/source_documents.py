@@ -1,6 +1,7 @@
 """Documents from one file, whatever its format."""
 
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,12 @@ _LEAST_PAIRS: Final = 3  # of lines that follow each other within a block: of fe
 # fills nearly every line, and German nouns begin many; people who wrap by hand leave a third of them short.
 _FULL_AND_LOWER: Final = ((0.8, 0.25), (0.5, 0.6))
 _MID_SENTENCE: Final = 0.5  # of them do not end a sentence
+# Scripts without spaces between words: Thai, Lao, Burmese and Khmer, and Chinese and Japanese, whose lines
+# are cut between any two characters.
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u3190-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
+_UNSPACED_WORD: Final = 6  # characters of them that are kept together
 _ENDS: Final = frozenset(".!?:;…。！？")
 _CLOSING: Final = "\"'”’»)]*_"
 
@@ -70,7 +77,7 @@ def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool | None:
     margin = widths[min(len(widths) - 1, len(widths) * 9 // 10)]
     if not _NARROWEST <= margin <= _WIDEST:
         return False
-    full = sum(len(line) + 1 + len(after.split(maxsplit=1)[0]) > margin for line, after in pairs)
+    full = sum(len(line) + 1 + _first_word(after) > margin for line, after in pairs)
     in_sentence = sum(not _ends_sentence(line) for line, _ in pairs)
     cased = [after[0] for _, after in pairs if after[0].lower() != after[0].upper()]
     lower = sum(letter.islower() for letter in cased)
@@ -83,6 +90,12 @@ def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool | None:
     if len(blocks) > 1 and len(pairs) >= _LEAST_PAIRS:
         return True
     return None if 2 * lower > len(pairs) else False
+
+
+def _first_word(line: str) -> int:
+    """Count the characters of a line's beginning that a margin does not cut."""
+    word = line.split(maxsplit=1)[0]
+    return min(len(word), _UNSPACED_WORD) if _UNSPACED.match(word) else len(word)
 
 
 def _ends_sentence(line: str) -> bool:
@@ -121,7 +134,10 @@ def _joined(lines: list[str]) -> str:
     parts = [lines[0]]
     for before, after in pairwise(lines):
         hyphenated = before.endswith("-") and not before.endswith("--") and before[-2:-1].isalpha()
-        parts.append(after if hyphenated and after[0].isalpha() else f" {after}")
+        joined = (hyphenated and after[0].isalpha()) or (
+            _UNSPACED.match(before[-1]) and _UNSPACED.match(after)
+        )
+        parts.append(after if joined else f" {after}")
     return "".join(parts)
 
 

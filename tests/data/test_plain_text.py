@@ -93,6 +93,32 @@ def test_lines_that_stand_alone_stay_lines(write: Write, text: str) -> None:
     assert notes == []
 
 
+CHINESE = (
+    (
+        "苏州城外有一座小桥，桥下的水很慢，慢得像是停住了。每天清晨，卖豆腐的老人推着车从桥上走过，"
+        "车轮在石板上发出细碎的声音，河边洗衣的妇人便知道天快要亮了，于是抬起头来看一看东边的云。"
+    ),
+    (
+        "后来桥拆了，老人也不再来。新修的马路又宽又直，汽车一辆接一辆地开过去，没有人记得从前的水声，"
+        "只有春天的燕子还年年飞回来，在新楼的屋檐下面寻找旧日的巢，找不到，便在电线上停一会儿再飞走。"
+    ),
+)
+
+
+def test_lines_of_a_script_without_spaces_are_joined_without_any(write: Write) -> None:
+    write("a.txt", "\n\n".join("\n".join(textwrap.wrap(paragraph, 32)) for paragraph in CHINESE))
+    found, (note,) = texts("a.txt")
+    assert found == list(CHINESE)
+    assert note == Naming("a.txt", "paragraphs")
+
+
+def test_lines_of_unequal_length_in_a_script_without_spaces_stay_lines(write: Write) -> None:
+    titles = [CHINESE[at % 2][at : at + 14 + 7 * at % 25] for at in range(24)]
+    lines = [title.strip("，。") for title in titles]
+    write("a.txt", "\n\n".join("\n".join(lines[at : at + 6]) for at in range(0, 24, 6)))
+    assert texts("a.txt") == (lines, [])
+
+
 def test_text_that_people_wrap_by_hand_is_read_by_paragraphs(write: Write) -> None:
     lines = wrapped(60).split("\n")
     lines[1] = lines[1].replace(" ", "\n", 1)  # short lines where something was put in afterwards
