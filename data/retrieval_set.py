@@ -31,7 +31,8 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, each perhaps .gz; judgements in
     qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score, with a header line or not.
     Documents without any text, and judgements that name an unknown query or document, are left out and
-    counted in the notes. BadInputError for what is missing or malformed, with its file and line.
+    counted in the notes; so are judgements of one pair that differ, of which the last counts. BadInputError
+    for what is missing or malformed, with its file and line.
     """
     base = Path(folder)
     if not base.is_dir():
@@ -41,14 +42,16 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     all_queries = _texts(rows_file(base, "queries"), notes)
     judged_file = _judgement_file(base, split)
     judgements: dict[str, dict[str, int]] = {}
-    unknown_queries = unknown_documents = 0
+    unknown_queries = unknown_documents = contradicted = 0
     for query, document, relevance in _judgements(judged_file):
         if query not in all_queries:
             unknown_queries += 1
         elif document not in corpus:
             unknown_documents += 1
         else:
-            judgements.setdefault(query, {})[document] = relevance
+            judged = judgements.setdefault(query, {})
+            contradicted += judged.get(document, relevance) != relevance
+            judged[document] = relevance
     if unknown_queries:
         notes.append(
             f"{judged_file.name}: {unknown_queries} judgements name a query that is not in the queries"
@@ -57,6 +60,9 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
         notes.append(
             f"{judged_file.name}: {unknown_documents} judgements name a document that is not in the corpus"
         )
+    if contradicted:
+        found = counted(contradicted, "judgement")
+        notes.append(f"{judged_file.name}: {found} of what was judged otherwise before; the last one counts")
     if not judgements:
         raise BadInputError(
             f"{judged_file} judges no query and document of {folder}; check that they belong together"

@@ -117,6 +117,15 @@ def test_a_retrieval_set_is_read(write: Callable[[str, str | bytes], str], folde
     ]
 
 
+def test_a_judgement_that_contradicts_an_earlier_one_is_said(
+    write: Callable[[str, str | bytes], str], folder: str
+) -> None:
+    write("set/qrels.tsv", "q1\td1\t1\nq1\td1\t1\nq1\td2\t1\nq1\td1\t0\n")
+    found = read_retrieval_set(folder)
+    assert found.judgements == {"q1": {"d1": 0, "d2": 1}}
+    assert found.notes[1:] == [Naming("qrels.tsv", "1 judgement", "before", "last")]
+
+
 def test_compressed_sets_and_judgements_without_a_header_are_read(
     write: Callable[[str, str | bytes], str],
 ) -> None:

@@ -40,7 +40,7 @@ __all__ = [
 
 ANCHORS: Final = ("query", "anchor", "question", "sentence")  # usual names of the columns, first to last
 POSITIVES: Final = ("positive", "positives", "pos", "entailed")
-_NEGATIVES: Final = ("negative", "negatives", "neg", "contradicted")
+_CONTRADICTED: Final = "contradicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ class Candidates:
 
 
 def negative_columns(row: Mapping[str, object]) -> list[str]:
-    """Name a row's columns of negatives: the one of a usual name, else all of them, as negative_1."""
-    usual = _first(row, _NEGATIVES)
-    return [name for name in row if is_negative_name(name)] if usual is None else [usual]
+    """Name a row's columns of negatives, as training does, and what NLI's triplets call them."""
+    return [name for name in row if is_negative_name(name) or name.lower() == _CONTRADICTED]
 
 
 def read_candidates(
@@ -75,7 +74,10 @@ def read_candidates(
     for line, row in file_rows(path):
         place = f"{path}:{line}"
         names = names or _candidate_columns(row, columns, path)
-        anchor, positives, *others = (tuple(_texts(row.get(name), name, place)) for name in names)
+        others_of_row = names[2:] if columns else negative_columns(row)  # of JSON lines some rows have more
+        anchor, positives, *others = (
+            tuple(_texts(row.get(name), name, place)) for name in (*names[:2], *others_of_row)
+        )
         negatives = tuple(chain.from_iterable(others))
         if len(anchor) != 1:
             raise BadInputError(f"{place}: {names[0]} is empty or no text; mend or remove the row")
@@ -96,7 +98,7 @@ def _candidate_columns(
     row: Mapping[str, object], given: Sequence[str] | None, path: str | Path
 ) -> Sequence[str]:
     anchor, positive = _first(row, ANCHORS) or ANCHORS[0], _first(row, POSITIVES) or POSITIVES[0]
-    names = given or (anchor, positive, *(negative_columns(row) or _NEGATIVES[:1]))
+    names = given or (anchor, positive, *(negative_columns(row) or ["negative"]))
     if missing := [name for name in names if name not in row]:
         raise UnknownColumnsError(
             f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, row))}. Name those "

@@ -335,6 +335,19 @@ def test_every_kind_of_rows_takes_names_for_its_columns(tmp_path: Path) -> None:
         assert read.rows == expected, spec
 
 
+def test_every_column_of_negatives_of_every_row_is_judged(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    rows = [
+        {"query": "a", "positive": "b", "negative_1": "c"},
+        {"query": "d", "positive": "e", "negative_1": "f", "negative_2": "g"},
+        {"query": "h", "positive": "i", "negative": "j", "hard_negatives": ["k", "l"]},
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    found = read_judged_set(f"reranking:{file}")
+    assert isinstance(found, RerankingSet)
+    assert [row.negatives for row in found.rows] == [("c",), ("f", "g"), ("j", "k", "l")]
+
+
 def test_mined_negatives_in_columns_are_judged_too(tmp_path: Path) -> None:
     file = tmp_path / "hard.tsv"
     file.write_text("anchor\tpositive\tnegative_1\tnegative_2\na\tb\tc\td\n", "utf-8")
