@@ -228,7 +228,9 @@ def _catalogue(library: Path) -> Iterator["Database"]:
     import sqlalchemy as sa
 
     from nearsay.indexer.catalogue.database import Database
+    from nearsay.indexer.catalogue.writer_lock import require_there
 
+    require_there(library)
     inside = sa.URL.create("sqlite", database=str(library / "catalogue.sqlite"))
     database = Database(os.environ.get("NEARSAY_DATABASE") or inside)
     try:

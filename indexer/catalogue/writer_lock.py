@@ -23,13 +23,13 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import DBAPIError
 
 from nearsay.data.durable import FULL
-from nearsay.data.errors import DiskFullError, NearsayError, first_line
+from nearsay.data.errors import DiskFullError, NearsayError, StorageError, first_line
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.vectors.errors import BusyError, LostLockError
 
-__all__ = ["serving_lock", "writer_lock"]
+__all__ = ["require_there", "serving_lock", "writer_lock"]
 
 logger = logging.getLogger("nearsay")
 
@@ -47,7 +47,8 @@ def writer_lock(
     A lock file covers the processes of this machine; with PostgreSQL an advisory lock covers every machine.
     `what`: the work, for the message that others get; `wait`: seconds. BusyError, naming the holder, if
     someone else holds the lock for longer; each writing transaction of the database that comes out raises
-    LostLockError, and changes nothing, once another writer took it.
+    LostLockError, and changes nothing, once another writer took it, and StorageError once the library is not
+    in its place any more.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -71,11 +72,26 @@ def writer_lock(
             )
 
         def check(connection: sa.Connection) -> None:
+            require_there(folder.parent)
             newest = collections.fence(connection, collection_id)
             if newest != token:
                 raise _lost(connection, collection, collection_id, what)
 
         yield Database(database.engine, check)
+
+
+def require_there(library: Path) -> None:
+    """StorageError if a library was moved from its folder, or its disk is away: the catalogue went along.
+
+    What is written to the folder's name from then on would lie elsewhere than the rows that name it.
+    """
+    try:
+        (library / "library.json").stat()
+    except OSError as error:
+        raise StorageError(
+            f"the library in {library} cannot be reached any more ({error.strerror}), so no more is written. "
+            "If it was moved, do the same again where it is now: what was written before is kept"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, Seg
 from nearsay.indexer.catalogue.passages import PassageWindow, document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.writer_lock import require_there
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.plan import Plan
@@ -146,6 +147,7 @@ class SegmentWriter:
     def _write(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32], truncated: int) -> None:
         generation = self._generation
         made_by, dtype = generation.encoder.fingerprint, generation.dtype
+        require_there(self._store.folder)  # its folders would be made anew
         path = write_vectors(self._folder, numbers, vectors, made_by, dtype)
         span = int(numbers[0]), int(numbers[-1])
         with self._store.database.writing() as connection:

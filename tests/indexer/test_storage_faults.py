@@ -19,9 +19,12 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors import segment
 from nearsay.indexer.vectors.errors import DamagedSegmentError, UnknownCollectionError
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.writing import ingest
 
 OpenLibrary = Callable[[], Library]
 OpenCollection = Callable[[], Collection]
@@ -173,6 +176,31 @@ def test_segments_that_were_moved_away_and_back_answer_again(
         assert str(folder / "1") in str(raised.value)
     folder.with_name("x").rename(folder)
     assert answer(other) == answer(open_library().collection("papers")) == before
+
+
+def test_a_library_that_is_moved_while_it_is_written_to_stays_whole_and_nothing_is_made_in_its_old_place(
+    collection: Collection, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_writer, "ROWS", 8)
+    monkeypatch.setattr(ingest, "_WINDOW_ROWS", 8)
+    home, before = collection._store.folder, len(collection)
+    there = home.with_name("moved")
+    rows = [{"id": f"new-{at}", "text": f"{'a' * (at % 9 + 1)} b"} for at in range(64)]
+
+    def move(progress: Progress) -> None:
+        if progress.done and home.exists():
+            home.rename(there)
+
+    with pytest.raises(StorageError) as raised:
+        collection.add_rows(rows, progress=move)
+    assert str(home) in str(raised.value)
+    assert not home.exists()
+    with Library.open(there, load_encoder=lambda _: words) as library:
+        assert all(finding.sound for finding in examine(library, prove=True))
+        moved = library.collection("papers")
+        moved.add_rows(rows)
+        assert (moved.overview().waiting, len(moved)) == (0, before + 64)
+        assert all(finding.sound for finding in examine(library, prove=True))
 
 
 def test_a_folder_that_is_lost_for_good_is_embedded_again_once_it_was_made_anew(
