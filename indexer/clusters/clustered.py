@@ -290,6 +290,9 @@ def cluster_collection(
             f"{options.clusters:,} clusters were asked for, and there are {len(points):,} passages. "
             "Ask for fewer"
         )
+    if save and where is None:
+        with explored.store.database.writing():  # one that may only be read is told of before the work
+            pass
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)

@@ -280,6 +280,7 @@ _TO_LEARN_FROM: Final = frozenset(
 def export_judgements(
     record: CollectionRecord,
     judgements: Sequence[Judgement],
+    unsure: Sequence[Judgement],
     out: Path,
     form: ExportForm | str,
     *,
@@ -287,8 +288,13 @@ def export_judgements(
     judged_only: bool,
     listener: ProgressListener,
 ) -> JudgementExport:
-    """Write judgements of a collection; see `Judgements.export`."""
+    """Write judgements of a collection; see `Judgements.export`.
+
+    unsure: those of which nobody could say, for what keeps every word
+    """
     chosen_form = chosen(ExportForm, form, "form")
+    if chosen_form in (ExportForm.CSV, ExportForm.LINES):
+        judgements = [*judgements, *unsure]
     chosen_part = None if part in (None, _ALL) else chosen(Part, str(part), "part", _ALL)
     if part is None and chosen_form in _TO_LEARN_FROM:
         chosen_part = Part.TRAIN
@@ -304,7 +310,7 @@ def export_judgements(
         return write_evaluation(record, wanted, out, judged_only=judged_only, listener=listener)
     queries = len({one.query for one in wanted})
     if chosen_form is ExportForm.CSV:
-        rows = ({**one.to_json(), "relevant": int(one.relevant)} for one in wanted)
+        rows = ({**one.to_json(), "relevant": "" if one.unsure else int(one.relevant)} for one in wanted)
         return JudgementExport(str(out), chosen_form, write_csv(rows, _COLUMNS, out), queries, None, ())
     if chosen_form is ExportForm.LINES:
         count = write_lines((one.to_json() for one in wanted), out)

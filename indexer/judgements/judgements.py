@@ -427,7 +427,7 @@ class Judgements:
         """Write judgements for evaluation, for training, or as they are; whole or not at all.
 
         out:         a folder that is not there yet for `evaluation`, a .jsonl file for everything else
-        form:        see `ExportForm`
+        form:        see `ExportForm`; csv and lines have those of which nobody could say, too
         part:        `train` or `test`, to learn from some queries and measure on the others, or `all`; None =
                      `train` for what is learned from (training, triplets, labelled, pairs), else all
         judged_only: an evaluation searches the judged passages alone instead of the whole collection: quick,
@@ -437,7 +437,14 @@ class Judgements:
         BadInputError where the judgements make nothing of that form.
         """
         return export_judgements(
-            self._record, self.list(), Path(out), form, part=part, judged_only=judged_only, listener=progress
+            self._record,
+            self.list(),
+            self.unsure(),
+            Path(out),
+            form,
+            part=part,
+            judged_only=judged_only,
+            listener=progress,
         )
 
     def _passage(self, connection: sa.Connection, row: CollectionRow, judged: Judged) -> tuple[int, str, str]:

@@ -27,7 +27,6 @@ from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import build
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, places_in
@@ -454,7 +453,7 @@ def _laid_out(
 
 
 def _keep(explored: Explored, snapshot: Snapshot, found: Map) -> Map:
-    """Save it, unless another generation went live or somebody else writes just now: that is noted."""
+    """Save it, unless another generation went live or it cannot be written just now: that is noted."""
     try:
         with (
             explored.locked(snapshot.collection, "map") as store,
@@ -467,6 +466,6 @@ def _keep(explored: Explored, snapshot: Snapshot, found: Map) -> Map:
             row = MapRow(found.generation, found.parameters, found.points.to_bytes(), found.created_at)
             through = int(found.points.ids[-1])
             keep_map(connection, snapshot.collection.id, row, passages=len(found), through=through)
-    except BusyError as busy:
-        return replace(found, notes=(*found.notes, f"the map was not kept: {busy}"))
+    except NearsayError as error:  # it is held by another, or may only be read
+        return replace(found, notes=(*found.notes, f"the map was not kept: {error}"))
     return found

@@ -1,7 +1,8 @@
 """Clusters are kept with the generation, and keep their numbers."""
 
 import json
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.clusters import partition
 from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.clusters.current import Assigned, saved_clustering
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.vectors.errors import BadFilterError, BusyError
+from nearsay.indexer.vectors.errors import BadFilterError, BusyError, CatalogueError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -287,6 +289,24 @@ def test_what_is_removed_and_compacted_while_clusters_are_found_is_in_none(zoo: 
     assert (done, made.passages, made.outliers) == ([2], 12, 0)
     assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
     assert by_number(zoo.explore.clusters()) == {1: 4, 2: 3, 3: 3}
+
+
+def test_a_library_that_may_only_be_read_is_told_of_before_the_work(
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def refused(*_: object) -> Iterator[None]:
+        raise CatalogueError("it may only be read")
+        yield
+
+    heard: list[Progress] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "writing", refused)
+        with pytest.raises(CatalogueError):
+            three(zoo, progress=heard.append)
+        assert heard == []
+        assert zoo.explore.cluster("kmeans", clusters=3, save=False).passages == len(zoo)
+    assert three(zoo).passages == len(zoo)
 
 
 def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(

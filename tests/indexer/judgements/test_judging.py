@@ -227,6 +227,21 @@ def test_an_exported_evaluation_is_taken_over_again(zoo: Collection, tmp_path: P
     assert zoo.judgements.of("a cat") == before
 
 
+@pytest.mark.parametrize(("file", "form"), [("kept.csv", "csv"), ("kept.jsonl", "lines")])
+def test_a_word_that_nobody_could_say_is_written_and_read_back(
+    pets: Collection, tmp_path: Path, file: str, form: str
+) -> None:
+    pets.judgements.add("birds", "owl", True)
+    pets.judgements.add("birds", "dog", None, rater="bo", note="who knows")
+    assert pets.judgements.export(tmp_path / file, form).rows == 2
+    pets.judgements.clear()
+    pets.judgements.load(tmp_path / file)
+    assert pets.judgements.of("birds") == {("owl", 0): True}
+    assert [(one.document, one.rater, one.note) for one in pets.judgements.unsure()] == [
+        ("dog", "bo", "who knows")
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

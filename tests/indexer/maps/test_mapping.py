@@ -10,7 +10,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.catalogue.tables import maps as table
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.maps import mapping
@@ -185,6 +185,20 @@ def test_while_somebody_writes_a_map_is_made_and_not_kept(
         found = map_of(papers)
     assert (found.new, len(found.notes)) == (True, 1)
     assert found.notes[0].startswith("the map was not kept: ")
+    assert map_of(papers).new
+
+
+def test_in_a_library_that_may_only_be_read_a_map_is_made_and_not_kept(
+    papers: Collection, map_of: MapOf, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise NearsayError(f"{library.store.locks} may not be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collection_writing, "writer_lock", refused)
+        found = map_of(papers)
+    assert (found.new, len(found), len(found.notes)) == (True, len(papers), 1)
+    assert str(library.store.locks) in found.notes[0]
     assert map_of(papers).new
 
 
