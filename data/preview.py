@@ -21,7 +21,7 @@ from nearsay.data.sources import Source, find_sources
 __all__ = ["FilesSeen", "Table", "look_at"]
 
 _FILES: Final = 8  # that are opened
-_ROWS: Final = 8  # documents shown of each
+_ROWS: Final = 8  # documents read of each; of all together twice as many are shown
 _CHARACTERS: Final = 2000  # kept of each
 _SECONDS: Final = 10.0  # for one file; usual ones take tenths
 _SECONDS_OF_ALL: Final = 20.0
@@ -94,7 +94,7 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
         files=len(found),
         bytes=sum(source.size or 0 for source in found),
         formats=tuple(counts.most_common()),
-        documents=tuple(document for each in seen for document in each.documents)[: 2 * _ROWS],
+        documents=_first_of_each([each.documents for each in seen]),
         faults=tuple(
             fault
             for each in seen
@@ -145,6 +145,12 @@ def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
         encodings=dict(reading.encodings),
         table=next((_table(survey, name) for survey in reading.surveys.values()), None),
     )
+
+
+def _first_of_each(files: Sequence[tuple[Document, ...]]) -> tuple[Document, ...]:
+    """As many as are shown, of every file as many as the room allows, file by file."""
+    rows = sorted((row, at) for at, documents in enumerate(files) for row in range(len(documents)))
+    return tuple(files[at][row] for at, row in sorted((at, row) for row, at in rows[: 2 * _ROWS]))
 
 
 def _as_fault(name: str, said: str) -> Fault:

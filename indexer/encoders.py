@@ -250,8 +250,9 @@ def made(library: Path, shelf: Shelf) -> list[Made]:
 def new_folder_for(library: Path, shelf: Shelf, name: str) -> Path:
     """Where a new thing of that name goes; BadInputError for a name that cannot be one, or that is taken."""
     if not _NAME.fullmatch(name):
+        said = f"'{name}'" if name else "an empty name"
         raise BadInputError(
-            f"'{name}' is no name for {shelf.one}. Use up to 60 letters, digits, '-', '_' and '.', "
+            f"{said} is no name for {shelf.one}. Use up to 60 letters, digits, '-', '_' and '.', "
             "a letter or digit first"
         )
     folder = library / shelf / name

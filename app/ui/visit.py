@@ -22,7 +22,8 @@ class Visit:
     def collection(self) -> Collection:
         """The chosen collection; BadInputError while there is none."""
         if self.name is None:
-            raise BadInputError("there is no collection yet. Make one on the page Collections")
+            make = self.remedy("Make one on the page Collections")
+            raise BadInputError(f"there is no collection yet.{make}")
         return self.library.shared(self.name)  # its files stay open from look to look
 
     @property
@@ -52,6 +53,10 @@ class Visit:
         if not path.exists():
             raise BadInputError(f"there is no {path} on the machine that serves this page. Check the name")
         return path
+
+    def remedy(self, said: str) -> str:
+        """What changes something, to stand behind what is wrong; nothing where the page only reads."""
+        return f" {said}" if self.may_write else ""
 
     def check_writing(self) -> None:
         """BadInputError where nothing may be changed: asked before every change, whatever was shown."""

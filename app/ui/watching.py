@@ -147,7 +147,7 @@ def watch_started(
     for job in jobs:
         watch_job(visit, job, place=place, log=log)
         own = mine is not None and job.number == mine.number
-        with st.container(horizontal=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
             beside(job, own)
             away = f"{name.removesuffix('_job')}_away"
             if own and job.state.ended and st.button("Put away", key=away, icon=":material/close:"):

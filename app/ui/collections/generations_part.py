@@ -167,7 +167,7 @@ def show_generations(visit: Visit) -> None:
             hide_index=True,
             height="content",
         )
-        _show_plan(found)
+        _show_plan(visit, found)
     if not visit.may_write:
         return
     if found.live is not None:
@@ -176,25 +176,26 @@ def show_generations(visit: Visit) -> None:
     show_upkeep(visit, found)
 
 
-def _show_plan(found: CollectionOverview) -> None:
+def _show_plan(visit: Visit, found: CollectionOverview) -> None:
     rows = list(found.generations)
     chosen = found.live or rows[-1]
     if len(rows) > 1:
         called = {row.number: f"{row.number}, {row.state}, {row.encoder.name}" for row in rows}
-        number = pick("Plan of generation", called, f"plan-{found.name}", index=rows.index(chosen))
+        key = f"plan-{found.name}-{chosen.number}"  # another that goes live is shown
+        number = pick("Plan of generation", called, key, index=rows.index(chosen))
         chosen = next(row for row in rows if row.number == number)
     with st.container(border=True):
-        _plan_of(found, chosen)
+        _plan_of(visit, found, chosen)
 
 
-def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
+def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> None:
     plan = Plan.from_json(row.plan)
     st.markdown(f"**Plan of generation {row.number}**: {plan.kind}, {as_markdown(str(plan.contract))}")
     if plan.kind is PlanKind.EXACT and not plan.report:
+        index = "Above that, *Index*, below, measures kinds of index and takes the fastest that keeps the "
         st.caption(
             f"Every vector is compared, so nothing is missed. Up to about {EXACT_UP_TO:,} passages that "
-            "takes milliseconds. Above that *Index*, below, measures kinds of index and takes the fastest "
-            "that keeps the contract."
+            f"takes milliseconds.{visit.remedy(f'{index}contract.')}"
         )
     measured = results_of([TunedPlan(found.name, plan)])
     warning, check = plan.warning(found.name), measured.facts.get("looked at again")

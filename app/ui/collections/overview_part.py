@@ -43,38 +43,33 @@ def facts(found: CollectionOverview) -> list[tuple[str, str]]:
     return said
 
 
-def to_be_told(found: CollectionOverview) -> list[str]:
-    """What needs attention, each with its remedy on this page."""
-    said: list[str] = []
+def to_be_told(found: CollectionOverview, *, may_write: bool = True) -> list[str]:
+    """What needs attention, each with its remedy on this page, unless the page only reads."""
+    said: list[tuple[str, str]] = []
     if not found.documents:
-        said.append("This collection is empty. Add documents, or delete it under Generations.")
+        said.append(("This collection is empty.", "Add documents, or delete it under Generations."))
     if found.waiting and found.documents:
-        said.append(
-            f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is running "
-            "or was stopped. To resume a stopped one, add the same documents again or resume it on the page "
-            "Jobs; mending the live generation under Generations embeds what it had read."
+        wrong = "cannot be found by meaning yet: an addition is running or was stopped."
+        remedy = (
+            "To resume a stopped one, add the same documents again or resume it on the page Jobs; mending "
+            "the live generation under Generations embeds what it had read."
         )
+        said.append((f"{counted(found.waiting, 'passage')} {wrong}", remedy))
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)
         if warning is not None:
-            said.append(warning)
+            said.append((warning, ""))
     if found.unindexed > EXACT_UP_TO:
-        said.append(
-            f"{counted(found.unindexed, 'passage')} have no index, so every search compares its question "
-            "with each of them. Build one under Generations."
-        )
+        wrong = "have no index, so every search compares its question with each of them."
+        said.append((f"{counted(found.unindexed, 'passage')} {wrong}", "Build one under Generations."))
     waiting = [row for row in found.generations if row.state == "ready"]
     if waiting:
-        said.append(
-            f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready. "
-            "Promote it under Generations."
-        )
+        wrong = f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready."
+        said.append((wrong, "Promote it under Generations."))
     if found.removed and found.removed >= 0.2 * max(found.passages, 1):
-        said.append(
-            f"{counted(found.removed, 'removed passage')} still take space. Compact the collection under "
-            "Generations."
-        )
-    return said
+        wrong = f"{counted(found.removed, 'removed passage')} still take space."
+        said.append((wrong, "Compact the collection under Generations."))
+    return [f"{wrong} {remedy}".rstrip() if may_write else wrong for wrong, remedy in said]
 
 
 _LOOKED_AT = 200  # newest jobs among which the last report is looked for
@@ -84,8 +79,8 @@ def show_health(visit: Visit) -> None:
     """Start the doctor, and show what it found last."""
     st.subheader("Health", anchor=False)
     st.markdown(
-        "The doctor looks whether the rows, words, fields, vectors and indexes of every collection say the "
-        "same, and what this machine has. It changes nothing."
+        "The doctor checks that the rows, words, fields, vectors and indexes of every collection agree, and "
+        "reports what this machine has. It changes nothing."
     )
     latest = next((job for job in jobs_of(visit).list(limit=_LOOKED_AT) if job.kind is JobKind.DOCTOR), None)
     if latest is not None and not latest.state.ended:
@@ -170,7 +165,7 @@ def _card(visit: Visit, found: CollectionOverview, *, at_work: bool) -> None:
         st.caption("  \n".join(f"{label}: {as_markdown(value)}" for label, value in facts(found)))
         if at_work:  # what is not as it should be may be so only until that is done
             st.info("It is being worked on.", icon=":material/sync:")
-        for said in () if at_work else to_be_told(found):
+        for said in () if at_work else to_be_told(found, may_write=visit.may_write):
             st.warning(as_markdown(said), icon=":material/warning:")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             link_to("search", "Search", icon=":material/search:", collection=found.name)

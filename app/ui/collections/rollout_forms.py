@@ -175,7 +175,9 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
         *(["--promote"] if at_once else []),
         *("--", found.name),
     ]
-    label, title = f"Rebuild {found.passages:,} passages", f"Rebuild {found.name} with {source}"
+    names = {each.source: each.name for each in visit.library.encoders.list()}
+    title = f"Rebuild {found.name} with {names.get(source or '', source)}"
+    label = f"Rebuild {counted(found.passages, 'passage')}"
     key, icon, shell = f"rebuild-{found.name}", ":material/play_arrow:", source is not None
     how = {"type": "primary", "disabled": source is None}
     offer_job(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)

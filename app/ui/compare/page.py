@@ -249,7 +249,8 @@ def show(visit: Visit) -> None:
     st.title("Compare", anchor=False)
     generations = comparable(visit.collection.generations())
     if not any(each.state == "live" for each in generations):
-        st.markdown("This collection is empty. Add documents on the page **Collections**.")
+        add = visit.remedy("Add documents on the page **Collections**.")
+        st.markdown(f"This collection is empty.{add}")
         return
     wide, narrow = st.columns([8, 2], vertical_alignment="bottom")
     with wide:

@@ -65,9 +65,13 @@ def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
         parts.append(f"{facts.max_tokens:,} tokens at most")
     parts += [size_words(facts.bytes), f"fingerprint {facts.fingerprint[:12]}"]
     st.caption(" · ".join(parts))
-    others = [f"{use.collection}, generation {use.generation} ({use.state})" for use in entry.uses]
+    others = [
+        f"{use.collection}, generation {use.generation} ({use.state})"
+        for use in entry.uses
+        if use.state != "live"  # else it stands above
+    ]
     if others:
-        st.caption(as_markdown("Used by " + "; ".join(others)))
+        st.caption(as_markdown("Other generations: " + "; ".join(others)))
     if not visit.may_write:  # files and folders of the server
         return
     with st.expander("Where it comes from", icon=":material/account_tree:"):

@@ -40,7 +40,7 @@ def show_map_view(visit: Visit) -> None:
     watch_newest(visit, jobs, "map")
     watch_newest(visit, clustering, "map-clusters")
     if kept is None:
-        _offer(visit)
+        _offer(visit, at_work=any(not job.state.ended for job in jobs))
         return
     shown, mapped = kept
     if shown.drawn.clusters is None and all(job.state.ended for job in clustering):
@@ -71,17 +71,18 @@ def show_map_view(visit: Visit) -> None:
     show_command(visit, ["explore", "map", visit.name or "", "--out", "map.html"])
 
 
-def _offer(visit: Visit) -> None:
+def _offer(visit: Visit, *, at_work: bool) -> None:
+    """What a map is, and, unless one is being made, the ways to make it."""
     st.markdown(
         "On a map, passages that say nearly the same lie together: topics are islands, and what belongs "
         "nowhere lies alone."
     )
-    if visit.may_write:
+    if not visit.may_write:
+        st.info("There is no map yet, and this page only reads.")
+    elif not at_work:  # else the job shows its own command
         _offer_map(visit, "Make the map", first=True)
         st.caption(_how_long(visit.collection.snapshot().searchable))
-    else:
-        st.info("There is no map yet, and this page only reads.")
-    show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
+        show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
 
 
 def _how_long(passages: int) -> str:

@@ -27,12 +27,12 @@ def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Explore")
     if visit.name is None:
-        st.info("There is no collection yet. Make one on the page Collections.")
+        st.info("There is no collection yet." + visit.remedy("Make one on the page Collections."))
         return
     view = choose_part("View", list(VIEWS), "view")
     try:
         visit.collection.snapshot()
     except BadInputError:
-        st.info("The collection holds nothing yet. Add documents on the page Collections.")
+        st.info("The collection holds nothing yet." + visit.remedy("Add documents on the page Collections."))
         return
     VIEWS[view](visit)

@@ -133,7 +133,8 @@ def show_time_view(visit: Visit) -> None:
     if explorer.has_clusters():
         _through_time(visit, dated)
     else:
-        st.info("There are no clusters yet whose size could be followed. Make them under Clusters.")
+        make = visit.remedy("Make them under Clusters.")
+        st.info(f"There are no clusters yet whose size could be followed.{make}")
     st.subheader("What is new")
     _news(visit, dated)
 

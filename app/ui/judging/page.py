@@ -32,6 +32,9 @@ __all__ = ["show", "way_of"]
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
 _MADE = "judge_made_queries"  # in the session: questions made from documents
+_WRITTEN = "judge-queries"  # in the session: the questions that are written
+_ADDRESS = "questions"  # in the address: the same, for who loads the page again or comes back to it
+_ADDRESSED = 2_000  # characters at most that stand in it
 _LOGGED = 100  # of the commonest searches that are offered
 _OF_DOCUMENTS = 100  # questions made from them
 _KEYS = (
@@ -85,12 +88,7 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
                 called, at = {str(one): str(one) for one in choices}, choices.index(usual)
                 way = pick(f"The {name} way", called, f"judge-{name}", index=at, bind="query-params")
                 sides.append(next(one for one in choices if str(one) == way))
-        written = st.text_area(
-            "Questions, one a line",
-            key="judge-queries",
-            placeholder="Left empty: those that were judged so far",
-            max_chars=100_000,
-        )
+        written = _written()
         given: list[str] = []
         with telling_errors():
             given += [*_of_file(), *_made(visit)]
@@ -98,6 +96,31 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
         st.text_input("Your name", key="judge-rater", max_chars=200, help="Kept with each judgement.")
     lines = tuple(line.strip() for line in written.splitlines() if line.strip())
     return sides[0], sides[1], tuple(dict.fromkeys([*lines, *given])) or known
+
+
+def _written() -> str:
+    """The questions that are written: kept in the session, and in the address as long as it holds them."""
+    if _WRITTEN not in st.session_state:  # the widget forgets them when another page is shown
+        kept = st.session_state.get(_ADDRESS, "")
+        st.session_state[_WRITTEN] = st.query_params.get(_ADDRESS, kept)
+    written = st.text_area(
+        "Questions, one a line",
+        key=_WRITTEN,
+        placeholder="Left empty: those that were judged so far",
+        max_chars=100_000,
+        on_change=_keep_written,
+    )
+    st.session_state[_ADDRESS] = written
+    return written
+
+
+def _keep_written() -> None:
+    """Only what is typed changes the address: else no way back would lead past this page."""
+    written = st.session_state[_WRITTEN]
+    if 0 < len(written) <= _ADDRESSED:
+        st.query_params[_ADDRESS] = written
+    else:
+        st.query_params.pop(_ADDRESS, None)
 
 
 def _of_file() -> list[str]:
@@ -194,10 +217,8 @@ def _progress(found: Difference, first: Side, second: Side, queries: int) -> Non
     """What is known so far; once judgements have decided, that they have, and for how many questions."""
     alike = first.generation == second.generation
     said = as_markdown(found.said(*((one.ranking if alike else one) for one in (first, second))))
-    if not found.judged:
+    if not found.judged or found.verdict is Verdict.OPEN:
         st.caption(said[:1].upper() + said[1:])
-    elif found.verdict is Verdict.OPEN:
-        st.caption(said)
     else:
         st.success(f"Decided for {counted(queries, 'question')}: {said}", icon=":material/check_circle:")
 

@@ -136,8 +136,10 @@ def show_likeness(visit: Visit, asked: Asked) -> None:
         for id_ in asked.like[:_SHOWN]:
             one = documents[id_]
             if one is not None:
-                title, text = as_html(_called(id_, one)), as_html(beginning(one.text, _TEXT))
-                st.html(f'<div class="ns-liked"><strong>{title}</strong><div>{text}</div></div>')
+                called, text = _called(id_, one), beginning(one.text, _TEXT)
+                named = not text.startswith(called.removesuffix("…").rstrip())  # else by its own first words
+                title = f"<strong>{as_html(called)}</strong>" if named else ""
+                st.html(f'<div class="ns-liked">{title}<div>{as_html(text)}</div></div>')
         left, right = st.columns(2)
         sides: tuple[tuple[str, Sequence[str]], ...] = (("Like", asked.like), ("Not like", asked.unlike))
         for place, (label, there) in zip((left, right), sides, strict=True):

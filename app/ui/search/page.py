@@ -193,7 +193,8 @@ def show(visit: Visit) -> None:
     st.title("Search", anchor=False)
     overview = visit.collection.overview()
     if overview.live is None or not overview.passages:
-        st.markdown("This collection is empty. Add documents on the page **Collections**.")
+        add = visit.remedy("Add documents on the page **Collections**.")
+        st.markdown(f"This collection is empty.{add}")
         return
     with st.sidebar:
         st.markdown(

@@ -52,3 +52,11 @@ def test_what_is_newer_than_every_index_is_unindexed(library: Library) -> None:
     index = replace(second, kind=SegmentKind.INDEX)
     assert replace(found, segments=(first, second, third, index)).unindexed == third.count == 12
     assert replace(found, segments=(first, second, third, replace(third, kind=index.kind))).unindexed == 0
+
+
+def test_no_remedy_is_told_to_who_only_reads(library: Library) -> None:
+    cats = library.collection("cats")
+    cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(4)])
+    (said,) = to_be_told(replace(cats.overview(), removed=2), may_write=False)
+    assert said.startswith("2 removed passages")
+    assert "Compact" not in said

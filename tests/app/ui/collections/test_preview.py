@@ -104,3 +104,12 @@ def test_the_process_that_reads_a_preview_imports_neither_torch_nor_streamlit(tm
     imported = read_apart(eval, 10, "set(__import__('sys').modules)")
     assert not imported & {"torch", "transformers", "streamlit", "sklearn"}
     assert "nearsay.data.markdown_text" in imported
+
+
+def test_of_several_files_the_first_documents_of_each_are_shown(tmp_path: Path) -> None:
+    for name in "abcd":
+        _jsonl(tmp_path / f"{name}.jsonl", *({"id": f"{name}{at}", "text": f"row {at}"} for at in range(20)))
+    _jsonl(tmp_path / "e.jsonl", {"id": "e0", "text": "alone"})
+    seen = look_at([tmp_path], ReadOptions())
+    shown = [document.id for document in seen.documents]
+    assert shown == [*(f"{name}{at}" for name in "abc" for at in range(4)), "d0", "d1", "d2", "e0"]

@@ -23,7 +23,7 @@ def _press(app, label):
 def test_the_list_says_where_encoders_come_from_and_what_they_reached(page, made_encoder):
     shown = _words(page("encoders"))
     assert "all-MiniLM-L6-v2" in shown
-    assert "Used by samples, generation 1 (live)" in shown
+    assert shown.count("samples") == 1  # as where it is live
     assert shown == Naming("32 dimensions", "14 tokens")
     assert "3. sentence encoder: 9 pairs" in shown
     tables = page("encoders").dataframe

@@ -433,3 +433,15 @@ def in_a_thread(work, *values):
 def test_the_figure_of_an_outlier_is_told_from_the_cosine_of_its_nearest():
     found = RemotePassage(1, 0.44, "a", "A title", "A text.", {}, 0, Near("b", "Another", "Its text.", 0.5))
     assert unusual_words(found) == ("mean cosine to the nearest 0.44", "nearest (0.50): Another")
+
+
+def test_while_a_map_is_made_its_job_alone_shows_the_command(page, explored, monkeypatch):
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
+    with Library.open(explored.library, device="cpu") as library:
+        job = Jobs(library).start(JobKind.MAP, ["explore", "map", "notes"], collection="notes")
+    watched = []
+    monkeypatch.setattr(map_view, "newest_jobs", lambda *_: [replace(job, state=JobState.RUNNING)])
+    monkeypatch.setattr(map_view, "watch_newest", lambda _, jobs, __: watched.extend(jobs))
+    app = page("explore", settings=explored, view="map", state=NOTES)
+    assert watched
+    assert [each.label for each in app.expander] == []

@@ -374,3 +374,19 @@ def _import(app: AppTest) -> None:
     next(button for button in app.button if button.label == "Import").click()
     app.run()
     assert not app.exception
+
+
+def test_questions_that_are_written_are_there_again_when_the_page_is(page: Page) -> None:
+    written = f"{_QUERY}\nhow to bake bread"
+    app = page("judge")
+    app.text_area(key="judge-queries").set_value(written).run()
+    assert not app.exception
+    address = app.query_params["questions"]
+    again = page("judge", questions=address)  # loaded again
+    assert again.text_area(key="judge-queries").value == written
+    again.text_area(key="judge-queries").set_value("x" * 50_000).run()  # more than an address holds
+    assert "questions" not in again.query_params
+    assert again.text_area(key="judge-queries").value == "x" * 50_000
+    again.text_area(key="judge-queries").set_value("").run()
+    assert again.text_area(key="judge-queries").value == ""
+    assert not again.exception
