@@ -36,6 +36,7 @@ _NOMIC_SETTINGS: dict[str, tuple[str | None, JsonValue]] = {
     "scale_attn_weights": (None, True),
     "use_rms_norm": (None, False),
 }
+_OF_AN_ENCODER = ("modules.json", "config.json", "run/config.json")
 _OTHERS = "Take an encoder that transformers runs by itself"
 
 
@@ -62,6 +63,11 @@ def names_code(folder: EncoderFolder) -> bool:
 
 
 def _reasons(folder: EncoderFolder) -> Iterator[str]:
+    if not any((folder.path / name).is_file() for name in _OF_AN_ENCODER):
+        yield (
+            f"it is no encoder: none of {', '.join(_OF_AN_ENCODER)} is in it. "
+            "Name the folder that sentence-transformers saved"
+        )
     yield from _module_reasons(folder)
     yield from _code_reasons(folder)
     yield from _weight_reasons(folder)

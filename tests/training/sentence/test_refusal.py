@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.refusal import EncoderRefusedError
+from nearsay.training.sentence.source import push_encoder
 
 MakeFolder = Callable[..., Path]
 
@@ -113,6 +114,21 @@ def test_a_folder_without_weights_is_refused(make_folder: MakeFolder) -> None:
     (folder / "model.safetensors").unlink()
     with pytest.raises(EncoderRefusedError, match="no weights"):
         load(folder)
+
+
+def test_a_folder_that_is_no_encoder_is_refused_whatever_lies_in_it(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    make_folder().rename(home / "mine")
+    (home / "letter.txt").write_text("dear diary")
+    (home / "program.py").write_text("")
+    (home / "model.safetensors").write_bytes((home / "mine" / "model.safetensors").read_bytes())
+    with pytest.raises(EncoderRefusedError, match=r"modules\.json"):
+        load(home)
+    with pytest.raises(EncoderRefusedError, match=r"modules\.json"):
+        push_encoder(home, "ada/mine")
 
 
 @pytest.mark.parametrize("name", ["modeling_mine.py", "1_Pooling/setup.py", "deep/down/x.py"])

@@ -11,6 +11,7 @@ from nearsay.data.document import Document
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.lines import without_options
+from nearsay.data.quantity import counted
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.training.sentence.text_encoder import cut_note
@@ -140,16 +141,25 @@ def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
     """The file's texts, and what is to be told of its reading."""
     reading = read([source], ReadOptions(text=text, split=Split.LINES))
     texts: list[str] = []
+    last: int | None = None  # line that had a text
     for item in reading:
         if not isinstance(item, Document):
             raise BadInputError(
                 f"{without_options(item)}. Mend the row: leaving it out would shift the vectors after it"
             )
+        last = item.line
         titled = item.title and item.line is None  # a whole file's text is without its title
         texts.append(f"{item.title}\n\n{item.text}" if titled else item.text)
     if not texts:
         raise BadInputError(f"{source} holds no texts. Name a file with at least one")
-    return texts, tuple(reading.notes)
+    notes = tuple(reading.notes)
+    if source.lower().removesuffix(".gz").endswith(".txt") and (last or 0) > len(texts):
+        blank = counted((last or 0) - len(texts), "blank line")
+        notes = (
+            *notes,
+            f"{source}: {blank} passed over: rows are those of texts, not of lines",
+        )
+    return texts, notes
 
 
 def _cut(truncated: int, texts: int, room: int) -> Sequence[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, DiskFullError
@@ -30,7 +31,7 @@ def test_each_text_is_a_row_in_the_order_of_the_file(tmp_path: Path, asked: list
     source, out = tmp_path / "in.txt", tmp_path / "out.npy"
     source.write_text("a\nbb\n\na bb\na\n")
     report = encode_file(str(source), out, "mine", device="cpu", precision="float32")
-    assert report == EncodeReport(texts=4, dimension=8, notes=())
+    assert report == EncodeReport(texts=4, dimension=8, notes=(Naming("in.txt", "1 blank line", "rows"),))
     assert asked == [("mine", "cpu", "float32")]
     vectors = np.load(out)
     assert (vectors.dtype, vectors.shape) == (np.float32, (4, 8))
