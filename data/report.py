@@ -64,6 +64,10 @@ class Finding(Report):
     detail: str
     sound: bool
 
+    def lines(self) -> list[str]:
+        """The same in a line."""
+        return [f"{'ok   ' if self.sound else 'WRONG'} {self.subject}: {self.detail}"]
+
 
 def as_json(value: object) -> JsonValue:
     """A value of a report, as JSON knows it."""

@@ -550,7 +550,6 @@ def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
 
 
 _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
-    "added": _sentences,
     "answers measured": _plain_figures,
     "batch difference": _batches,
     "classification measured": _classifiers,
@@ -559,7 +558,6 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "compared encoder": _compared_encoders,
     "compared set": _compared_sets,
     "compression": _compressions,
-    "done": _sentences,
     "entities measured": _taggers,
     "evaluation": _evaluations,
     "improvement": _improvements,
@@ -567,7 +565,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "map": _maps,
     "mined negatives": _mined,
     "over seeds": _over_seeds,
-    "promoted": _sentences,
+    **dict.fromkeys(("added", "done", "finding", "promoted"), _sentences),
     "proxy": _proxies,
     "reduced encoder": _plain_figures,
     "static encoder": _plain_figures,

@@ -8,7 +8,7 @@ from typing import Any
 from naming import Naming
 
 from nearsay.app.jobs.results import JobResults, read_results
-from nearsay.data.report import Done, Report
+from nearsay.data.report import Done, Finding, Report
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
 from nearsay.indexer.improving import Candidate, Improvement
 from nearsay.indexer.maps.draw_map import MapReport
@@ -43,6 +43,16 @@ def test_what_was_done_is_a_sentence():
             "generation 2 of 'papers' is live",
         ]
     )
+
+
+def test_what_the_doctor_found_is_said_whole():
+    detail = (
+        "segment 1f.safetensors is missing from /data/library/segments/3. Mend it: nearsay index rebuild huge"
+    )
+    found = read_results(
+        [Finding("SQLite", "3.46", sound=True).to_json(), Finding("huge", detail, sound=False).to_json()]
+    )
+    assert (found.lines, found.rows) == (["ok    SQLite: 3.46", f"WRONG huge: {detail}"], [])
 
 
 def test_a_map_that_was_not_drawn_has_no_figures_of_a_drawing():
