@@ -86,6 +86,8 @@ class DelimitedRows:
         self._unclosed: Fault | None = None  # the last fault of a quote
         self._limit = max_row_bytes
         self._quoted = quoted
+        self.line_quoted: int | None = None
+        """Of TSV, the first line with a cell in quotes whose own are doubled: somebody wrote it as CSV."""
         self.delimiter = delimiter or "\t"
         if quoted:
             # The module's limit of 131,072 characters a field is the process's; it is only ever raised.
@@ -172,6 +174,8 @@ class DelimitedRows:
                 continue
             else:
                 row = (number, line.split(delimiter))
+                if not quoted and self.line_quoted is None and '""' in line and any(map(_is_quoted, row[1])):
+                    self.line_quoted = number
             if "\0" in line or (quoted and any("\0" in cell for cell in row[1])):
                 yield Fault(self._name, number, "the row holds a NUL character")
             else:
@@ -216,6 +220,11 @@ class DelimitedRows:
         if "unexpected end" in str(error):
             return "a quote is opened and not closed"
         return f"the quotes of the row do not match: {error}"
+
+
+def _is_quoted(cell: str) -> bool:
+    inside = cell[1:-1]
+    return cell[:1] == cell[-1:] == '"' and '""' in inside and '"' not in inside.replace('""', "")
 
 
 def _with_lines_after(unclosed: Fault, after: int) -> Fault:

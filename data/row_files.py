@@ -101,13 +101,21 @@ def _rows(path: str | Path) -> Iterator[Row | Fault]:
 
 
 def _delimited(path: str | Path, *, quoted: bool) -> Iterator[Row | Fault]:
-    yield from DelimitedRows(
+    table = DelimitedRows(
         _after_a_readable_line(_lines(path)),
         name=str(path),
         quoted=quoted,
         delimiter=None,
         max_row_bytes=MAX_ROW_BYTES,
     )
+    yield from table
+    if table.line_quoted is not None:
+        logger.warning(
+            "%s:%d: cells are quoted as in CSV, and the quotes are taken for text. Rename it to .csv if that "
+            "is wrong; its tabs are seen",
+            path,
+            table.line_quoted,
+        )
 
 
 def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator[tuple[int, str] | Fault]:

@@ -302,6 +302,12 @@ class SourceDocuments:
         fields = self._fields(survey_header(table.header, good), source, kind)
         typed = _typed_rows(chain(first, rows), fields)
         yield from self._row_documents(fields, source).documents(typed)
+        if table.line_quoted is not None:
+            self._note_once(
+                (kind, source.name),
+                f"{source.name}:{table.line_quoted}: cells are quoted as in CSV, and the quotes are taken "
+                "for text (--input-format csv reads them)",
+            )
 
     def _parquet(self, source: Source) -> Iterator[Document | Fault]:
         if source.path is None:

@@ -246,6 +246,18 @@ def test_quotes_in_tsv_are_characters(read_file: Callable[..., tuple[list[Docume
     assert [document.text for document in documents] == ['"open', 'a "b" c']
 
 
+def test_that_a_tsv_looks_quoted_is_said(write: Callable[[str, str | bytes], str]) -> None:
+    content = 'text\tn\nplain\t1\n"He said ""hi"""\t2\n'  # as pandas and Excel write tabs
+    reading = read([write("a.tsv", content)])
+    assert [item.text for item in reading if isinstance(item, Document)] == ["plain", '"He said ""hi"""']
+    assert reading.notes[1:] == [Naming("a.tsv:3", "quoted", "--input-format csv")]
+    reading = read([write("a.tsv", content)], ReadOptions(format="csv"))
+    assert [item.text for item in reading if isinstance(item, Document)] == ["plain", 'He said "hi"']
+    others = read([write("b.tsv", 'text\tn\n"open\t1\n"so" he said ""\t2\n"all"\t2\n')])
+    assert len(list(others)) == 3
+    assert not any("quoted" in note for note in others.notes)
+
+
 def test_a_tsv_row_of_empty_cells_is_a_fault_and_a_blank_line_is_not(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:

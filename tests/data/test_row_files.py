@@ -45,6 +45,12 @@ def test_scores_and_labels_may_be_decimals(tmp_path: Path) -> None:
     assert read_labelled_texts(path).rows[1].label == "2"
 
 
+def test_that_a_tsv_looks_quoted_is_warned_of(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    rows = list(file_rows(write("a.tsv", 'text\n"He said ""hi"""\n')))
+    assert rows == [(2, {"text": '"He said ""hi"""'})]
+    assert caplog.messages == [Naming("a.tsv:2", "quoted", ".csv")]
+
+
 def test_what_is_no_parquet_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"nowhere\.parquet .*exist"):
         list(file_rows(tmp_path / "nowhere.parquet"))
