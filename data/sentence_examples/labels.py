@@ -18,7 +18,10 @@ _NLI_WORDS: Final = {
         ("contradiction", "contradicts", "contradicted", "contradictory", "contradict", "c"), 2.0
     ),
 }
-_SAME_WORDS: Final = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+_SAME_WORDS: Final = {
+    **dict.fromkeys(("true", "yes", "same", "duplicate", "paraphrase", "entailment"), 1.0),
+    **dict.fromkeys(("false", "no", "different", "not_duplicate", "not_paraphrase", "not_entailment"), 0.0),
+}
 _NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write where the annotators did not agree
 _NO_AGREEMENT_NUMBER: Final = -1.0  # the same in copies with numbers
 _SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "similarity score"})
@@ -49,7 +52,8 @@ def kind_of_labels(
     counts: each label by `written_label`, once, and how often it stands there. entailing: the texts are
         called premise and hypothesis.
 
-    Words of NLI are nli; 0 and 1, true and false are labelled (scored in a column called score); 0, 1, 2 and
+    Words of NLI are nli; 0 and 1, true and false, entailment and not_entailment are labelled (numbers are
+    scored in a column called score); 0, 1, 2 and
     perhaps -1 are nli; any other numbers scored. BadInputError when no reading fits half of the rows.
     """
     rows = in_nli = same = numeric = 0
@@ -71,7 +75,7 @@ def kind_of_labels(
         if len(commonest) < _VALUES_SHOWN or count > commonest[-1][1]:
             commonest = sorted([*commonest, (label, count)], key=lambda one: -one[1])[:_VALUES_SHOWN]
     shown = ", ".join(repr(label) for label, _ in commonest)
-    if 2 * in_nli > rows:
+    if 2 * in_nli > rows and in_nli >= same:  # GLUE's RTE and QNLI have entailment and not_entailment
         return ExampleKind.NLI
     if 2 * same > rows:
         return ExampleKind.LABELLED

@@ -113,6 +113,8 @@ def test_what_was_guessed_is_reported(write: Write) -> None:
         ("sentence1\tsentence2\tlabel", "2 0 1", NLI, (2.0, 0.0, 1.0)),
         ("sentence1\tsentence2\tlabel", "1 0 1.0", LABELLED, (1.0, 0.0, 1.0)),
         ("sentence1\tsentence2\tlabel", "yes no yes", LABELLED, (1.0, 0.0, 1.0)),
+        ("sentence1\tsentence2\tlabel", "duplicate not_duplicate", LABELLED, (1.0, 0.0)),
+        ("question\tsentence\tlabel", "entailment not_entailment entailment", LABELLED, (1.0, 0.0, 1.0)),
         ("sentence1\tsentence2\tlabel", "0 1 3", SCORED, (0.0, 1.0, 3.0)),
         ("sentence1\tsentence2\tscore", "1 0 1", SCORED, (1.0, 0.0, 1.0)),
         ("sentence1\tsentence2\tlabel", "0.25 1e1 -4", SCORED, (0.25, 10.0, -4.0)),

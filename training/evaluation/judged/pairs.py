@@ -4,13 +4,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError
 from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
@@ -84,10 +86,6 @@ def _cuts(
 def _best(figures: NDArray[np.float64], thresholds: NDArray[np.float64]) -> BestThreshold:
     place = int(np.argmax(figures))
     return BestThreshold(float(figures[place]), float(thresholds[place]))
-
-
-_SAME: Final = frozenset({"1", "1.0", "true", "yes", "same", "duplicate", "paraphrase"})
-_DIFFERENT: Final = frozenset({"0", "0.0", "false", "no", "different", "not_duplicate", "not_paraphrase"})
 
 
 def resampled_spearman(first: ArrayLike, second: ArrayLike) -> Callable[[NDArray[np.int64]], float]:
@@ -212,12 +210,16 @@ def pair_figures(
 def pair_set(found: LabelledTexts, name: str) -> PairSet:
     """Take pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
     rows = []
+    reader = LabelReader(ExampleKind.LABELLED)
     for row in found.rows:
-        label = row.label.lower()
-        if row.pair is None or label not in _SAME | _DIFFERENT:
+        try:
+            same = reader.read(written_label(row.label))
+        except UnusableRowError:
+            same = None
+        if row.pair is None or same is None:
             raise BadInputError(
                 f"{found.source}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
                 f"{'one text' if row.pair is None else 'two texts'}. Mend the row, or name another kind"
             )
-        rows.append((row.text, row.pair, label in _SAME))
+        rows.append((row.text, row.pair, same == 1.0))
     return PairSet(name, tuple(rows), notes=tuple(found.notes))

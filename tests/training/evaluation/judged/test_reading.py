@@ -335,6 +335,15 @@ def test_every_kind_of_rows_takes_names_for_its_columns(tmp_path: Path) -> None:
         assert read.rows == expected, spec
 
 
+def test_entailment_or_not_is_a_set_of_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "rte.tsv"
+    rows = ["sentence1\tsentence2\tlabel", "a\tb\tentailment", "c\td\tnot_entailment", "e\tf\tentailment"]
+    file.write_text("\n".join(rows), "utf-8")
+    found = read_judged_set(file)
+    assert isinstance(found, PairSet)
+    assert found.rows == (("a", "b", True), ("c", "d", False), ("e", "f", True))
+
+
 def test_every_column_of_negatives_of_every_row_is_judged(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     rows = [
