@@ -229,6 +229,11 @@ class SourceDocuments:
         kind, numbered = source.format, self.lines(source)
         if kind is None:
             kind, numbered = _told_by_first_line(numbered)
+            if kind is Format.TXT:
+                self._note_once(
+                    (kind, source.name),
+                    f"{source.name}: read as plain text (--input-format names another format, such as csv)",
+                )
         if kind is Format.TXT:
             yield from _passages(self._split(numbered, source), source)
         elif kind is Format.JSONL:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
-from nearsay.data.fields import ID_NAMES, TEXT_NAMES
+from nearsay.data.fields import ID_NAMES, MISSING, TEXT_NAMES, reach
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 __all__ = ["ExampleColumns", "choose_columns", "is_negative_name"]
@@ -100,8 +100,9 @@ def choose_columns(
         columns = tuple(columns)
         if not columns or len(set(columns)) != len(columns):
             raise BadInputError(f"{path}: columns are {list(columns)}; name each text column once")
+    inside = {name for name in columns or () if any(reach(row, name) is not MISSING for row in sample)}
     for name in (*(columns or ()), *(() if label is None else (label,))):
-        if name not in names:
+        if name not in names and name not in inside:
             raise BadInputError(f"{path} has no column {name!r}; its columns are {listed}. Name some of them")
     texts = columns or _guessed_texts(names, sample, kind=kind, label=label, path=path)
     if label in texts:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.fields import MISSING, reach
 from nearsay.data.json_values import UnusableRowError, check_string, is_nan, text_of
 from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
@@ -40,17 +41,22 @@ def row_texts(
     UnusableRowError when a text is empty, missing, no text, or holds NUL or half a surrogate pair.
     """
     if kind is not ExampleKind.TUPLES and kind is not ExampleKind.PAIRS:
-        yield tuple(text_of(row.get(name), name) for name in columns)
+        yield tuple(text_of(_value(row, name), name) for name in columns)
         return
-    anchor = text_of(row.get(columns[0]), columns[0])
-    positives = _texts(row.get(columns[1]), columns[1])
+    anchor = text_of(_value(row, columns[0]), columns[0])
+    positives = _texts(_value(row, columns[1]), columns[1])
     if not positives:
         raise UnusableRowError(f"{columns[1]} is an empty list")
-    negatives = [text for name in columns[2:] for text in _present(row.get(name), name)]
+    negatives = [text for name in columns[2:] for text in _present(_value(row, name), name)]
     if kind is ExampleKind.TUPLES and not negatives:
         raise UnusableRowError("there is no negative")
     for positive in positives:
         yield (anchor, positive, *negatives)
+
+
+def _value(row: Mapping[str, object], name: str) -> object:
+    found = reach(row, name)
+    return None if found is MISSING else found
 
 
 def ranked_row(row: Mapping[str, object]) -> Mapping[str, object]:
@@ -161,8 +167,9 @@ def read_sentence_examples(
     """Read a tsv, csv, jsonl (or .gz of these) or parquet file, or a txt file of one text a line.
 
     kind, columns (of the texts, in their order) and label (of tuples: a teacher's score of each passage):
-        None = told from names and values, and said in the notes. In a row of tuples, the positive and the
-        negatives may be lists of texts; what `nearsay search -f` printed is tuples with scores.
+        None = told from names and values, and said in the notes. A column `translation.de` is the field `de`
+        of the mapping `translation`. In a row of tuples, the positive and the negatives may be lists of
+        texts; what `nearsay search -f` printed is tuples with scores.
     where: takes only rows whose other fields are exactly these, as written ({"split": "train"}).
     strict: the first row that cannot be used is an error, instead of being left out, counted and named.
     folder: on whose file system the texts are kept; None = the system's folder for temporary files.

@@ -1,6 +1,7 @@
 """Reading sentence examples: kinds and columns told and named, rows left out, files that cannot be used."""
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -252,6 +253,18 @@ def test_a_list_of_positives_makes_a_row_of_each(write: Write) -> None:
     found = read_sentence_examples(write("a.jsonl", row))
     assert found.texts == (("a", "b", "d"), ("a", "c", "d"))
     assert found.notes[1] == Naming("a.jsonl:2", "positive", "empty list")
+
+
+def test_a_column_may_be_a_field_of_a_mapping(write: Write, tmp_path: Path) -> None:
+    rows = [{"translation": {"en": "hello", "de": "hallo"}}, {"translation": {"en": "bye", "de": None}}]
+    write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        found = read_sentence_examples(name, columns=("translation.de", "translation.en"))
+        assert (found.kind, found.texts) == (PAIRS, (("hallo", "hello"),))
+        assert found.notes[1] == Naming(f"{name}:2", "translation.de is missing")
+        with pytest.raises(BadInputError, match=r"'translation\.fr'"):
+            read_sentence_examples(name, columns=("translation.fr", "translation.en"))
 
 
 def test_only_rows_with_the_wanted_fields_are_taken(write: Write) -> None:
