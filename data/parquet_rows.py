@@ -45,11 +45,11 @@ class ParquetRows:
     def __init__(self, path: Path, name: str, *, max_row_bytes: int = _ROW_BYTES) -> None:
         """`name`: the file, for messages; `max_row_bytes`: in memory, of all its fields."""
         self._max_row_bytes = max(max_row_bytes, _ROW_BYTES)
-        self._path = path
+        self._path = path.absolute()  # the reading process may have begun in another folder
         self._name = name
         self._seconds = seconds_for(path.stat().st_size if path.exists() else 0)
         try:
-            seen = read_apart(_look, self._seconds, path)
+            seen = read_apart(_look, self._seconds, self._path)
         except ReadingStoppedError as error:
             raise DamagedStreamError(f"{error}, as no usual Parquet file does; write it again") from None
         check_width(len(seen.columns), name)

@@ -29,6 +29,14 @@ def test_parquet_rows_have_their_fields_and_number(tmp_path: Path) -> None:
     ]
 
 
+def test_a_name_is_that_of_the_folder_one_is_in_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        pq.write_table(pa.table({"text": [folder]}), "a.parquet")
+        assert list(file_rows("a.parquet")) == [(1, {"text": folder})]
+
+
 def test_scored_pairs_may_be_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"score": [4.5], "sentence1": ["a"], "sentence2": ["b"]}), path)
