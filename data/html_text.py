@@ -62,7 +62,18 @@ _META_CHARSET: Final = re.compile(
 _AUTHOR: Final = frozenset({"author", "dc.creator", "dcterms.creator"})  # names of <meta>
 _DATE: Final = frozenset({"date", "dc.date", "dcterms.date", "dcterms.created", "article:published_time"})
 # What browsers take these names for: https://encoding.spec.whatwg.org/#names-and-labels
-_WIDER: Final = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
+_WIDER: Final = {
+    "iso8859-1": "cp1252",
+    "ascii": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
 
 
 def html_encoding(data: bytes) -> str | None:

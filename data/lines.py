@@ -24,8 +24,8 @@ __all__ = [
 
 # Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
 USUAL_ENCODINGS: Final = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman"),
-    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "utf_8"),
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r", "mac_roman"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949", "utf_8"),  # Windows' Shift-JIS and EUC-KR have more
 )
 _SAMPLE: Final = 16 * 2**10  # bytes that the guess is made from
 _WORDS: Final = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]|[\x80-\xff]{4}")  # not a byte alone
@@ -56,18 +56,24 @@ def likely_encoding(sample: bytes, but: str) -> str | None:
 _WESTERN: Final = re.compile(rb"[\xe3\xc3][oOeE]| \xe0 ")  # ão, ãe, à; in cp1250 ăo, ăe and a word ŕ
 _POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][a-z]")  # ł, ą, ż; in cp1252 ³, ¹, ¿
 _CZECH: Final = re.compile(rb"[A-Za-z]\xec[a-z](?s:.*)[\xe1\xed\xfd]")  # ě, then á, í or ý
+# Cyrillic letters beyond those of Hebrew, and any letter after one that ends a word of Hebrew.
+_NO_HEBREW: Final = re.compile(rb"[\xc0-\xdf\xfb-\xff]|[\xea\xed\xef\xf3\xf5][\xe0-\xfa]")
+_LEAST_LETTERS: Final = 8
 _HUNGARIAN: Final = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ".encode("cp1250"))
 
 
 def _by_its_letters(sample: bytes, guessed: str) -> str:
-    """Tell cp1252 from its neighbours by bytes that are common letters in one of them alone.
+    """Tell encodings apart by bytes that are common letters, or stand anywhere, in one of them alone.
 
-    The guess goes by the shares of letters, and those of a few lines fit several: Portuguese in cp1250, and
-    in cp1252 Polish, Czech, Hungarian and Turkish, whose ı, ğ and ş are ý, ð and þ there (as in Icelandic,
-    where ð is the commonest of them).
+    The guess goes by the shares of letters, and those of a few lines fit several: Portuguese in cp1250,
+    Hebrew in cp1251, and in cp1252 Polish, Czech, Hungarian and Turkish, whose ı, ğ and ş are ý, ð and þ
+    there (as in Icelandic, where ð is the commonest of them).
     """
     if guessed == "cp1250" and _WESTERN.search(sample):
         return "cp1252"
+    if guessed == "cp1251":
+        count = sum(byte >= 0xE0 for byte in sample)
+        return guessed if count < _LEAST_LETTERS or _NO_HEBREW.search(sample) else "cp1255"
     if guessed != "cp1252":
         return guessed
     if sample.count(b"\xfd") > sample.count(b"\xf0") and (b"\xf0" in sample or b"\xfe" in sample):
