@@ -25,6 +25,7 @@ __all__ = [
     "make_folder",
     "new_folder",
     "read_refusal",
+    "refusals_within",
     "replacing",
     "synchronise",
     "write_by_hash",
@@ -158,6 +159,18 @@ def read_refusal(path: Path, error: OSError | MemoryError) -> StorageError:
     number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno
     reason = getattr(error, "strerror", None) or os.strerror(number or errno.EIO)
     return StorageError(f"{path} cannot be read ({reason}). {_remedy(number)}")
+
+
+@contextlib.contextmanager
+def refusals_within(folder: Path) -> Iterator[None]:
+    """Let what the system refuses of the folder and of what is in it be an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if not Path(str(error.filename)).is_relative_to(folder):
+            raise
+        refusal = write_refusal if error.errno in FULL else read_refusal
+        raise refusal(Path(error.filename), error) from error
 
 
 def _remedy(number: int | None) -> str:

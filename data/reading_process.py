@@ -13,12 +13,12 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, Pipe
 from typing import Final, ParamSpec, TypeVar, cast
 
 from nearsay.data.errors import NearsayError
+from nearsay.data.threads import ThreadLock
 
 __all__ = ["MEMORY_BYTES", "ReadingStoppedError", "read_apart", "seconds_for", "serve", "stream_apart"]
 
@@ -80,7 +80,7 @@ def stream_apart(
 class _Child:
     inside = False  # whether this very process is one
     idle: Final[list["_Child"]] = []
-    lock: Final = threading.Lock()
+    lock: Final = ThreadLock()
 
     def __init__(self) -> None:
         self.answered = True  # to its end: nothing of an earlier call may come yet

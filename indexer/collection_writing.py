@@ -1,6 +1,7 @@
 """What changes a collection: each method holds its writer lock; see the same methods of `Collection`."""
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
+from nearsay.data.durable import refusals_within
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.faults import Fault
 from nearsay.data.read_options import ReadOptions
@@ -287,12 +289,12 @@ class Gathering:
         return taken
 
 
-_GATHERINGS: dict[Path, Gathering] = {}
+_GATHERINGS: dict[tuple[int, Path], Gathering] = {}
 
 
 def gathering(lock_file: Path) -> Gathering:
     """The process's own of the collection with that lock file."""
-    return _GATHERINGS.setdefault(lock_file, Gathering())
+    return _GATHERINGS.setdefault((os.getpid(), lock_file), Gathering())
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +340,7 @@ class CollectionWriting:
         store = self._record.store
         wait = store.wait if wait is None else wait
         lock = writer_lock(store.locks, self._record.name, row.id, store.database, what, wait)
-        with contextlib.ExitStack() as after, lock as fenced:
+        with refusals_within(store.folder), contextlib.ExitStack() as after, lock as fenced:
             after.callback(self._snapshot.settle)  # without the lock; of what an error left committed, too
             yield replace(store, database=fenced)
 

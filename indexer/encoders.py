@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import replacing
+from nearsay.data.durable import refusals_within, replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.report import Report, of_json
 from nearsay.indexer.catalogue import jobs
@@ -136,28 +136,31 @@ class Encoders:
 
         berts: also the BERTs that were made here, last
         """
-        found = {BUNDLED_NAME: EncoderEntry(BUNDLED_NAME, BUNDLED_NAME, Origin.BUNDLED)}
-        made_by = self._jobs()
-        for name, folder in self._made():
-            source = str(folder.resolve())
-            job = made_by.get(source) or made_by.get(str(folder.parent.resolve()))
-            found.setdefault(source, EncoderEntry(name, source, Origin.MADE, job=job))
-        for product, job in made_by.items():
-            if Path(product, "modules.json").is_file():
-                found.setdefault(product, EncoderEntry(_named(Path(product)), product, Origin.MADE, job=job))
-        for used in self._used():
-            name, source = used.encoder.name, source_of(used.encoder)
-            entry = found.get(source)
-            if entry is None:
-                entry = EncoderEntry(name, source, Origin.USED, there=_may_be_there(source))
-            found[source] = replace(entry, uses=(*entry.uses, *used.uses))
-        listed = list(found.values())
-        if berts:
-            listed += [
-                EncoderEntry(one.name, str(one.folder), Origin.MADE, bert=True, told=one.told)
-                for one in made(self._library, Shelf.BERTS)
-            ]
-        return listed
+        with refusals_within(self._library):
+            found = {BUNDLED_NAME: EncoderEntry(BUNDLED_NAME, BUNDLED_NAME, Origin.BUNDLED)}
+            made_by = self._jobs()
+            for name, folder in self._made():
+                source = str(folder.resolve())
+                job = made_by.get(source) or made_by.get(str(folder.parent.resolve()))
+                found.setdefault(source, EncoderEntry(name, source, Origin.MADE, job=job))
+            for product, job in made_by.items():
+                if Path(product, "modules.json").is_file():
+                    found.setdefault(
+                        product, EncoderEntry(_named(Path(product)), product, Origin.MADE, job=job)
+                    )
+            for used in self._used():
+                name, source = used.encoder.name, source_of(used.encoder)
+                entry = found.get(source)
+                if entry is None:
+                    entry = EncoderEntry(name, source, Origin.USED, there=_may_be_there(source))
+                found[source] = replace(entry, uses=(*entry.uses, *used.uses))
+            listed = list(found.values())
+            if berts:
+                listed += [
+                    EncoderEntry(one.name, str(one.folder), Origin.MADE, bert=True, told=one.told)
+                    for one in made(self._library, Shelf.BERTS)
+                ]
+            return listed
 
     def get(self, name_or_folder: str | Path) -> EncoderEntry:
         """The encoder or BERT of a name or folder; BadInputError for none of the list, or for two."""

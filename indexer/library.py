@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import sqlalchemy as sa
 from nearsay.data.chunking import Chunking
 from nearsay.data.durable import FULL, make_folder, read_refusal, replacing
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.data.threads import ThreadLock
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.database import Database
@@ -59,9 +59,9 @@ class Library:
         self._look = look_at_encoder
         self._encoders: dict[str, TextEncoder] = {}
         self._shards: Shards | None = None
-        self._loads: dict[str, threading.Lock] = {}  # held while the encoder of that name is loaded
+        self._loads: dict[str, ThreadLock] = {}  # held while the encoder of that name is loaded
         self._shared: dict[str, Collection] = {}
-        self._sharing = threading.Lock()
+        self._sharing = ThreadLock()
 
     @classmethod
     def open(
@@ -216,7 +216,7 @@ class Library:
             source = self.encoders.source(source)
             kept = None if anew else self._kept(source, fingerprint)
         if kept is None:
-            with self._loads.setdefault(source, threading.Lock()):  # others' users do not wait for this load
+            with self._loads.setdefault(source, ThreadLock()):  # others' users do not wait for this load
                 kept = None if anew else self._kept(source, fingerprint)  # loaded by another meanwhile?
                 if kept is None:
                     kept = self._encoders[source] = self._load(source)

@@ -35,7 +35,7 @@ logger = logging.getLogger("nearsay")
 
 _POLL = 0.02  # seconds between two tries
 _READING = (errno.EROFS, errno.EACCES, errno.EPERM)  # what the system says to who may only read
-_TURNS: dict[str, "_Turns"] = {}  # by lock file, of the threads of this process
+_TURNS: dict[tuple[int, str], "_Turns"] = {}  # of the threads of a process, by its id and the lock file
 
 
 @contextlib.contextmanager
@@ -126,7 +126,7 @@ def _alone(
     until = time.monotonic() + wait
     file.parent.mkdir(parents=True, exist_ok=True)
     with (
-        _TURNS.setdefault(str(file.resolve()), _Turns()).turn(wait),
+        _TURNS.setdefault((os.getpid(), str(file.resolve())), _Turns()).turn(wait),
         FileLock(file, timeout=max(0.0, until - time.monotonic()), poll_interval=_POLL),
         _advisory_lock(
             database, file, collection, {"space": crc32(space.encode()) - 2**31, "key": collection_id}, until

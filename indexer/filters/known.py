@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
+from nearsay.data.threads import ThreadLock
 from nearsay.indexer.catalogue.bulk import highest, number_list, number_lists, one_of
 from nearsay.indexer.catalogue.columns import KeptColumn, keep_columns, kept_column, kept_paths
 from nearsay.indexer.catalogue.database import Database
@@ -69,7 +70,7 @@ class Known:
         """most, most_bytes: findings, and bytes of them in all; the last one stays whatever it takes."""
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._most, self._most_bytes, self._bytes = most, most_bytes, 0
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was put
         """What was found; None if it is not known."""
@@ -88,7 +89,7 @@ class Known:
 
 
 _KNOWN: "weakref.WeakKeyDictionary[sa.Engine, dict[Callable[[], Any], Any]]" = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = ThreadLock()
 T = TypeVar("T")
 
 
@@ -326,9 +327,9 @@ class _KnownColumns:
     """The columns of the collections that were filtered; safe to share between threads."""
 
     _kept: Known = field(default_factory=lambda: Known(1000, _BYTES))  # by collection
-    _read_by: dict[int, threading.Lock] = field(default_factory=dict)  # held while a collection is read
+    _read_by: dict[int, ThreadLock] = field(default_factory=dict)  # held while a collection is read
     _readers: dict[int, threading.Thread] = field(default_factory=dict)  # that nobody waits for
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: ThreadLock = field(default_factory=ThreadLock)
 
     def ready(self, connection: sa.Connection, state: CollectionState) -> set[Path]:
         """The fields whose columns are here or kept in the catalogue."""
@@ -354,8 +355,8 @@ class _KnownColumns:
             self._read_meanwhile(connection.engine, key, paths)
             return None
         with self._lock:
-            reading = self._read_by.setdefault(key, threading.Lock())
-        if not reading.acquire(blocking=wait):
+            reading = self._read_by.setdefault(key, ThreadLock())
+        if not reading.acquire(wait=wait):
             return None
         most = _Most(sys.maxsize if wait else _READ_AT_ONCE, _MOST_CHARACTERS)
         try:

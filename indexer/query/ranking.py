@@ -1,6 +1,5 @@
 """The candidates of a search, by vectors, by words or by both."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.threads import ThreadLock
 from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -184,7 +184,7 @@ class PairJudges:
         """`device`: cpu, cuda, cuda:1, mps; None for the best there is. Nothing is loaded yet."""
         self._device = device
         self._loaded: dict[str, PairJudge] = {}
-        self._loads: dict[str, threading.Lock] = {}  # held while the judge of that name is loaded
+        self._loads: dict[str, ThreadLock] = {}  # held while the judge of that name is loaded
 
     def judge(self, named: str | PairJudge) -> PairJudge:
         """The cross-encoder of a name or folder; a judge is given back as it is."""
@@ -193,7 +193,7 @@ class PairJudges:
         from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
         if named not in self._loaded:
-            with self._loads.setdefault(named, threading.Lock()):  # others' users do not wait for this load
+            with self._loads.setdefault(named, ThreadLock()):  # others' users do not wait for this load
                 if named not in self._loaded:
                     self._loaded[named] = CrossEncoderJudge.load(named, device=self._device)
         return self._loaded[named]

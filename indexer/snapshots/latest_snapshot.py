@@ -6,6 +6,7 @@ that a caller sees its own work and no search waits for it either.
 """
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from nearsay.data.errors import NearsayError
+from nearsay.data.threads import ThreadLock
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -32,7 +34,7 @@ _KEPT = 3  # snapshots of different generations
 _PATIENCE = 0.1  # seconds that a search waits for files being opened before the former snapshot serves
 # The version that this process wrote last, by the library's folder and the collection's id.
 _written: dict[tuple[Path, int], int] = {}
-_writing = threading.Lock()  # of `_written`
+_writing = ThreadLock()  # of `_written`
 
 
 class LatestSnapshot:
@@ -43,9 +45,10 @@ class LatestSnapshot:
         self._record = record
         self._opener = opener
         self._last: dict[int | None, Snapshot] = {}  # by the generation's number; None: the live one
-        self._lock = threading.Lock()  # of `_last`; nothing is opened while it is held
-        self._opening: dict[int, threading.Lock] = {}  # held while a generation's files are opened and hashed
-        self._begun: dict[int | None, Future[Snapshot]] = {}  # what threads of their own are opening
+        self._lock = ThreadLock()  # of `_last`; nothing is opened while it is held
+        self._opening: dict[int, ThreadLock] = {}  # held while a generation's files are opened and hashed
+        # What threads of their own are opening; after a fork they are the parent's.
+        self._begun: dict[tuple[int, int | None], Future[Snapshot]] = {}
 
     def take(self, generation: int | None = None) -> Snapshot:
         """The newest snapshot; the last one again if nothing was committed since.
@@ -117,11 +120,12 @@ class LatestSnapshot:
 
     def _opened_aside(self, generation: int | None) -> "Future[Snapshot]":
         """The newest snapshot, to be opened by a thread of its own; one at a time."""
+        key = os.getpid(), generation
         with self._lock:
-            begun = self._begun.get(generation)
+            begun = self._begun.get(key)
             if begun is not None and not begun.done():
                 return begun
-            begun = self._begun[generation] = Future()
+            begun = self._begun[key] = Future()
 
         def opening() -> None:
             try:
@@ -130,8 +134,8 @@ class LatestSnapshot:
                 begun.set_exception(error)
             finally:
                 with self._lock:  # it would keep its files open
-                    if self._begun.get(generation) is begun:  # not another's that has begun since
-                        del self._begun[generation]
+                    if self._begun.get(key) is begun:  # not another's that has begun since
+                        del self._begun[key]
 
         try:
             threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
@@ -158,14 +162,14 @@ class LatestSnapshot:
             self._last[generation] = self._last.pop(generation)  # stands last
             return last
 
-    def _opening_of(self, generation: int | None) -> threading.Lock:
+    def _opening_of(self, generation: int | None) -> ThreadLock:
         number = generation
         if number is None:
             number = next(
                 (row.number for row in self._record.generations() if row.state is GenerationState.LIVE), 0
             )
         with self._lock:
-            return self._opening.setdefault(number, threading.Lock())
+            return self._opening.setdefault(number, ThreadLock())
 
     def _opened(self, generation: int | None) -> Snapshot:
         with self._lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import make_folder
+from nearsay.data.durable import make_folder, write_refusal
 from nearsay.data.errors import NearsayError, first_line
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, SegmentRow, SegmentState
@@ -42,10 +42,13 @@ class IndexPart:
 
 def written_index(folder: Path, made_by: EncoderRow, index: CandidateIndex) -> Path:
     """The segment file of an index, durably written."""
-    make_folder(folder)
-    with index.serialised_in(folder) as serialised:
-        path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
-        give_back(serialised)
+    try:
+        make_folder(folder)
+        with index.serialised_in(folder) as serialised:
+            path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
+            give_back(serialised)
+    except OSError as error:
+        raise write_refusal(folder, error) from error
     return path
 
 

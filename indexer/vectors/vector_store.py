@@ -7,7 +7,6 @@ product is scored again, so a score is the same whichever way a passage was foun
 
 import ctypes
 import mmap
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
-from nearsay.data.threads import usable_threads
+from nearsay.data.threads import ThreadLock, usable_threads
 from nearsay.indexer.vectors.segment import VectorSegment, widen
 
 __all__ = [
@@ -329,7 +328,7 @@ class _Numbering:
         self._files: list[str] = []  # the hashes of the segments whose numbers are in the array
         self._sizes: list[int] = []
         self._array = np.zeros(0, dtype=np.int64)
-        self._lock = threading.Lock()
+        self._lock = ThreadLock()
 
     def of(self, segments: Sequence[VectorSegment]) -> NDArray[np.int64]:
         """The numbers in all the segments, by rising number, as a view that cannot be written to."""

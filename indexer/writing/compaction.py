@@ -206,19 +206,19 @@ def delete_collection(store: Store, collection: CollectionRow) -> None:
             with contextlib.suppress(OSError):
                 os.utime(folder)
         collections.delete(connection, collection.id)
-    store.searches(collection.name).unlink(missing_ok=True)
+        store.searches(collection.name).unlink(missing_ok=True)  # another of its name may not have them
     _remove_folders_of_the_deleted(store)
 
 
 def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
     """Remove the folders of collections that were deleted, as far as the system allows."""
     # Folders first: a collection is in the catalogue before it has one.
-    folders = sorted(
-        folder for kind in ("segments", "reports") for folder in (store.folder / kind).glob("[0-9]*")
-    )
+    folders: list[Path] = []
+    with contextlib.suppress(OSError):
+        folders += (each for kind in ("segments", "reports") for each in (store.folder / kind).glob("[0-9]*"))
     with store.database.reading() as connection:
         known = {str(id_) for id_ in collections.ids(connection)}
-    for folder in folders:
+    for folder in sorted(folders):
         if folder.name not in known:
             with contextlib.suppress(OSError):
                 if _old_enough(folder, folder.parent, _grace(store, grace)):
@@ -387,7 +387,10 @@ def aside(store: Store) -> Iterator[Path]:
 
 def clear_building(store: Store) -> None:
     """Remove what a process that was killed left behind: nothing is built for a day."""
-    for path in store.building.glob("*") if store.building.is_dir() else ():
+    paths: list[Path] = []
+    with contextlib.suppress(OSError):
+        paths += store.building.glob("*")
+    for path in paths:
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _DAY:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

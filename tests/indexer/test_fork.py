@@ -46,6 +46,51 @@ end(begun)
 assert len(pets) == 24
 library.close()
 """
+_AT_WORK = """
+import threading
+from nearsay.indexer.vectors import segment
+
+at, parent = sys.argv[4], os.getpid()
+begun, go_on = threading.Event(), threading.Event()
+hashed = segment.known_sha256
+
+def reached(place):
+    if place == at and os.getpid() == parent:
+        begun.set()
+        go_on.wait()
+
+class Slow(WordsEncoder):
+    def _window(self, texts, kind):
+        reached("encode")
+        return super()._window(texts, kind)
+
+def loaded(name):
+    reached("load")
+    return Slow()
+
+def hash_file(path):
+    reached("open")
+    return hashed(path)
+
+with Library.open(sys.argv[2], database=sys.argv[3], load_encoder=lambda _: WordsEncoder()) as library:
+    library.collection("pets").add_rows(rows)
+segment.known_sha256 = hash_file
+library = Library.open(sys.argv[2], database=sys.argv[3], load_encoder=loaded, wait=15)
+pets = library.collection("pets")
+
+def work(number):
+    pets.add_rows([{"id": f"of {number}", "text": "a new row"}])
+    assert any(hit.id == f"of {number}" for hit in pets.search("a new row", 30))
+
+thread = threading.Thread(target=work, args=("the parent",))
+thread.start()
+assert begun.wait(30)
+children = forked(work)
+go_on.set()
+thread.join()
+end(children)
+assert len(pets) == 24
+"""
 _LOADED = """
 import torch
 from nearsay.data.errors import NearsayError
@@ -80,6 +125,14 @@ def run(script: str, *arguments: object) -> None:
 @pytest.mark.long
 def test_processes_that_were_forked_do_not_share_a_connection(tmp_path: Path, catalogue_url: str) -> None:
     run(_SHARED, tmp_path / "library", catalogue_url)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", ["load", "encode", "open"])
+def test_a_process_that_is_forked_while_a_thread_is_at_work_does_not_wait_for_that_thread(
+    tmp_path: Path, catalogue_url: str, at: str
+) -> None:
+    run(_AT_WORK, tmp_path / "library", catalogue_url, at)
 
 
 @pytest.mark.long

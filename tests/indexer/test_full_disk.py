@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from naming import Naming
@@ -126,6 +127,28 @@ def test_a_full_disk_does_not_hurt_a_compaction(pets: Collection, fail: Fail) ->
     assert _answer(pets) == before
     assert pets.compact().vectors_dropped == 1
     assert _answer(pets) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("place", [(Path, "mkdir"), (durable, "synchronise"), (np, "memmap")])
+def test_an_index_that_finds_no_room_leaves_the_collection_as_it_was(
+    indexed: Collection, place: tuple[Any, str], number: int
+) -> None:
+    before = [hit.id for hit in indexed.search("1", 10)]
+    real = getattr(*place)
+
+    def fails(*arguments: Any, **options: Any) -> Any:
+        if any("building" in str(argument) for argument in (*arguments, *options.values())):
+            raise OSError(number, os.strerror(number))
+        return real(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*place, fails)
+        with pytest.raises(DiskFullError if number == errno.ENOSPC else StorageError):
+            indexed.tune()
+    assert [hit.id for hit in indexed.search("1", 10)] == before
+    indexed.tune()
+    assert [hit.id for hit in indexed.search("1", 10)] == before
 
 
 @steps

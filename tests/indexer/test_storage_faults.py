@@ -237,6 +237,79 @@ def test_few_descriptors_make_no_search_mark_a_segment(
     assert answer(open_library().collection("papers")) == before
 
 
+# Places that may not be looked at
+
+
+def refuse_to_look(patch: pytest.MonkeyPatch, refused: Callable[[str], bool], number: int) -> None:
+    looked = os.stat
+
+    def look(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if refused(str(path)):
+            raise OSError(number, os.strerror(number), str(path))
+        return looked(path, *arguments, **options)
+
+    patch.setattr(os, "stat", look)
+
+
+def test_a_catalogue_that_may_not_even_be_looked_at_is_reported(
+    collection: Collection, open_library: OpenLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = collection._store.folder
+    library = open_library()
+    library.close()
+    collection.library.close()
+    (folder / "catalogue.sqlite").rename(folder / "away.sqlite")
+    (folder / "catalogue.sqlite").mkdir()  # SQLite cannot open it
+    refuse_to_look(monkeypatch, lambda path: path.endswith("-wal"), errno.EACCES)
+    with pytest.raises(StorageError) as raised:
+        library.collection("papers").search("a")
+    assert str(folder / "catalogue.sqlite") in str(raised.value)
+
+
+def test_a_merged_file_that_is_away_at_once_is_reported_and_the_next_compaction_merges(
+    collection: Collection, open_library: OpenLibrary
+) -> None:
+    before, there = answer(collection), set(map(str, files(collection)))
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_to_look(patch, lambda path: path.endswith(".safetensors") and path not in there, errno.ESTALE)
+        with pytest.raises(StorageError) as raised:
+            collection.compact()
+    assert os.strerror(errno.ESTALE) in str(raised.value)
+    assert answer(collection) == before
+    assert collection.compact().segments_after == 1
+    assert answer(open_library().collection("papers")) == before
+
+
+def test_searches_that_cannot_be_removed_keep_the_collection(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection._searcher.log.switch(on=True)
+    before, removed = answer(collection), Path.unlink
+
+    def unlink(self: Path, *, missing_ok: bool = False) -> None:
+        if self.suffix == ".jsonl":
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        removed(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        with pytest.raises(StorageError) as raised:
+            collection.delete()
+    assert str(collection._store.searches("papers")) in str(raised.value)
+    assert answer(collection) == before
+    collection.delete()
+    assert not collection.exists()
+
+
+def test_encoders_that_may_not_be_looked_at_are_reported(library: Library) -> None:
+    place = library.store.folder / "encoders"
+    with pytest.MonkeyPatch.context() as patch:
+        refuse_to_look(patch, lambda path: path == str(place), errno.EIO)
+        with pytest.raises(StorageError) as raised:
+            library.encoder("mine")
+    assert str(place) in str(raised.value)
+
+
 # An index
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.threads import ThreadLock
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
@@ -110,7 +110,7 @@ class LightEncoder(OpenedEncoder):
         self._looks_up = plain.transformer is None
         self._device = device
         self._precision = precision
-        self._loading = threading.Lock()
+        self._loading = ThreadLock()
         self._loaded: Encoder | None = None
         self._passage_tokens = 0  # that were encoded here
         transformer = plain.transformer

@@ -1,13 +1,14 @@
 """Loading without other libraries' progress bars and log lines on standard error."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from logging import ERROR
 
+from nearsay.data.threads import ThreadLock
+
 __all__ = ["quiet_libraries"]
 
-_lock = threading.Lock()
+_lock = ThreadLock()
 _inside = 0  # blocks in this process, in whatever threads
 _undo = ExitStack()  # puts the settings back that the first of them found
 
