@@ -141,7 +141,8 @@ class Jobs:
                 f"See: nearsay jobs show {later.number}"
             )
         kept = {name: getattr(job, name) for name in NewJob.__slots__}
-        return self._begin(NewJob(**(kept | {"resumes": number, "created_at": now("milliseconds")})))
+        new = NewJob(**(kept | {"resumes": number, "created_at": now("milliseconds")}))
+        return self._begin(new, known=number if later is None else later.number)
 
     def successor(self, number: int) -> Job | None:
         """The job that goes on with a job; the last of them if that was resumed, too. None if none does."""
@@ -167,13 +168,20 @@ class Jobs:
             with self._library.store.database.writing() as connection:
                 rows.delete(connection, job.number)
 
-    def _begin(self, new: "NewJob") -> Job:
+    def _begin(self, new: "NewJob", known: int = 0) -> Job:
+        """known: the newest job that resumes what this one does, as far as has been looked."""
         from nearsay.indexer.catalogue import jobs as rows
         from nearsay.indexer.catalogue.store import now
 
         store = self._library.store
         with contextlib.ExitStack() as held:
             with store.database.writing() as connection:
+                at_once = None if new.resumes is None else rows.resumed(connection, new.resumes, known)
+                if at_once is not None:
+                    raise BadInputError(
+                        f"job {new.resumes} was resumed at this moment as job {at_once}. "
+                        f"See: nearsay jobs show {at_once}"
+                    )
                 number = rows.create(connection, new)
                 folder = JobFolder(store.folder, number)
                 lock = folder.make()  # before anyone sees the job: one without a lock is taken for dead

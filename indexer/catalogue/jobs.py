@@ -11,7 +11,19 @@ import sqlalchemy as sa
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.tables import jobs
 
-__all__ = ["Ending", "JobRow", "NewJob", "begun", "create", "delete", "ended", "find", "newest", "spawned"]
+__all__ = [
+    "Ending",
+    "JobRow",
+    "NewJob",
+    "begun",
+    "create",
+    "delete",
+    "ended",
+    "find",
+    "newest",
+    "resumed",
+    "spawned",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,17 @@ def find(connection: sa.Connection, number: int) -> JobRow | None:
     """The job of that number, if there is one."""
     row = connection.execute(_rows().where(jobs.c.number == number)).one_or_none()
     return None if row is None else _row(row)
+
+
+def resumed(connection: sa.Connection, number: int, after: int) -> int | None:
+    """The newest job that goes on with a job and came after another; None if none does.
+
+    The job is locked until the transaction ends, so that of two who resume it one sees the other's.
+    """
+    connection.execute(sa.select(jobs.c.number).where(jobs.c.number == number).with_for_update())
+    later = sa.select(sa.func.max(jobs.c.number)).where(jobs.c.resumes == number, jobs.c.number > after)
+    found: int | None = connection.execute(later).scalar_one()
+    return found
 
 
 def newest(

@@ -71,7 +71,7 @@ def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
         if use.state != "live"  # else it stands above
     ]
     if others:
-        st.caption(as_markdown("Other generations: " + "; ".join(others)))
+        st.caption(as_markdown("Not live: " + "; ".join(others)))
     if not visit.may_write:  # files and folders of the server
         return
     with st.expander("Where it comes from", icon=":material/account_tree:"):

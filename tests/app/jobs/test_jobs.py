@@ -171,6 +171,26 @@ def test_what_is_done_or_was_resumed_already_is_not_resumed(
             jobs.resume(number)
 
 
+def test_of_two_who_resume_a_job_at_once_one_is_refused(
+    start: Callable[..., Job], jobs: Jobs, spawned: Spawned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start("hello")
+    spawned.end(1, "failed")
+    look, first = Jobs.successor, []
+
+    def and_meanwhile_another_does(self: Jobs, number: int) -> Job | None:
+        found = look(self, number)
+        if not first:
+            first.append(number)
+            jobs.resume(number)
+        return found
+
+    monkeypatch.setattr(Jobs, "successor", and_meanwhile_another_does)
+    with pytest.raises(BadInputError, match=r"job 1 .*job 2"):
+        jobs.resume(1)
+    assert [job.number for job in jobs.list()] == [2, 1]
+
+
 def test_removing_forgets_a_job_that_has_ended_and_its_folder(
     start: Callable[..., Job], jobs: Jobs, spawned: Spawned
 ) -> None:
