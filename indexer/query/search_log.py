@@ -66,7 +66,7 @@ class SearchLog:
         """
         if not self.on:
             raise BadInputError(
-                "searches are not kept. Keep them from now on: nearsay judgements log COLLECTION --on"
+                f"searches are not kept. Keep them from now on: nearsay judgements log {self._file.stem} --on"
             )
         return self._counted().most_common(limit)
 

@@ -25,7 +25,7 @@ def pets(tmp_path: Path, words: WordsEncoder) -> Iterator[Collection]:
 def test_nothing_is_kept_unless_it_is_switched_on(pets: Collection, tmp_path: Path) -> None:
     pets.search("a cat")
     assert not (tmp_path / "library" / "searches").exists()
-    with pytest.raises(BadInputError, match="nearsay judgements log COLLECTION --on"):
+    with pytest.raises(BadInputError, match="nearsay judgements log pets --on"):
         pets.judgements.searches.queries()
 
 
