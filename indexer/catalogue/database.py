@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
@@ -296,6 +297,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         event.listen(engine, "checkout", _on_sqlite_checkout)
         event.listen(engine, "checkin", _on_sqlite_checkin)
         event.listen(engine, "begin", _on_sqlite_begin)
+        event.listen(engine, "handle_error", _on_sqlite_error)
     return engine
 
 
@@ -373,6 +375,17 @@ def _on_sqlite_checkin(_connection: Any, record: ConnectionPoolEntry) -> None:  
     """Look for room again at the next transaction."""
     if _UNCHANGING in record.info and record.info[_UNCHANGING][2].sqlite_errorcode in _NO_ROOM:
         record.invalidate()
+
+
+def _on_sqlite_error(context: ExceptionContext) -> None:
+    """Connect anew after a write that was refused: perhaps the file may be written by now.
+
+    SQLite opens for reading alone what it cannot open for writing just then, as with too many files open, and
+    the connection would refuse every later write, too.
+    """
+    code: int = getattr(context.original_exception, "sqlite_errorcode", 0)
+    if code & 0xFF == sqlite3.SQLITE_READONLY:
+        context.is_disconnect = True
 
 
 def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:

@@ -341,3 +341,17 @@ def test_what_nobody_closes_gives_its_connections_back(tmp_path: Path) -> None:
     del there
     gc.collect()
     assert engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+
+
+def test_a_connection_that_was_opened_for_reading_alone_refuses_one_write_and_no_later_one(
+    sqlite: Database,
+) -> None:
+    """As SQLite opens a file that it cannot open for writing just then, with too many files open."""
+    with sqlite.reading() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(CatalogueError), sqlite.writing() as connection:
+        keep(connection, "a")
+    with sqlite.writing() as connection:
+        keep(connection, "b")
+    with sqlite.reading() as connection:
+        assert kept(connection) == {"b"}
