@@ -51,6 +51,14 @@ class BertFolder:
         """Whether each token attends to itself and those before it alone: transformers' `is_decoder`."""
         return bool(getattr(self.config, "is_decoder", False))
 
+    def require_seeing_cls(self) -> None:
+        """Raise BadInputError for a causal BERT, whose [CLS] sees itself alone, alike for all texts."""
+        if self.is_causal:
+            raise BadInputError(
+                f"{self.name} attends from left to right, so its [CLS] says nothing of a text. Pool by mean "
+                "or max, or take a BERT that attends both ways"
+            )
+
 
 def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
     """Read a BERT's folder: everything but the weights themselves, whose shapes and hash are looked at.

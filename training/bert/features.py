@@ -188,7 +188,9 @@ class FeatureExtractor:
     def __init__(
         self, bert: BertFolder, layers: LayerChoice, pooling: Pooling, *, device: str, precision: Precision
     ) -> None:
-        """`precision`: a resolved one. Raises BadInputError when the BERT has no such layers."""
+        """`precision`: a resolved one. BadInputError for layers that are not there or a blind [CLS]."""
+        if pooling is Pooling.CLS:
+            bert.require_seeing_cls()
         self.layers = layers
         self.pooling = pooling
         self.device = device

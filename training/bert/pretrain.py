@@ -239,9 +239,15 @@ def _prepared(  # noqa: PLR0917 - one call's parts
 
     try:
         made = prepare()
-    except OtherTextError:
-        if place.parent != folder.run or folder.has_checkpoint:
+    except OtherTextError as error:
+        if place.parent != folder.run:
             raise
+        if folder.has_checkpoint:
+            raise BadInputError(
+                f"{folder.out} holds an unfinished run, and {' and '.join(map(str, texts))}, how it is read, "
+                "or the tokenizer has changed since it began. Bring back what was there to resume the run, "
+                "or name a new folder to train with what is there now"
+            ) from error
         shutil.rmtree(place)  # of a run that never came to a checkpoint
         made = prepare()
     joined.wait()

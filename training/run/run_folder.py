@@ -154,17 +154,16 @@ class RunFolder:
         """Keep other processes from training here; NearsayError at once when one does."""
         from filelock import FileLock, Timeout
 
-        try:
-            self.run.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_refusal(self.out, error) from error
         lock = FileLock(self.run / _LOCK, timeout=0.0)
         try:
+            self.run.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout:
             raise NearsayError(
                 f"another process trains in {self.out}. Wait for it, or name another folder"
             ) from None
+        except OSError as error:
+            raise write_refusal(self.out, error) from error
         try:
             yield
         finally:

@@ -20,19 +20,23 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
 from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.attention import AttentionReader
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.fill import Filler
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.fine_tuning import FineTuning
+from nearsay.training.bert.heads.kinds import LinearFit
 from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.bert.heads.train_head import train_head
+from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.bert.mlm import evaluate_mlm_of
 from nearsay.training.bert.pretrain import Pretraining, pretrain
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.layers import evaluate_layers
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
@@ -201,13 +205,29 @@ def test_it_fills_no_masks(causal: Path, corpus: str) -> None:
     assert reader.read(TEXTS[0], masked=[2]).words == ()
 
 
-def test_what_reads_its_cls_is_refused(causal: Path, scored_pairs: Path, tmp_path: Path) -> None:
+def test_what_reads_its_cls_is_refused(causal: Path, scored_pairs: Path, boats: Path, tmp_path: Path) -> None:
     structure = EncoderStructure(pooling=SentencePooling.CLS)
     with pytest.raises(BadInputError, match="left to right"):
         build_encoder(load_bert(causal).folder, structure, device="cpu", seed=0)
     pairs = [CrossEncoderSet(read_sentence_examples(scored_pairs))]
     with pytest.raises(BadInputError, match="left to right"):
         train_cross_encoder(pairs, tmp_path / "out", base=causal, device="cpu")
+    with pytest.raises(BadInputError, match="left to right"):
+        FeatureExtractor.load(causal, pooling="cls", device="cpu")
+    rows = read_labelled_texts(boats)
+    fit = LinearFit(layers=LayerChoice.parse("last"), pooling=Pooling.CLS)
+    with pytest.raises(BadInputError, match="left to right"):
+        train_head(rows, tmp_path / "head", bert=causal, options=fit, length=16, device="cpu")
+
+
+def test_its_layers_are_measured_without_its_cls(causal: Path) -> None:
+    pairs = [
+        ScoredPair(TEXTS[0], TEXTS[1], 4.0),
+        ScoredPair("a net", TEXTS[0], 1.0),
+        ScoredPair("so", "it", 2.0),
+    ]
+    report = evaluate_layers(load_bert(causal), pairs, device="cpu", precision=Precision.FLOAT32)
+    assert {score.pooling for score in report.scores} == {Pooling.MEAN, Pooling.MAX}
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Pat
     choices = {"texts": (str(text),), "prepared": None}
     pretrain(pretraining(**choices), tmp_path / "out", device="cpu", stop=lambda: True)
     text.write_text("The bread rose.\nIt was warm.\n\nThe oven hummed.\nA cat slept.\n")
-    refused(pretraining(**choices), tmp_path / "out", "another")
+    refused(pretraining(**choices), tmp_path / "out", "unfinished run, and .*text.txt")
     moved = tmp_path / "moved.txt"
     moved.write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
     assert pretrain(pretraining(texts=(str(moved),), prepared=None), tmp_path / "out", device="cpu").finished

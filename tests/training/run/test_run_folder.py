@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 from linear_task import ENVIRONMENT
 from naming import Naming
 from safetensors.torch import save_file
 
 from nearsay.data.durable import TEMPORARY_PREFIX
-from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.run_folder import RunFolder
 
@@ -281,6 +282,22 @@ def test_json_is_written_whole_or_not_at_all(out: Path, monkeypatch: pytest.Monk
     monkeypatch.undo()
     assert (out / "run" / "result.json").read_text("utf-8") == '{\n "größe": 1\n}\n'
     assert tree(out) == ["run/result.json"]
+
+
+def test_a_run_on_a_file_system_that_became_read_only_is_refused(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(out)
+    folder.begin(CONFIG, ENVIRONMENT)
+    (out / "run" / LOCK).touch()  # as a run that was killed leaves it
+
+    def refuse(lock: FileLock, *_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", lock.lock_file)
+
+    monkeypatch.setattr(FileLock, "_acquire", refuse)
+    with pytest.raises(StorageError) as raised:
+        RunFolder(out).check()
+    assert str(raised.value) == Naming(out, "Read-only", "another place")
 
 
 def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: Path) -> None:

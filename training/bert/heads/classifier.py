@@ -77,12 +77,14 @@ def frozen_vectors(
     if isinstance(base, Encoder):
         return partial(probe_vectors, base)
     layers = LayerChoice.parse(settings.layers or "last")
+    pooling = Pooling(settings.pooling or Pooling.MEAN)
+    if pooling is Pooling.CLS:
+        base.require_seeing_cls()
     features = FrozenFeatures(base, layers, device=device, precision=precision)
     tokens = ExampleTokens(base.tokenizer)
 
     def vectors(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         rows = text_examples(tokens, texts, pairs, length=settings.length)
-        pooling = Pooling(settings.pooling or Pooling.MEAN)
         return EncodedWindow(features.of_rows(rows.examples, pooling), rows.truncated)
 
     return vectors

@@ -138,14 +138,16 @@ class StoredEncoder:
             yield self._stored.window(texts, kind, self._choice, self._pooling)
 
 
-# [CLS] comes out of the embeddings the same for every text, so that nothing can be told by it.
 _SHOWN = ("spearman", "pearson", "ndcg_at_10", "mrr_at_10", "recall_at_100")
-_SAYS_NOTHING = (LayerChoice(number=0), Pooling.CLS)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What the choices of one BERT reached; cls of layer 0 is left out, as it is the same for every text."""
+    """What the choices of one BERT reached.
+
+    cls of layer 0 is left out, as it is the same for every text; so is that of all layers of a BERT that
+    attends from left to right.
+    """
 
     encoder: str
     layers: int  # transformer layers; layer 0 is the embeddings
@@ -193,7 +195,8 @@ def evaluate_layers(
         asked = StsSet("pairs", tuple(judged))
     stored = StoredFeatures(bert, _texts(asked), device=chosen, precision=resolved, progress=progress)
     for choice, pooling in product(layer_choices(stored.layers), Pooling):
-        if (choice, pooling) != _SAYS_NOTHING:
+        same = pooling is Pooling.CLS and (bert.is_causal or choice.number == 0)  # for every text
+        if not same:
             found = asked.measure(StoredEncoder(stored, choice, pooling))
             figures = {figure_name(name): found.metrics[name] for name in _SHOWN if name in found.metrics}
             scores.append(LayerScore(str(choice), pooling, figures))

@@ -48,7 +48,7 @@ def build_encoder(
         if structure.pooling is SentencePooling.CLS:
             require_seeing_cls(transformer, folder)
         kept = [Pooling(transformer.get_embedding_dimension(), pooling_mode=mode)]
-    prompts = _prompts(base, structure)
+    prompts, default = _prompts(base, structure)
     if pooling is not None and not pooling.include_prompt and any(map(prompts.get, SAVED_NAMES.values())):
         raise BadInputError(
             f"the encoder in {folder.path} leaves its prompt out of the pooling, which is not "
@@ -69,6 +69,7 @@ def build_encoder(
         modules=[transformer, *kept],
         device=device,
         prompts=prompts,
+        default_prompt_name=default,
         similarity_fn_name=base.similarity_fn_name,
     )
     most = position_limit(transformer.auto_model.config)
@@ -99,19 +100,28 @@ def _static(
     kept = [module for module in base.children() if not isinstance(module, Normalize)]
     if isinstance(base[-1], Normalize) if structure.normalise is None else structure.normalise:
         kept.append(Normalize())
+    prompts, default = _prompts(base, structure)
     return SentenceTransformer(
         modules=kept,
         device=device,
-        prompts=_prompts(base, structure),
+        prompts=prompts,
+        default_prompt_name=default,
         similarity_fn_name=base.similarity_fn_name,
     )
 
 
-def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> dict[str, str]:
-    """The base's prompts, with those that the structure gives, under sentence-transformers' own names."""
+def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> tuple[dict[str, str], str | None]:
+    """The base's prompts, with those that the structure gives, under sentence-transformers' own names.
+
+    With them the name of the one that its `encode` puts before every text: that of passages or queries which
+    has the text of the base's own default, so that a plain text gets what it got, and what was trained.
+    """
     given = {TextKind.QUERY: structure.query_prompt, TextKind.PASSAGE: structure.passage_prompt}
     used = prompts_of_model(base) | {kind: text for kind, text in given.items() if text is not None}
-    return other_prompts(base.prompts, used) | {SAVED_NAMES[kind]: text for kind, text in used.items()}
+    saved = {SAVED_NAMES[kind]: text for kind, text in used.items()}
+    plain = base.prompts.get(base.default_prompt_name or "")
+    default = next((name for name in reversed(saved) if plain and saved[name] == plain), None)
+    return other_prompts(base.prompts, used) | saved, default
 
 
 def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:
