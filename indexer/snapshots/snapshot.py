@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError, StorageError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import generations, ranges, refinements
 from nearsay.indexer.catalogue.bulk import number_lists
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -548,6 +549,6 @@ def _alive(
 
 def _refusal(collection: str, reason: str, passages: int) -> str:
     return (
-        f"collection '{collection}': {reason}, so {passages} passages cannot be searched and nothing is "
-        f"answered. Embed them again: nearsay index rebuild {collection}"
+        f"collection '{collection}': {reason}, so {counted(passages, 'passage')} cannot be searched and nothing "
+        f"is answered. Embed them again: nearsay index rebuild {collection}"
     )
