@@ -548,7 +548,8 @@ def _alive(
 
 
 def _refusal(collection: str, reason: str, passages: int) -> str:
+    unsearched = counted(passages, "passage")
     return (
-        f"collection '{collection}': {reason}, so {counted(passages, 'passage')} cannot be searched and nothing "
+        f"collection '{collection}': {reason}, so {unsearched} cannot be searched and nothing "
         f"is answered. Embed them again: nearsay index rebuild {collection}"
     )
