@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.errors import BadInputError
 from nearsay.data.threads import ThreadLock
 from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.query.lexical import LexicalCandidates
@@ -24,6 +25,7 @@ __all__ = [
     "Ranking",
     "candidates",
     "dense_candidates",
+    "judged_scores",
     "weight_of_words",
 ]
 
@@ -175,6 +177,18 @@ class PairJudge(Protocol):
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Each pair's score, (pairs,); higher answers better."""
+
+
+def judged_scores(judge: PairJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Each pair's score; BadInputError for a judge that does not give one number a pair."""
+    scores = np.asarray(judge.scores(pairs))
+    if scores.shape != (len(pairs),) or scores.dtype.kind not in "fiu":
+        raise BadInputError(
+            f"the judge gave {scores.dtype} of shape {scores.shape} for {len(pairs)} pairs. "
+            "Let its `scores` return one number a pair"
+        )
+    found: list[float] = scores.tolist()
+    return found
 
 
 class PairJudges:

@@ -37,6 +37,7 @@ from nearsay.indexer.query.ranking import (
     Ranking,
     candidates,
     dense_candidates,
+    judged_scores,
     weight_of_words,
 )
 from nearsay.indexer.query.search_log import SearchLog
@@ -477,8 +478,7 @@ def _judged(
     if request.judge is None or not found:
         return found
     pairs = [(text, encoded_text(row.title, row.text)) for _, row in found]
-    scores = request.judge.scores(pairs).tolist()
-    judged = [(score, row) for score, (_, row) in zip(scores, found, strict=True)]
+    judged = zip(judged_scores(request.judge, pairs), (row for _, row in found), strict=True)
     return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
 
 

@@ -1,13 +1,14 @@
 """A cross-encoder as the judge of candidates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import BertForSequenceClassification
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.query.ranking import PairJudge, PairJudges
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
@@ -34,6 +35,25 @@ def test_a_folder_is_loaded_once_and_its_scores_decide(library: Library, folder:
     expected = dict(zip(texts, judge.scores([("fox", text) for text in texts]).tolist(), strict=True))
     assert [hit.id for hit in hits] == sorted(texts, key=lambda text: -expected[text])[:3]
     assert [hit.score for hit in hits] == pytest.approx([expected[hit.id] for hit in hits], abs=1e-5)
+
+
+class Lengths:
+    """A caller's own judge: the longest text answers best."""
+
+    def __init__(self, many: int | None = None) -> None:
+        self.many = many
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        return [float(len(text)) for _, text in pairs][: self.many]
+
+
+def test_a_judge_may_give_a_list_and_one_number_a_pair(library: Library) -> None:
+    collection = library.collection("yard")
+    collection.add_rows([{"id": text, "text": text} for text in ["fox", "hen hen", "fox hen fox"]])
+    hits = collection.search("fox", 3, rerank=Lengths())
+    assert [(hit.id, hit.score) for hit in hits] == [("fox hen fox", 11), ("hen hen", 7), ("fox", 3)]
+    with pytest.raises(BadInputError, match=r"\(2,\) for 3 pairs"):
+        collection.search("fox", 3, rerank=Lengths(2))
 
 
 def test_it_runs_on_the_device_that_the_library_was_opened_with(
