@@ -126,7 +126,10 @@ def load_model(
         )
     config = _config(bert.path, overrides)
     if bert.is_causal and "is_decoder" not in overrides and model_class.__name__.endswith(_MASKED):
-        raise BadInputError(f"{bert.source} predicts each token from those before it, and no masked words")
+        raise BadInputError(
+            f"{bert.source} predicts each token from those before it, and no masked words. "
+            "Take a BERT that was pretrained on these"
+        )
     try:
         with quiet_libraries():
             # transformers' annotation knows of the model alone

@@ -116,6 +116,8 @@ def evaluate_mlm_of(
         model = load_model(bert, BertForPreTraining)
         pairs = True
     except BadInputError:
+        if bert.is_causal:
+            raise
         model = _without_next_sentences(bert)
         notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
         pairs = False

@@ -56,7 +56,7 @@ def _checked(first: ArrayLike, second: ArrayLike) -> tuple[np.ndarray, np.ndarra
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         raise BadInputError(
             f"a correlation of {len(x)} pairs is not defined where one side is the same throughout. "
-            "Give pairs of different scores"
+            "Give pairs of different scores, and an encoder that gives them different similarities"
         )
     return x, y
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import Naming
 from numpy.typing import NDArray
 from transformers import (
     AutoModelForCausalLM,
@@ -198,8 +199,10 @@ def test_what_is_predicted_decides_how_a_bert_that_is_trained_further_attends(
 def test_it_fills_no_masks(causal: Path, corpus: str) -> None:
     with pytest.raises(BadInputError, match="from those before it"):
         Filler.load(str(causal))
-    with pytest.raises(BadInputError, match="from those before it"):
+    with pytest.raises(BadInputError) as raised:
         evaluate_mlm_of(str(causal), [corpus], length=32)
+    assert str(raised.value) == Naming(causal, "from those before it", "pretrained on these")
+    assert "nearsay train pretrain" not in str(raised.value)  # which has made it
     reader = AttentionReader.load(causal, device="cpu")
     assert not reader.has_words
     assert reader.read(TEXTS[0], masked=[2]).words == ()
