@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
     AutoModel,
+    AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    NomicBertForMaskedLM,
     PreTrainedTokenizerFast,
 )
 
@@ -87,6 +88,8 @@ def build(make_folder_of: Callable[..., Path]) -> Build:
     """Build a tiny random encoder of a kind, pooled as the encoders of this kind are."""
 
     def make(kind: str) -> Path:
+        if kind not in CONFIG_MAPPING:
+            pytest.skip(f"transformers {version('transformers')} has no code for {kind}")
         folder = make_folder_of(kind, **{"pad_token_id": 0, **KINDS[kind]})
         if kind in LAST_TOKEN:
             tokens_of_a_decoder(folder)
@@ -303,7 +306,7 @@ def test_the_masked_language_models_head_beside_the_encoder_does_no_harm_and_is_
     folder = build("nomic_bert")
     expected = load(folder).encode(TEXTS)
     torch.manual_seed(0)
-    whole = NomicBertForMaskedLM.from_pretrained(folder)
+    whole = AutoModelForMaskedLM.from_pretrained(folder)
     whole.save_pretrained(folder)
     change(folder / "config.json", auto_map={"AutoModel": "modeling_mine.Mine"})
     capfd.readouterr()
@@ -313,7 +316,7 @@ def test_the_masked_language_models_head_beside_the_encoder_does_no_harm_and_is_
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "new", "qwen2"])
 def test_other_kinds_that_name_code_are_refused(kind: str, build: Build) -> None:
-    folder = build("nomic_bert")
+    folder = build("modernbert")
     change(folder / "config.json", model_type=kind, auto_map={"AutoModel": "modeling_mine.Mine"})
     with pytest.raises(EncoderRefusedError, match=r"config\.json .*auto_map"):
         load(folder)
@@ -322,10 +325,10 @@ def test_other_kinds_that_name_code_are_refused(kind: str, build: Build) -> None
 def test_a_kind_that_the_installed_transformers_lacks_is_refused(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = build("gte")
+    folder = build("modernbert")
     change(folder / "config.json", auto_map={"AutoModel": "modeling_mine.Mine"})
-    monkeypatch.delitem(CONFIG_MAPPING._mapping, "gte")
-    with pytest.raises(EncoderRefusedError, match="kind gte"):
+    monkeypatch.delitem(CONFIG_MAPPING._mapping, "modernbert")
+    with pytest.raises(EncoderRefusedError, match="kind modernbert"):
         load(folder)
 
 
