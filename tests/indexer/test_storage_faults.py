@@ -22,7 +22,6 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors import segment
 from nearsay.indexer.vectors.errors import DamagedSegmentError, UnknownCollectionError
-from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import ingest
 
@@ -187,12 +186,17 @@ def test_a_library_that_is_moved_while_it_is_written_to_stays_whole_and_nothing_
     there = home.with_name("moved")
     rows = [{"id": f"new-{at}", "text": f"{'a' * (at % 9 + 1)} b"} for at in range(64)]
 
-    def move(progress: Progress) -> None:
-        if progress.done and home.exists():
-            home.rename(there)
+    write = segment_writer.write_vectors
 
+    def moved_after_it(*arguments: Any, **named: Any) -> Path:
+        path = write(*arguments, **named)
+        if home.exists():
+            home.rename(there)
+        return path
+
+    monkeypatch.setattr(segment_writer, "write_vectors", moved_after_it)
     with pytest.raises(StorageError) as raised:
-        collection.add_rows(rows, progress=move)
+        collection.add_rows(rows)
     assert str(home) in str(raised.value)
     assert not home.exists()
     with Library.open(there, load_encoder=lambda _: words) as library:
