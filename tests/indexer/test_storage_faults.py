@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,26 +184,23 @@ def test_a_library_that_is_moved_while_it_is_written_to_stays_whole_and_nothing_
     monkeypatch.setattr(ingest, "_WINDOW_ROWS", 8)
     home, before = collection._store.folder, len(collection)
     there = home.with_name("moved")
-    rows = [{"id": f"new-{at}", "text": f"{'a' * (at % 9 + 1)} b"} for at in range(64)]
+    rows = [{"id": f"new-{at}", "text": f"{'a' * (at % 9 + 1)} b"} for at in range(600)]
 
-    write = segment_writer.write_vectors
+    def moved_among_them() -> Iterator[dict[str, str]]:
+        for row in rows:
+            if row["id"] == "new-400":
+                home.rename(there)
+            yield row
 
-    def moved_after_it(*arguments: Any, **named: Any) -> Path:
-        path = write(*arguments, **named)
-        if home.exists():
-            home.rename(there)
-        return path
-
-    monkeypatch.setattr(segment_writer, "write_vectors", moved_after_it)
     with pytest.raises(StorageError) as raised:
-        collection.add_rows(rows)
+        collection.add_rows(moved_among_them())
     assert str(home) in str(raised.value)
     assert not home.exists()
     with Library.open(there, load_encoder=lambda _: words) as library:
         assert all(finding.sound for finding in examine(library, prove=True))
         moved = library.collection("papers")
         moved.add_rows(rows)
-        assert (moved.overview().waiting, len(moved)) == (0, before + 64)
+        assert (moved.overview().waiting, len(moved)) == (0, before + 600)
         assert all(finding.sound for finding in examine(library, prove=True))
 
 
