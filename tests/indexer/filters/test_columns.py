@@ -1,7 +1,6 @@
 """Columns let through exactly the passages that SQL does, whatever was added, changed or removed since."""
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import JsonValue
+from nearsay.data.threads import ThreadLock
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.columns import keep_columns
@@ -283,7 +283,7 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
             return hits, chosen.chosen is not None
 
         with columns._lock:
-            reading = columns._read_by.setdefault(key, threading.Lock())
+            reading = columns._read_by.setdefault(key, ThreadLock())
         with reading:  # the thread that reads goes on after it
             assert found("year > 17") == ({"d18", "d19"}, False)
         columns._readers[key].join(60)
