@@ -53,7 +53,7 @@ def likely_encoding(sample: bytes, but: str) -> str | None:
     return None if name.replace("_", "-") in {but, "utf-8", "ascii"} else name
 
 
-_WESTERN: Final = re.compile(rb"[\xe3\xc3][oOeE]| \xe0 ")  # ão, ãe, à; in cp1250 ăo, ăe and a word ŕ
+_WESTERN: Final = re.compile(rb"[\xe3\xc3][oOeE]| \xe0 ")  # ão, ãe, à; in cp1250 rare ăo, ăe and a word ŕ
 _POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][a-z]")  # ł, ą, ż; in cp1252 ³, ¹, ¿
 _CZECH: Final = re.compile(rb"[A-Za-z]\xec[a-z](?s:.*)[\xe1\xed\xfd]")  # ě, then á, í or ý
 # Cyrillic letters beyond those of Hebrew, and any letter after one that ends a word of Hebrew.
@@ -69,8 +69,9 @@ def _by_its_letters(sample: bytes, guessed: str) -> str:
     Hebrew in cp1251, and in cp1252 Polish, Czech, Hungarian and Turkish, whose ı, ğ and ş are ý, ð and þ
     there (as in Icelandic, where ð is the commonest of them).
     """
-    if guessed == "cp1250" and _WESTERN.search(sample):
-        return "cp1252"
+    if guessed == "cp1250":
+        tildes = sample.count(b"\xe3") + sample.count(b"\xc3")  # of which Romanian has few before o and e
+        return "cp1252" if 2 * len(_WESTERN.findall(sample)) > tildes else guessed
     if guessed == "cp1251":
         count = sum(byte >= 0xE0 for byte in sample)
         return guessed if count < _LEAST_LETTERS or _NO_HEBREW.search(sample) else "cp1255"

@@ -93,6 +93,7 @@ def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encodi
         ("Wszystkie dzieci nasze są. Miło mi Pana poznać, proszę usiąść przy oknie.", "cp1250"),
         ("Nový rok začal sněhem. Mám rád český chléb a pivo z Plzně. Děkuji pěkně.", "cp1250"),
         ("Jó napot kívánok! Szép időnk van.", "cp1250"),
+        ("Ploaia cădea pe casă. A găsit o găoace sub fereastră şi a plecat fără să spună nimic.", "cp1250"),
         ("Bugün hava çok güzel. Şehir dışına çıkıp yürüyüş yapmak istiyorum.", "cp1254"),
     ],
 )
