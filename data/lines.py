@@ -54,11 +54,12 @@ def likely_encoding(sample: bytes, but: str) -> str | None:
 
 
 _WESTERN: Final = re.compile(rb"[\xe3\xc3][oOeE]| \xe0 ")  # ão, ãe, à; in cp1250 rare ăo, ăe and a word ŕ
-_POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9\xbf][a-z]")  # ł, ą, ż; in cp1252 ³, ¹, ¿
+_POLISH: Final = re.compile(rb"[A-Za-z][\xb3\xb9][a-z]")  # ł, ą; in cp1252 ³, ¹
 _CZECH: Final = re.compile(rb"[A-Za-z]\xec[a-z](?s:.*)[\xe1\xed\xfd]")  # ě, then á, í or ý
-# Cyrillic letters beyond those of Hebrew, and any letter after one that ends a word of Hebrew.
-_NO_HEBREW: Final = re.compile(rb"[\xc0-\xdf\xfb-\xff]|[\xea\xed\xef\xf3\xf5][\xe0-\xfa]")
-_LEAST_LETTERS: Final = 8
+# Cyrillic letters beyond those of Hebrew, any letter after one that ends a word of Hebrew, and words of one
+# letter, which Hebrew joins to the next.
+_NO_HEBREW: Final = re.compile(rb"[\xc0-\xdf\xfb-\xff]|[\xea\xed\xef\xf3\xf5][\xe0-\xfa]| [\xe0-\xfa] ")
+_LEAST_LETTERS: Final = 24
 _HUNGARIAN: Final = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ".encode("cp1250"))
 
 

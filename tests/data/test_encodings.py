@@ -94,6 +94,8 @@ def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encodi
         ("Nový rok začal sněhem. Mám rád český chléb a pivo z Plzně. Děkuji pěkně.", "cp1250"),
         ("Jó napot kívánok! Szép időnk van.", "cp1250"),
         ("Ploaia cădea pe casă. A găsit o găoace sub fereastră şi a plecat fără să spună nimic.", "cp1250"),
+        ("дорога в город", "cp1251"),
+        ("он говорил о том, что видел в городе", "cp1251"),
         ("Bugün hava çok güzel. Şehir dışına çıkıp yürüyüş yapmak istiyorum.", "cp1254"),
     ],
 )
