@@ -88,8 +88,8 @@ def build(make_folder_of: Callable[..., Path]) -> Build:
     """Build a tiny random encoder of a kind, pooled as the encoders of this kind are."""
 
     def make(kind: str) -> Path:
-        if kind not in CONFIG_MAPPING:
-            pytest.skip(f"transformers {version('transformers')} has no code for {kind}")
+        if kind == "gte" and kind not in CONFIG_MAPPING:  # the others are in every version that is promised
+            pytest.skip(f"transformers {version('transformers')} has no code for gte, which 5.18 has")
         folder = make_folder_of(kind, **{"pad_token_id": 0, **KINDS[kind]})
         if kind in LAST_TOKEN:
             tokens_of_a_decoder(folder)

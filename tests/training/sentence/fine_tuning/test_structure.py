@@ -156,21 +156,21 @@ def test_prompts_of_the_base_stay_and_given_ones_take_their_place(make_folder: C
 @pytest.mark.parametrize(
     ("default", "given", "wanted"),
     [
-        ("search_query", {}, "query"),
-        ("search_document", {}, "document"),
-        ("search_query", {"query_prompt": "ask: "}, None),
-        ("clustering", {}, None),
-        (None, {}, None),
+        ("search_query", EncoderStructure(), "query"),
+        ("search_document", EncoderStructure(), "document"),
+        ("search_query", EncoderStructure(query_prompt="ask: "), None),
+        ("clustering", EncoderStructure(), None),
+        (None, EncoderStructure(), None),
     ],
 )
 def test_a_plain_text_gets_the_default_prompt_of_the_base_if_it_is_still_that_of_a_kind(
-    make_folder: Callable[..., Path], default: str | None, given: dict[str, str], wanted: str | None
+    make_folder: Callable[..., Path], default: str | None, given: EncoderStructure, wanted: str | None
 ) -> None:
     named = {"search_query": "q: ", "search_document": "d: ", "clustering": "c: "}
     folder = make_folder()
     settings = {"prompts": named, "default_prompt_name": default}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(settings), "utf-8")
-    assert built(folder, EncoderStructure(**given)).default_prompt_name == wanted  # type: ignore[arg-type]
+    assert built(folder, given).default_prompt_name == wanted
 
 
 def test_prompts_of_other_tasks_stay_where_none_is_taken_for_that_of_queries_or_passages(
