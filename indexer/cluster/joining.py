@@ -119,6 +119,7 @@ def _join(cluster: Cluster) -> str:
             with _no_native_words():
                 _refuse_open(address)
                 _init(address)
+                ray.is_initialized()  # a client asks the cluster once, which it could not while it is away
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
         leaving.callback(ray.shutdown)
@@ -143,7 +144,7 @@ def _init(address: str) -> None:
 
 def room_of(cluster: Cluster) -> int:
     """How many workers the cluster has room for where nothing else runs, at least 1. Within `joined`."""
-    alive = (node["Resources"] for node in ray_module().nodes() if node["Alive"])
+    alive = (node["Resources"] for node in _known("nodes") if node["Alive"])
     room = sum(_fitting(cluster, each) for each in alive)
     return max(1, min(cluster.workers or room, room))
 
@@ -212,9 +213,20 @@ def errors_away() -> tuple[type[Exception], ...]:
     return (ConnectionError, import_module("grpc").RpcError) if is_client() else ()
 
 
+def _known(what: str) -> Any:  # noqa: ANN401 - lists of Ray's
+    """What the cluster says of itself, which a client of Ray asks only once. Within `joined`.
+
+    ConnectionError where its connection is just made anew: of its closed channel gRPC says ValueError.
+    """
+    try:
+        return getattr(ray_module(), what)()
+    except ValueError as error:
+        raise ConnectionError(first_line(error)) from error
+
+
 def refuse_far(store: Store) -> None:
     """ClusterError where a catalogue in SQLite would have to be read from other machines. Within `joined`."""
-    hosts = {node["NodeManagerHostname"] for node in ray_module().nodes() if node["Alive"]}
+    hosts = {node["NodeManagerHostname"] for node in _known("nodes") if node["Alive"]}
     if store.database.dialect == "sqlite" and hosts - {socket.gethostname()}:
         raise ClusterError(
             f"the cluster has {counted(len(hosts), 'machine')}, and the catalogue of {store.folder} is a "
@@ -277,9 +289,8 @@ def state_of(cluster: Cluster) -> ClusterState:
 
 
 def _counted_state(address: str) -> ClusterState:
-    ray = ray_module()
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    all_, free = ray.cluster_resources(), ray.available_resources()
+    alive = [node for node in _known("nodes") if node["Alive"]]
+    all_, free = _known("cluster_resources"), _known("available_resources")
     return ClusterState(
         address,
         len(alive),

@@ -25,7 +25,7 @@ from ray_processes import await_listening, while_embedding
 from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.cluster import joining, local
-from nearsay.indexer.cluster.joining import free_room, is_client, joined
+from nearsay.indexer.cluster.joining import free_room, is_client, joined, room_of, state_of
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans.candidate_index import UnitedIndex
 from nearsay.indexer.plans.plan import PlanKind
@@ -211,6 +211,23 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         assert notes.snapshot().searchable == 16
         assert notes.rebuild().embedded == 84
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def test_a_client_whose_connection_is_just_made_anew_says_so(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import grpc
+    from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
+    from ray.util.client import ray
+
+    channel = grpc.insecure_channel(client.removeprefix("ray://"))
+    closed = RayletDriverStub(channel)  # as Ray's own is until its connection has been made anew
+    channel.close()
+    monkeypatch.setattr(ray.get_context().client_worker, "server", closed)
+    with pytest.raises(ConnectionError, match="closed channel"):
+        room_of(Cluster(client))
+    with pytest.raises(ClusterError, match="connection to the cluster was lost"):
+        state_of(Cluster(client))
 
 
 class _Other(WordsEncoder):
