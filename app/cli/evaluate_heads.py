@@ -26,7 +26,8 @@ def mlm(
     """Measure masked language modelling and next sentence prediction on held-out text.
 
     Rows and masks are the same for every BERT with the same vocabulary and a next-sentence head. Without such
-    a head, or with a single document, only masked words are measured, on rows filled with sentences.
+    a head, or with a single document, only masked words are measured, on rows filled with sentences. A BERT
+    that was pretrained with --masking causal is measured on the tokens that come next (clm).
 
     \b
     Example:

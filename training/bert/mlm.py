@@ -1,4 +1,4 @@
-"""How well a BERT fills in masked words and tells next sentences, on text that it was not trained on."""
+"""How well a BERT predicts masked words, or next tokens, and next sentences of text that is new to it."""
 
 import math
 import tempfile
@@ -12,7 +12,7 @@ from transformers import BertForPreTraining
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.batches import PretrainingBatches
-from nearsay.data.pretraining.example_config import ExampleConfig, Packing
+from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
 from nearsay.data.pretraining.prepare import prepare_text
 from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
@@ -82,16 +82,21 @@ def evaluate_mlm(
             "Give text in the vocabulary's language"
         )
     mlm_loss, mlm_right, nsp_loss, nsp_right = sums.tolist()
+    loss, share = mlm_loss / masked, mlm_right / masked
+    causal = examples.masking is Masking.CAUSAL
     pairs = network.next_sentence and examples.packing is Packing.SENTENCE_PAIRS
     return MlmReport(
-        mlm_loss=mlm_loss / masked,
-        perplexity=math.exp(min(mlm_loss / masked, 700.0)),
-        mlm_accuracy=mlm_right / masked,
+        mlm_loss=None if causal else loss,
+        clm_loss=loss if causal else None,
+        perplexity=math.exp(min(loss, 700.0)),
+        mlm_accuracy=None if causal else share,
+        clm_accuracy=share if causal else None,
         nsp_loss=nsp_loss / rows if pairs else None,
         nsp_accuracy=nsp_right / rows if pairs else None,
         random_share=random / rows if pairs else None,
         rows=rows,
-        masked=masked,
+        masked=None if causal else masked,
+        predicted=masked if causal else None,
         seconds=time.perf_counter() - begun,
     )
 
@@ -108,19 +113,23 @@ def evaluate_mlm_of(
 ) -> tuple[MlmReport, list[str]]:
     """Measure a BERT's folder on texts; also gives notes on what was read and what could not be measured.
 
-    Raises BadInputError when the folder has no masked-language-model head or the texts give no rows.
+    A causal BERT is measured on next tokens. Raises BadInputError when the folder has no head that predicts
+    words or the texts give no rows.
     """
     bert = load_bert(name_or_folder)
     notes: list[str] = []
-    try:
-        model = load_model(bert, BertForPreTraining)
-        pairs = True
-    except BadInputError:
-        if bert.is_causal:
-            raise
+    masking, pairs = Masking.TOKENS, True
+    if bert.is_causal:
         model = _without_next_sentences(bert)
-        notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
-        pairs = False
+        notes.append(f"{bert.name} attends from left to right: the tokens that come next are measured")
+        masking, pairs = Masking.CAUSAL, False
+    else:
+        try:
+            model = load_model(bert, BertForPreTraining)
+        except BadInputError:
+            model = _without_next_sentences(bert)
+            notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
+            pairs = False
     if length > bert.positions:
         raise BadInputError(
             f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}. Give a shorter --length"
@@ -141,7 +150,7 @@ def evaluate_mlm_of(
                 network,
                 text,
                 SpecialTokens.from_tokenizer(bert.tokenizer),
-                ExampleConfig(length=length, packing=packing),
+                ExampleConfig(length=length, packing=packing, masking=masking),
                 most_rows=most_rows,
             )
     return report, notes
@@ -149,8 +158,13 @@ def evaluate_mlm_of(
 
 def _without_next_sentences(bert: BertFolder) -> BertForPreTraining:
     try:
-        return load_model(bert, BertForPreTraining, fresh=("cls.seq_relationship", "pooler"))
+        return load_model(
+            bert,
+            BertForPreTraining,
+            fresh=("cls.seq_relationship", "pooler"),
+            is_decoder=bert.is_causal,
+        )
     except BadInputError as error:
         raise BadInputError(
-            f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
+            f"{bert.name} has no head that predicts words: {error}. A BERT of nearsay train pretrain has one"
         ) from error

@@ -341,8 +341,7 @@ def _evaluation(
     examples = replace(wanted.examples, masking=masking)
 
     def measure() -> dict[str, float]:
-        found = evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
-        return {name.replace("mlm", network.objective): figure for name, figure in found.items()}
+        return evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
 
     return Evaluation(measure, every=wanted.evaluate_every)
 

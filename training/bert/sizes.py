@@ -30,9 +30,11 @@ class BertSize:
             if value < 1:
                 raise BadInputError(f"a BERT of {value} {name} cannot be built; give 1 or more")
         if self.heads is None and self.width % _HEAD_WIDTH:
+            below = self.width // _HEAD_WIDTH * _HEAD_WIDTH
+            widths = [str(width) for width in (below, below + _HEAD_WIDTH) if width]
             raise BadInputError(
                 f"a width of {self.width} is no multiple of {_HEAD_WIDTH}, the width of a head. "
-                "Take one that is, or say how many heads there are"
+                f"Take {' or '.join(widths)}"
             )
         if self.heads is not None and (self.heads < 1 or self.width % self.heads):
             raise BadInputError(

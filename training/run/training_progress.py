@@ -12,6 +12,7 @@ __all__ = [
     "StoppedError",
     "TrainingProgress",
     "Watch",
+    "go_on",
 ]
 
 
@@ -140,7 +141,13 @@ class PaceWatch:
 
 
 class StoppedError(Exception):
-    """A run was asked to stop before its first step; nothing of it is kept."""
+    """A run was asked to stop before its first step, or after its last; what its checkpoint holds is kept."""
+
+
+def go_on(done: int, total: int, stop: Callable[[], bool] | None) -> None:
+    """Raise StoppedError when more is to be done and the training is asked to stop."""
+    if done < total and stop is not None and stop():
+        raise StoppedError
 
 
 @dataclass(frozen=True, slots=True)

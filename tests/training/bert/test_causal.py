@@ -1,5 +1,6 @@
 """A BERT that predicts each token from those before it, and all that computes with its folder."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,13 +197,22 @@ def test_what_is_predicted_decides_how_a_bert_that_is_trained_further_attends(
     assert any("attends both ways" in note for note in notes) is (masking is Masking.TOKENS)
 
 
-def test_it_fills_no_masks(causal: Path, corpus: str) -> None:
-    with pytest.raises(BadInputError, match="from those before it"):
-        Filler.load(str(causal))
+def test_its_next_tokens_are_measured_as_in_its_training(causal: Path, corpus: str) -> None:
+    report, notes = evaluate_mlm_of(
+        str(causal), [corpus], length=32, most_rows=16, device="cpu", precision="float32"
+    )
+    *_, evaluated = read_metrics(causal / "run" / "metrics.jsonl")
+    assert report.metrics() == pytest.approx(evaluated["evaluation"])
+    assert report.perplexity == pytest.approx(math.exp(report.metrics()["clm_loss"]))
+    assert (report.mlm_loss, report.masked, report.nsp_loss) == (None, None, None)
+    assert report.predicted
+    assert Naming("left to right") == notes[0]
+
+
+def test_it_fills_no_masks(causal: Path) -> None:
     with pytest.raises(BadInputError) as raised:
-        evaluate_mlm_of(str(causal), [corpus], length=32)
+        Filler.load(str(causal))
     assert str(raised.value) == Naming(causal, "from those before it", "pretrained on these")
-    assert "nearsay train pretrain" not in str(raised.value)  # which has made it
     reader = AttentionReader.load(causal, device="cpu")
     assert not reader.has_words
     assert reader.read(TEXTS[0], masked=[2]).words == ()

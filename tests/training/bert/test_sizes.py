@@ -33,7 +33,8 @@ def test_any_size_can_be_asked_for() -> None:
     ("make", "message"),
     [
         (lambda: BertSize.parse("huge"), "tiny, mini, small, medium, base, large, .*LAYERSxWIDTH"),
-        (lambda: BertSize.parse("2x100"), "how many heads"),
+        (lambda: BertSize.parse("2x100"), r"Take 64 or 128$"),
+        (lambda: BertSize.parse("2x40"), r"Take 64$"),
         (lambda: BertSize(2, 100, heads=3), "Take a number that divides it"),
         (lambda: BertSize(0, 64), "give 1 or more"),
         (lambda: BertSize(1, 64, dropout=1.0), "from 0 to below 1"),

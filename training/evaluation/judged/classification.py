@@ -1,6 +1,6 @@
 """Labelled texts with a train file, as a judged set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final, Self
@@ -73,6 +73,11 @@ class LearnedSet(RowSet[tuple[str, ...]]):
     def texts_of(self, row: tuple[str, ...]) -> tuple[str, ...]:
         """All but the label."""
         return row[:-1]
+
+    def content(self) -> Iterator[object]:
+        """The rows, and those that the linear layer learns from."""
+        yield from self.rows
+        yield from ("train", *self.train)
 
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its rows, and five times as many training rows."""

@@ -55,6 +55,12 @@ class RetrievalJudgedSet:
                 if relevance > 0:
                     yield whole.queries[query], whole.corpus[document]
 
+    def content(self) -> Iterator[object]:
+        """The documents, the queries and their judgements."""
+        whole = self.retrieval_set
+        for part in (whole.corpus, whole.queries, whole.judgements):
+            yield from part.items()
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many queries, with what is judged for them and other documents up to ten a query."""
         whole = self.retrieval_set

@@ -124,6 +124,10 @@ class RowSet(ABC, Generic[Row]):
             texts = self.texts_of(row)
             yield texts if len(texts) > 1 else texts[0]
 
+    def content(self) -> Iterator[object]:
+        """See `JudgedSet`."""
+        yield from self.rows
+
     def limited(self, most: int, seed: int) -> Self:
         """See `JudgedSet`."""
         rows = drawn_rows(len(self), most, seed)
@@ -184,6 +188,9 @@ class JudgedSet(Protocol):
 
         A row of one text gives the set away beside whatever it stands, as `find_leaks` has it.
         """
+
+    def content(self) -> Iterable[object]:
+        """All that decides an encoder's figures, texts and judgements, in pieces whose `repr` tells them."""
 
     def limited(self, most: int, seed: int) -> Self:
         """A set of at most so many of its items, drawn by chance, for a quick look; a note says so."""

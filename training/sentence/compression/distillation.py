@@ -49,6 +49,11 @@ def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) ->
             f"layers {', '.join(map(str, chosen)) or '(none)'} cannot be kept of {source.name!r}, which has "
             f"{len(layers)}. Name numbers from 0 to {len(layers) - 1}, each once, in order"
         )
+    if odd := sorted(layers[0].state_dict().keys() ^ layers[chosen[0]].state_dict().keys()):
+        raise BadInputError(
+            f"the first layer of {source.name!r} is unlike the others (in {odd[0]}), so that no other can be "
+            f"the first. Keep it, too: layers 0, {', '.join(map(str, chosen))}"
+        )
     setattr(owner, attribute, torch.nn.ModuleList([layers[number] for number in chosen]))
     config = transformer.config
     for name in ("layer_types", "mlp_layer_types"):  # of ModernBERT, Qwen3, Gemma 3: an entry a layer

@@ -143,12 +143,13 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
     call.begin("cross-encoder", learned, {"sets": _told(sets), "length": model.max_seq_length})
     precision = call.chosen.precision
     before = []
-    if held_out and call.joined.leads:
-        watch.report(f"measuring {source.name}")
-        base = _base(source, place, call.chosen.seed)
-        before = outcomes(base, held_out, precision=precision, device=place)
     measured = CrossEncoderJudge(call.run.out.resolve().name, model)
     try:
+        if held_out and call.joined.leads:
+            watch.report(f"measuring {source.name}")
+            base = _base(source, place, call.chosen.seed)
+            stop = watch.stop if call.joined.count == 1 else None  # the others wait for this one
+            before = outcomes(base, held_out, precision=precision, device=place, stop=stop)
         task = _task(call, sets, model, measured.name)
     except StoppedError:
         return SentenceResult(finished=False, seconds=0.0)
@@ -158,7 +159,10 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
         return result
     if call.tests:
         watch.report("measuring the cross-encoder")
-    after = outcomes(measured, call.tests, precision=precision, device=place)
+    try:
+        after = outcomes(measured, call.tests, precision=precision, device=place, stop=watch.stop)
+    except StoppedError:
+        return dataclasses.replace(result, finished=False)
     result = dataclasses.replace(
         result,
         base_dev={} if call.dev is None else dev_figure(before[0]),

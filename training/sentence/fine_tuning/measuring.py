@@ -19,6 +19,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.loop import Evaluation
+from nearsay.training.run.training_progress import go_on
 from nearsay.training.sentence.batching import inference_batches
 from nearsay.training.sentence.encoder import streamed
 from nearsay.training.sentence.forward import ModelInputs
@@ -130,9 +131,12 @@ def changes(
     *,
     precision: Precision,
     device: str,
+    stop: Callable[[], bool] | None = None,
 ) -> list[JudgedChange]:
-    """Measure both models on the tests, in the precision that they are trained in."""
-    began, now = (outcomes(one, tests, precision=precision, device=device) for one in (before, after))
+    """Measure both models on the tests, as `outcomes`."""
+    began, now = (
+        outcomes(one, tests, precision=precision, device=device, stop=stop) for one in (before, after)
+    )
     return changed(began, now)
 
 
@@ -146,12 +150,28 @@ def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[JudgedC
 
 
 def outcomes(
-    measured: Measured, tests: Sequence[JudgedSet], *, precision: Precision, device: str
+    measured: Measured,
+    tests: Sequence[JudgedSet],
+    *,
+    precision: Precision,
+    device: str,
+    stop: Callable[[], bool] | None = None,
 ) -> list[Outcome]:
-    """Measure a model on the tests, in the precision that it is trained in."""
+    """Measure a model on the tests, in the precision that it is trained in.
+
+    stop: asked before each test and after some of its texts or pairs; True raises StoppedError
+    """
+
+    def progress(done: int, total: int) -> None:
+        go_on(done, total, stop)
+
     measured.model.eval()
     with (
         naming_out_of_memory("measuring on a test set", device, _LESS_TO_MEASURE),
         computing_in(resolve_precision(precision, device, Processor.detect()), device),
     ):
-        return [evaluate_judged_set(measured, test) for test in tests]
+        found: list[Outcome] = []
+        for test in tests:
+            go_on(len(found), len(tests), stop)
+            found.append(evaluate_judged_set(measured, test, progress=progress))
+        return found

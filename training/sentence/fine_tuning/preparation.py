@@ -16,7 +16,7 @@ from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExample
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.processes import Processes
-from nearsay.training.run.training_progress import StoppedError
+from nearsay.training.run.training_progress import go_on
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
@@ -236,17 +236,11 @@ def scored_by(
         found[start:end] = of_window.reshape(len(window), -1)
         done = min(end * count, len(rows))
         report(f"{judge.name} has scored {done:,} of {len(rows):,} rows of {examples.name}")
-        _go_on(end, len(own), stop)
+        go_on(end, len(own), stop)
     dealt = np.concatenate([np.arange(rank, len(rows), count) for rank in range(count)])
     scores = np.empty((len(rows), found.shape[1]))
     scores[dealt] = joined.together(torch.from_numpy(found), len(rows)).numpy()
     return replace(examples, scores=scores, sha256="")
-
-
-def _go_on(done: int, total: int, stop: Callable[[], bool] | None) -> None:
-    """Raise StoppedError when more is to be done and the training is asked to stop."""
-    if done < total and stop is not None and stop():
-        raise StoppedError
 
 
 def _guide(
@@ -258,7 +252,7 @@ def _guide(
 
     def progress(done: int, total: int) -> None:
         report(f"{guide.name} has encoded {done:,} of {total:,} texts of {examples.name}")
-        _go_on(done, total, stop)
+        go_on(done, total, stop)
 
     encoded = examples.texts.columns(columns)
     return GuideVectors(guide, encoded, [kinds[column] for column in columns], progress=progress)

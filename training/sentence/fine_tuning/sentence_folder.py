@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,13 +85,15 @@ def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
 
 
 def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
-    """Give a judged set as a run's config.json tells it; the hash is of its texts."""
-    texts = json.dumps(list(judged.held_out()), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    """Give a judged set as a run's config.json tells it; the hash is of its texts and judgements."""
+    content = hashlib.sha256()
+    for piece in judged.content():
+        content.update(f"{piece!r}\n".encode("utf-8", "surrogatepass"))
     return {
         "name": judged.name,
         "kind": str(judged.kind),
         "items": len(judged),
-        "sha256": hashlib.sha256(texts).hexdigest(),
+        "sha256": content.hexdigest(),
     }
 
 

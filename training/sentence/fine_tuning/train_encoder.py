@@ -180,7 +180,17 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         watch.report("measuring the base and what was made of it")
         base = build_encoder(source.folder, structure, device=joined.device, seed=chosen.seed)
         before = TrainedEncoder(source, base)
-        found = changes(before, measured, call.tests, precision=chosen.precision, device=joined.device)
+        try:
+            found = changes(
+                before,
+                measured,
+                call.tests,
+                precision=chosen.precision,
+                device=joined.device,
+                stop=watch.stop,
+            )
+        except StoppedError:
+            return dataclasses.replace(result, finished=False)
         result = dataclasses.replace(result, changes=found)
     finish_encoder(
         call.run,

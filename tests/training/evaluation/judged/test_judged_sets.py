@@ -121,6 +121,31 @@ def test_what_is_held_out_are_the_texts_those_judged_together_as_one(judged: Jud
     assert {len(row) for row in held_out} == {widths.get(judged.kind, 1)}
 
 
+def test_another_judgement_of_the_same_texts_is_another_content() -> None:
+    documents = {"d": "east", "e": "west"}
+    texts = (("east", "E"),)
+    changed: tuple[tuple[JudgedSet, JudgedSet], ...] = (
+        (StsSet("s", (ScoredPair("a", "b", 1.0),)), StsSet("s", (ScoredPair("a", "b", 2.0),))),
+        (PairSet("s", (("a", "b", True),)), PairSet("s", (("a", "b", False),))),
+        (
+            RerankingSet("s", (Candidates("a", ("b",), ("c",)),)),
+            RerankingSet("s", (Candidates("a", ("c",), ("b",)),)),
+        ),
+        (ClusteringSet("s", texts), ClusteringSet("s", (("east", "W"),))),
+        (
+            ClassificationSet("s", texts, train=texts, train_name="t"),
+            ClassificationSet("s", texts, train=(("east", "W"),), train_name="t"),
+        ),
+        (
+            RetrievalJudgedSet("s", RetrievalSet("s", documents, {"q": "go"}, {"q": {"d": 1, "e": 2}})),
+            RetrievalJudgedSet("s", RetrievalSet("s", documents, {"q": "go"}, {"q": {"d": 2, "e": 1}})),
+        ),
+    )
+    for one, other in changed:
+        assert list(one.content()) == list(one.content())
+        assert list(one.content()) != list(other.content())
+
+
 def test_pairs_are_worked_by_hand(table_encoder: type) -> None:
     outcome = evaluate_judged_set(table_encoder(TABLE), SETS[2])
     assert outcome.metrics["average_precision"] == outcome.metrics["best_f1"] == 1

@@ -57,6 +57,29 @@ def test_layers_of_several_kinds_of_attention_keep_their_kind(
     np.testing.assert_allclose(load(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "keep", "odd"),
+    [
+        ("t5", {"num_layers": 4}, [1, 3], "relative_attention_bias"),
+        ("modernbert", {"num_hidden_layers": 4, "local_attention": 4}, 1, "attn_norm"),
+    ],
+)
+def test_where_the_first_layer_is_unlike_the_others_it_has_to_be_kept(
+    kind: str,
+    settings: dict[str, int],
+    keep: int | list[int],
+    odd: str,
+    make_folder_of: MakeFolder,
+    tmp_path: Path,
+) -> None:
+    ends = {"bos_token_id": 2, "cls_token_id": 2, "sep_token_id": 3, "eos_token_id": 3, "pad_token_id": 0}
+    teacher = make_folder_of(kind, **settings, **ends)
+    with pytest.raises(BadInputError, match=odd) as raised:
+        kept_layers(teacher, tmp_path / "student", keep=keep)
+    assert str(raised.value) == Naming(teacher.name, "layers 0, ", 3)
+    assert load(kept_layers(teacher, tmp_path / "student", keep=[0, 3])).encode(TEXTS).shape == (3, 16)
+
+
 def test_all_layers_give_the_teachers_vectors(make_folder: MakeFolder, tmp_path: Path) -> None:
     teacher = make_folder(layers=2)
     folder = kept_layers(teacher, tmp_path / "student", keep=2)

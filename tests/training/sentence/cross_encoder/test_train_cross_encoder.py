@@ -282,6 +282,21 @@ def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("when", ["measuring bert", "measuring the cross-encoder"])
+def test_a_stop_while_the_tests_are_measured_ends_it_and_the_same_call_resumes_it(
+    when: str, triplets: SentenceExamples, dev_file: Path, bert: Path, tmp_path: Path
+) -> None:
+    test, said = read_judged_set(f"reranking:{dev_file}"), []
+    stopping = Watch(report=said.append, stop=lambda: when in said)
+    out = tmp_path / "out"
+    assert not trained(triplets, bert, out, tests=[test], epochs=1, watch=stopping).finished
+    assert when in said
+    assert not (out / "config.json").exists()
+    (change,) = trained(triplets, bert, out, tests=[test], epochs=1).changes
+    assert change.set == test.name
+
+
+@pytest.mark.long
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     triplets: SentenceExamples,
     dev_file: Path,

@@ -523,12 +523,26 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_leaves_nothing_to_the
     assert [line["step"] for line in evaluated] == [0, 2]
 
 
+def test_a_stop_while_the_tests_are_measured_ends_it_and_the_same_call_resumes_it(
+    scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
+) -> None:
+    test = read_judged_set(f"sts:{dev_file}")
+    asked: list[str] = []
+    measuring = Watch(report=asked.append, stop=lambda: "measuring" in " ".join(asked))
+    assert not train([cosent(scored)], tests=[test], watch=measuring).finished
+    assert not (tmp_path / "out" / "modules.json").exists()
+    result = train([cosent(scored)], tests=[test])
+    assert result.finished
+    assert [change.set for change in result.changes] == [test.name]
+    assert result.steps == 1
+
+
 def test_patience_without_a_dev_set_is_refused(scored: SentenceExamples, train: Train) -> None:
     with pytest.raises(BadInputError, match="Name one with --dev"):
         train([cosent(scored)], options=SentenceTraining(patience=2))
 
 
-@pytest.mark.parametrize("changed", ["dev", "guide"])
+@pytest.mark.parametrize("changed", ["dev", "scores of dev", "guide"])
 def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
     changed: str,
     scored: SentenceExamples,
@@ -543,7 +557,9 @@ def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
         return train([one], options=EXACT, dev=read_judged_set(f"sts:{dev_file}"), watch=watch).finished
 
     assert not trained(Watch(stop=lambda: True))
-    if changed == "dev":
+    if changed == "scores of dev":
+        dev_file.write_text(dev_file.read_text("utf-8").replace("5\t", "4\t", 1), "utf-8")
+    elif changed == "dev":
         dev_file.write_text(dev_file.read_text("utf-8") + "3\tdog\tcat\n", "utf-8")
     else:
         make_folder("teacher", seed=2)
