@@ -39,6 +39,7 @@ class FieldSurvey:
     longest: str | None = None  # the one with the longest average text: csv, where every field is a string
     inner_names: tuple[str, ...] = ()  # the fields inside a field "metadata" that holds mappings
     has: Callable[[str], bool] | None = None  # whether a dotted name reaches anything
+    left_out: tuple[str, ...] = ()  # those of bytes or durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ def choose_fields(
 
     BadInputError when there is no such field as the options name, or no field that can be the text.
     """
+    known = _listed(survey.names)
+    if survey.left_out:
+        known += f" (and, of bytes or durations, which are no texts: {_listed(survey.left_out)})"
     for use, name in (
         ("text", options.text),
         ("id", options.id),
@@ -77,13 +81,13 @@ def choose_fields(
     ):
         if name is not None and not _is_there(name, survey):
             raise BadInputError(
-                f"{file} has no field {name!r}; its fields are {_listed(survey.names)}. "
+                f"{file} has no field {name!r}; its fields are {known}. "
                 f"Name one of them: {option.format(use)}"
             )
     text = options.text or _guessed_text(survey, options)
     if text is None:
         raise BadInputError(
-            f"{file}: cannot tell which field is the text; the fields are {_listed(survey.names)}. "
+            f"{file}: cannot tell which field is the text; the fields are {known}. "
             f"Name it: {option.format('text')}"
         )
     taken = {text, options.id, options.title}

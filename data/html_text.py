@@ -16,6 +16,7 @@ __all__ = ["html_encoding", "html_text"]
 
 _UNSEEN: Final = frozenset(
     {"head", "script", "style", "noscript", "template", "iframe", "object", "canvas", "datalist", "-comment"}
+    | {"rt", "rp"}  # how the characters before are read, written above them
 )
 _BLOCKS: Final = frozenset(
     {
@@ -96,8 +97,8 @@ def html_encoding(data: bytes) -> str | None:
 def html_text(markup: str, *, main_content: bool = False) -> FileText:
     """Read a page as it is seen: its title, and its text with a line for each block.
 
-    There are no scripts, styles, templates or `hidden` parts; white space is as a browser collapses it. The
-    metadata is the author and the date that a `<meta>` names.
+    There are no scripts, styles, templates, `hidden` parts or readings above characters; white space is as a
+    browser collapses it. The metadata is the author and the date that a `<meta>` names.
 
     main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
         dialogs and cookie banners in it; a page without one is read whole

@@ -1,8 +1,10 @@
 """Texts, or pairs of texts, with the label that somebody gave them."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,8 @@ TEXTS: Final = (
     *("text", "sentence", "utterance", "content", "body", "document", "question", "query", "review"),
     *("tweet", "comment", "message", "title"),
 )
+_SAMPLE_ROWS: Final = 200  # what the columns are told from
+_WHOLE: Final = re.compile(r"-?[0-9]+(\.0+)?")
 _NLI: Final = ("premise", "hypothesis")
 PAIRS: Final = (
     _NLI,
@@ -105,30 +109,28 @@ def read_labelled_texts(
         text, sentence, …; premise and hypothesis, sentence1 and sentence2, question and sentence, …)
     text_option: what messages call the option that names the texts
 
-    A label may be a string, a whole number (1.0 is one) or true and false in JSON lines. Rows on which SNLI's
+    Columns are told from the first 200 rows: in JSON lines some may lack one. A label may be a string, a
+    whole number (1.0 is 1 where all are whole numbers) or true and false in JSON lines. Rows on which SNLI's
     annotators did not agree ("-" in gold_label, -1 beside a premise and a hypothesis) are left out and
     counted in the notes. BadInputError names the file and line of the first row that cannot be used: a head
     trained on part of a file would mislead.
     """
     given = columns or LabelColumns()
-    rows: list[LabelledText] = []
-    found: LabelColumns | None = None
-    disagreed = 0
-    for line, row in file_rows(path):
-        if found is None:
-            found = _columns(row, given, path, text_option)
-        labelled = _row(line, row, found, path)
-        if labelled.label == _undecided(found):
-            disagreed += 1
-        else:
-            rows.append(labelled)
-    if found is None or not rows:
+    lines = file_rows(path)
+    sample = list(islice(lines, _SAMPLE_ROWS))
+    names = tuple(dict.fromkeys(name for _, row in sample for name in row))
+    found = _columns(names, given, path, text_option) if sample else LabelColumns()
+    rows = [_row(line, row, found, path) for line, row in chain(sample, lines)]
+    if all(_WHOLE.fullmatch(row.label) for row in rows):  # elsewhere 1.0 may be a version
+        rows = [replace(row, label=row.label.partition(".")[0]) for row in rows]
+    agreed = [row for row in rows if row.label != _undecided(found)]
+    if not agreed:
         raise BadInputError(
             f"{path} holds no labelled texts; give a file with the columns label and text, "
             "or label, premise and hypothesis"
         )
-    notes = list(_notes(path, given, found, disagreed))
-    return LabelledTexts(str(path), file_sha256(Path(path)), rows, found, notes)
+    notes = list(_notes(path, given, found, len(rows) - len(agreed)))
+    return LabelledTexts(str(path), file_sha256(Path(path)), agreed, found, notes)
 
 
 def _notes(path: str | Path, given: LabelColumns, found: LabelColumns, disagreed: int) -> Iterator[str]:
@@ -148,36 +150,34 @@ def _undecided(columns: LabelColumns) -> str | None:
     return "-1" if pair == _NLI else None  # in copies with numbers
 
 
-def _columns(
-    row: Mapping[str, object], given: LabelColumns, path: str | Path, text_option: str
-) -> LabelColumns:
+def _columns(names: Sequence[str], given: LabelColumns, path: str | Path, text_option: str) -> LabelColumns:
     for name in (given.label, given.text, given.pair):
-        if name is not None and name not in row:
+        if name is not None and name not in names:
             raise BadInputError(
-                f"{path} has no column {name!r}; its columns are {', '.join(map(repr, row))}. "
+                f"{path} has no column {name!r}; its columns are {', '.join(map(repr, names))}. "
                 "Name one of them"
             )
-    lower = {name.lower(): name for name in row}
+    lower = {name.lower(): name for name in names}
     label = given.label or next((lower[name] for name in LABELS if name in lower), None)
     if label is None:
-        raise _unnamed(path, row, "label", "--label")
+        raise _unnamed(path, names, "label", "--label")
     if given.text is not None:
         return LabelColumns(label, given.text, given.pair)
     for first, second in PAIRS:
         if first in lower and second in lower and label not in {lower[first], lower[second]}:
             return LabelColumns(label, lower[first], lower[second])
-    others = [name for name in row if name != label]
+    others = [name for name in names if name != label]
     text = next((lower[name] for name in TEXTS if lower.get(name) in others), None)
     if text is None and len(others) == 1:
         text = others[0]
     if text is None:
-        raise _unnamed(path, row, "text", text_option)
+        raise _unnamed(path, names, "text", text_option)
     return LabelColumns(label, text, None)
 
 
-def _unnamed(path: str | Path, row: Mapping[str, object], what: str, option: str) -> BadInputError:
+def _unnamed(path: str | Path, names: Sequence[str], what: str, option: str) -> BadInputError:
     return UnknownColumnsError(
-        f"{path}: which column is the {what} cannot be told; its columns are {', '.join(map(repr, row))}. "
+        f"{path}: which column is the {what} cannot be told; its columns are {', '.join(map(repr, names))}. "
         f"Name it with {option}"
     )
 

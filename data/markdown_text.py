@@ -1,6 +1,7 @@
 """The readable text of Markdown."""
 
 import re
+import tomllib
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["markdown_text"]
 
 _FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
+_TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 # What is a number or a truth value, as in tables, and as YAML 1.2 has it. To YAML 1.1, and so to PyYAML, NO
 # is false, 12:30 is 750 and the postcode 01067 is 567. https://yaml.org/spec/1.2.2/#1032-tag-resolution
 _SCALARS: Final = (
@@ -27,11 +29,13 @@ _SCALARS: Final = (
 
 
 def markdown_text(source: str) -> FileText:
-    """Read CommonMark with tables, strikethrough and YAML front matter: its title, else the first heading.
+    """Read CommonMark with tables, strikethrough and front matter: its title, else the first heading.
+
+    Front matter is YAML between lines of ---, or TOML between lines of +++, as Hugo has it.
 
     The rest of the front matter is metadata; blocks, the headings among them, are separated by blank lines.
     Code stays as text, of links and images their text, of HTML blocks what can be read. UnusableRowError for
-    front matter that is not YAML; MissingExtraError without the `documents` packages.
+    front matter that is neither; MissingExtraError without the `documents` packages.
     """
     try:
         from markdown_it import MarkdownIt
@@ -39,8 +43,12 @@ def markdown_text(source: str) -> FileText:
     except ImportError:
         raise MissingExtraError("Reading Markdown files", "documents") from None
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    tokens = parser.use(front_matter_plugin).parse(source)
     metadata: dict[str, JsonValue] = {}
+    if toml := _TOML.match(source):
+        metadata, source = _toml(toml[1]), source[toml.end() :]
+    else:
+        parser.use(front_matter_plugin)
+    tokens = parser.parse(source)
     if tokens and tokens[0].type == "front_matter":
         found = _front_matter(tokens[0].content)
         if found is None:  # two rules with text between them
@@ -56,15 +64,29 @@ def markdown_text(source: str) -> FileText:
     )
 
 
+def _toml(content: str) -> dict[str, JsonValue]:
+    _check_length(content)
+    try:
+        found = tomllib.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UnusableRowError(f"the front matter is not TOML: {error}") from error
+    value = json_value(found, "the front matter", nan_is_none=True)
+    return value if isinstance(value, dict) else {}
+
+
+def _check_length(content: str) -> None:
+    if len(content) > _FRONT_MATTER:
+        raise UnusableRowError(
+            f"the front matter is longer than {_FRONT_MATTER:,} characters; move what is text below it"
+        )
+
+
 def _front_matter(content: str) -> dict[str, JsonValue] | None:
     try:
         import yaml
     except ImportError:
         raise MissingExtraError("Reading Markdown files", "documents") from None
-    if len(content) > _FRONT_MATTER:
-        raise UnusableRowError(
-            f"the front matter is longer than {_FRONT_MATTER:,} characters; move what is text below it"
-        )
+    _check_length(content)
 
     class Loader(yaml.SafeLoader):
         """Refuses what grows when it is merged: `<<: [*a, *a]`, and the same of that."""

@@ -67,6 +67,7 @@ class ParquetRows:
             id_names=seen.id_names,
             inner_names=seen.inner_names,
             has=lambda name: name.partition(".")[0] in self._readable,
+            left_out=seen.left_out,
         )
 
     def rows(self, fields: Fields) -> Iterator[Row | Fault]:

@@ -139,8 +139,16 @@ def _documents(
             if source.named:
                 raise
             refused = refused or error
-            yield Fault(source.name, None, str(error).removeprefix(f"{source.name}: "))
+            yield Fault(source.name, None, _without_name(str(error), source.name))
         except OSError as error:
             yield Fault(source.name, None, f"it cannot be read: {error.strerror or error}")
     if refused is not None and not made_any:
         raise refused
+
+
+def _without_name(said: str, name: str) -> str:
+    """What an error says of a file, as it is read after the file's name."""
+    if said.startswith(f"{name} "):
+        return f"it {said.removeprefix(name).lstrip()}"
+    rest = said.removeprefix(f"{name}:")
+    return rest.lstrip() if rest[:1] == " " else f"line {rest}" if rest != said else said

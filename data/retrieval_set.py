@@ -1,6 +1,6 @@
 """A set to measure retrieval on: documents, queries, and judgements of which documents answer which query."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -43,7 +43,7 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     judged_file = _judgement_file(base, split)
     judgements: dict[str, dict[str, int]] = {}
     unknown_queries = unknown_documents = contradicted = 0
-    for query, document, relevance in _judgements(judged_file):
+    for query, document, relevance in _judgements(judged_file, all_queries):
         if query not in all_queries:
             unknown_queries += 1
         elif document not in corpus:
@@ -118,7 +118,7 @@ def _texts(file: Path, notes: list[str]) -> dict[str, str]:
     return texts
 
 
-def _judgements(file: Path) -> Iterator[tuple[str, str, int]]:
+def _judgements(file: Path, queries: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
     first = True
     for line, text in file_lines(file):
         if not text.strip():
@@ -130,7 +130,7 @@ def _judgements(file: Path) -> Iterator[tuple[str, str, int]]:
             score = float(relevance)
             whole = int(score)
         except (ValueError, OverflowError):
-            if header and len(cells) == 3:
+            if header and len(cells) == 3 and cells[0] not in queries:
                 continue  # the header line
             whole, score = 0, 0.5
         if whole != score:

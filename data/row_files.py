@@ -133,6 +133,12 @@ def _parquet(path: str | Path) -> Iterator[Row | Fault]:
         file = ParquetRows(place, str(path))
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
+    if file.left_out:
+        logger.warning(
+            "%s: columns of bytes or durations are left out: %s. Write texts as strings",
+            path,
+            ", ".join(file.left_out),
+        )
     yield from file.rows(Fields("", None, None, None))
 
 

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.fields import ID_NAMES, MISSING, TEXT_NAMES, reach
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
-__all__ = ["ExampleColumns", "choose_columns", "is_negative_name"]
+__all__ = ["ExampleColumns", "UnusedColumns", "choose_columns", "is_negative_name"]
 
 # Names are tried in this order, in any case of letters.
 _SCORE_NAMES: Final = (
@@ -67,6 +68,7 @@ _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a se
 _NAMES_SHOWN: Final = 12
 _VALUES_SHOWN: Final = 4
 _FEW_WORDS: Final = 3  # different words that a column of labels has at most
+_MANY_VALUES: Final = 1000  # different ones of a column that is looked at no longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ def choose_columns(
     wants_label = len(texts) == 2 if kind is None else kind.is_labelled
     found = label or (_guessed_label(names, texts, kind) if wants_label else None)
     if found is None and kind is None and wants_label:
-        _refuse_unused_labels(sample, [name for name in names if name not in texts], path)
+        _refuse_unused_labels(_written_values(sample, texts), path)
     if found is None and kind is not None and kind.is_labelled:
         others = [name for name in names if name not in texts]
         if not others:
@@ -142,6 +144,54 @@ def choose_columns(
 def is_negative_name(name: str) -> bool:
     """Whether a column's name says that its texts do not belong to the anchor, as negative, neg_1."""
     return _NEGATIVE.fullmatch(name.lower()) is not None
+
+
+class UnusedColumns:
+    """What the columns hold that the first rows said nothing with, or did not have.
+
+    A file that is sorted by its labels begins with those of one label.
+    """
+
+    def __init__(self, sample: Sequence[Mapping[str, object]], chosen: ExampleColumns) -> None:
+        values = _written_values(sample, chosen.texts)
+        self._known = {*values, *chosen.texts}
+        self._values = {name: counts for name, counts in values.items() if len(counts) < 2}
+        self._later: dict[str, int] = {}  # columns that the first rows did not have, and the first line
+
+    def seen(
+        self, rows: Iterable[tuple[int, Mapping[str, object]]]
+    ) -> Iterator[tuple[int, Mapping[str, object]]]:
+        """Pass the rows on that come after the sample, with their lines, and look at them."""
+        for line, row in rows:
+            for name in row.keys() - self._known:
+                self._known.add(name)
+                self._later[name] = line
+                self._values[name] = Counter()
+            for name, counts in [*self._values.items()]:
+                if (value := row.get(name)) is not None:
+                    counts[str(value).strip()] += 1
+                    if len(counts) > _MANY_VALUES:
+                        del self._values[name]
+            yield line, row
+
+    def refuse_labels(self, path: str) -> None:
+        """Raise BadInputError for a column that looks like a label, as `choose_columns` does."""
+        for name, line in self._later.items():
+            if name.lower() in _LABEL_NAMES:
+                raise BadInputError(
+                    f"{path}:{line}: the column {name!r} stands here, and not in the first rows. Put a row "
+                    "with it first to use it, or say --kind pairs if all pairs belong together"
+                )
+        _refuse_unused_labels(self._values, path)
+
+    def notes(self, path: str) -> list[str]:
+        """Say which columns of negatives the first rows did not have."""
+        return [
+            f"{path}:{line}: the column {name!r} stands here, and not in the first rows, and is not read; "
+            "put a row with it first to use it"
+            for name, line in self._later.items()
+            if is_negative_name(name)
+        ]
 
 
 def _guessed_texts(
@@ -201,15 +251,25 @@ def _guessed_label(names: Sequence[str], texts: Sequence[str], kind: ExampleKind
     return next((lower[name] for name in wanted if name in lower), None)
 
 
-def _refuse_unused_labels(sample: Sequence[Mapping[str, object]], names: Sequence[str], path: str) -> None:
+def _written_values(sample: Sequence[Mapping[str, object]], texts: Sequence[str]) -> dict[str, Counter[str]]:
+    """Count the values of each column that is no text."""
+    values: dict[str, Counter[str]] = {}
+    for row in sample:
+        for name, value in row.items():
+            if name not in texts:
+                counts = values.setdefault(name, Counter())
+                if value is not None:
+                    counts[str(value).strip()] += 1
+    return values
+
+
+def _refuse_unused_labels(values: Mapping[str, Counter[str]], path: str) -> None:
     """Raise BadInputError for a column that may say which pairs do not belong together.
 
     Those pairs would be learned from as if they did. A few words, or numbers that come again, look like it.
     """
-    for name in names:
-        values = [str(row[name]).strip() for row in sample if row.get(name) is not None]
-        different = set(values)
-        if name.lower() in _BESIDE or not 2 <= len(different) <= max(len(values) // 2, 3):
+    for name, different in values.items():
+        if name.lower() in _BESIDE or not 2 <= len(different) <= max(different.total() // 2, 3):
             continue
         numbers = all(_is_number(value) for value in different)
         if numbers or (len(different) <= _FEW_WORDS and all(len(value.split()) <= 2 for value in different)):

@@ -28,6 +28,7 @@ _SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "si
 _USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
 _VALUES_SHOWN: Final = 6
 _FEW_NUMBERS: Final = frozenset({-1.0, 0.0, 1.0, 2.0})
+_SLIPS: Final = 0.05  # of the rows at most: other numbers, beside those, that make no scores of them
 
 
 def written_label(value: object) -> str:
@@ -45,22 +46,22 @@ def written_label(value: object) -> str:
 
 
 def kind_of_labels(
-    counts: Iterable[tuple[str, int]], *, column: str, entailing: bool, path: str
+    counts: Iterable[tuple[str, int, int]], *, column: str, entailing: bool, path: str
 ) -> ExampleKind:
     """Tell the kind from how often each label stands in the file.
 
-    counts: each label by `written_label`, once, and how often it stands there. entailing: the texts are
-        called premise and hypothesis.
+    counts: each label by `written_label`, once, how often it stands there and the line of the first.
+        entailing: the texts are called premise and hypothesis.
 
     Words of NLI are nli; 0 and 1, true and false, entailment and not_entailment are labelled (numbers are
     scored in a column called score); 0, 1, 2 and perhaps -1 are nli; any other numbers scored. BadInputError
-    when no reading fits half of the rows.
+    when no reading fits half of the rows, and when so few numbers are others that they may be slips.
     """
-    rows = in_nli = same = numeric = 0
+    rows = in_nli = same = numeric = others = 0
     values: set[float] = set()
-    other_numbers = False  # beside those that NLI and labels of 0 and 1 are written with
+    other: tuple[int, str] | None = None  # the first line with a number that neither NLI nor 0 and 1 have
     commonest: list[tuple[str, int]] = []
-    for label, count in counts:
+    for label, count, line in counts:
         if label in {"", _NO_AGREEMENT}:
             continue
         rows += count
@@ -71,7 +72,8 @@ def kind_of_labels(
             if number in _FEW_NUMBERS:
                 values.add(number)
             else:
-                other_numbers = True
+                others += count
+                other = min(other or (line, label), (line, label))
         if len(commonest) < _VALUES_SHOWN or count > commonest[-1][1]:
             commonest = sorted([*commonest, (label, count)], key=lambda one: -one[1])[:_VALUES_SHOWN]
     shown = ", ".join(repr(label) for label, _ in commonest)
@@ -85,14 +87,19 @@ def kind_of_labels(
             "contradiction. Write 1 for the same and 0 for different, or scores such as 4.5, with a point; "
             "name another column (--label), or --kind pairs if every pair belongs together"
         )
-    if other_numbers or column.lower() in _SCORES_ALONE:
+    few = others <= _SLIPS * rows and values >= {0.0, 1.0}
+    if (others and not few) or column.lower() in _SCORES_ALONE:
         return ExampleKind.SCORED
-    if values >= {0.0, 1.0, 2.0}:
+    if values >= {0.0, 1.0, 2.0} and not others:
         return ExampleKind.NLI
-    if values <= {0.0, 1.0} and not entailing:
+    if values <= {0.0, 1.0} and not (others or entailing):
         return ExampleKind.LABELLED
+    slips = (
+        f" ({other[1]!r} in line {other[0]}; such numbers in {others:,} of {rows:,} rows)" if other else ""
+    )
     raise BadInputError(
-        f"{path}: the labels in {column!r} are {shown}, and what they mean cannot be told. Name the kind: "
+        f"{path}: the labels in {column!r} are {shown}{slips}, and what they mean cannot be told. "
+        f"{'Mend these rows, or name' if other else 'Name'} the kind: "
         f"nli ({_USUAL}), labelled (1 = the same) or scored"
     )
 

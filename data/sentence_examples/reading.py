@@ -20,7 +20,7 @@ from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
-from nearsay.data.sentence_examples.columns import ExampleColumns, choose_columns
+from nearsay.data.sentence_examples.columns import ExampleColumns, UnusedColumns, choose_columns
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
 from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
@@ -200,8 +200,13 @@ def read_sentence_examples(
             chosen = choose_columns(
                 [row for _, row in sample], kind=kind, columns=columns, label=label, path=str(path)
             )
-            kind = kind or _kind_without_labels(chosen)
-            reading.take_rows(_where(chain(sample, rows), where, str(path)), chosen, kind)
+            unused = UnusedColumns([row for _, row in sample], chosen)
+            told, kind = kind is None, kind or _kind_without_labels(chosen)
+            rows = chain(sample, unused.seen(rows))
+            reading.take_rows(_where(rows, where, str(path)), chosen, kind)
+            if told and kind is ExampleKind.PAIRS:
+                unused.refuse_labels(str(path))
+            reading.notes += unused.notes(str(path))
         return reading.examples(kind, chosen, name or _plain_name(path))
 
 
@@ -253,6 +258,7 @@ class _Reading:
     scored: bool = False
     left_out: int = 0  # rows that cannot be used
     faults: list[str] = field(default_factory=list)  # the first of them
+    notes: list[str] = field(default_factory=list)  # for the user, beside those on the columns and the faults
 
     def good(self, items: Iterator[_Row | Fault]) -> Iterator[_Row]:
         """Pass rows on and count faults."""
@@ -322,7 +328,7 @@ class _Reading:
         columns = chosen.texts
         width = len(columns)
         kind = kind or self._told_kind(texts, written[width :: width + 1], chosen)
-        notes = [self._columns_note(kind, chosen)]
+        notes = [self._columns_note(kind, chosen), *self.notes]
         if kind is ExampleKind.TUPLES:
             rows = written
         elif chosen.label is None:
@@ -375,9 +381,10 @@ class _Reading:
         self, texts: Texts, labels: NDArray[np.integer[Any]], chosen: ExampleColumns
     ) -> ExampleKind:
         """Tell the kind of labelled pairs from their labels, (rows,) numbers of texts."""
-        words, counts = np.unique(labels, return_counts=True)
+        words, first, counts = np.unique(labels, return_index=True, return_counts=True)
+        lines = (self.lines[row] for row in first)
         return kind_of_labels(
-            zip(texts.each(words), counts.tolist(), strict=True),
+            zip(texts.each(words), counts.tolist(), lines, strict=True),
             column=chosen.label or "",
             entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
             path=self.path,

@@ -89,6 +89,38 @@ def test_the_first_heading_is_the_title_without_front_matter() -> None:
     assert markdown_text("no heading").title == ""
 
 
+def test_front_matter_in_toml_is_read_as_hugo_writes_it() -> None:
+    note = """+++
+title = 'The title'
+date = 2024-03-01T09:30:00Z
+day = 2024-03-01
+tags = ["a", "b"]
+[params]
+  weight = 3
++++
+
+---
+Text below rules.
+
++++
+"""
+    found = markdown_text(note)
+    assert (found.title, found.text) == ("The title", "Text below rules.\n\n+++")
+    assert found.metadata == {
+        "date": "2024-03-01T09:30:00+00:00",
+        "day": "2024-03-01",
+        "tags": ["a", "b"],
+        "params": {"weight": 3},
+    }
+    assert markdown_text("+++\nno end").text == "+++ no end"
+    assert markdown_text("+++\n+++\n---\nb: 1\n---\nx").metadata == {}
+
+
+def test_readings_above_characters_are_no_text() -> None:
+    page = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>です</p>"
+    assert html_text(page).text == "漢字です"
+
+
 def test_two_rules_are_no_front_matter() -> None:
     note = markdown_text("---\njust words\n---\nmore")
     assert (note.text, dict(note.metadata)) == ("just words\n\nmore", {})
@@ -116,6 +148,10 @@ def test_a_line_break_of_html_in_markdown_parts_words() -> None:
     ("text", "reason"),
     [
         ("---\na: [1\n---\nx", "the front matter is not YAML"),
+        ("+++\na = [1\n+++\nx", "the front matter is not TOML"),
+        ("+++\na = 1\na = 2\n+++\nx", "the front matter is not TOML"),
+        ('+++\na = "\\u0000"\n+++\nx', "NUL"),
+        ("+++\n" + "a" + ".a" * 40 + " = 1\n+++\nx", "nested deeper than 32 levels"),
         ("---\ndate: 2024-13-45\n---\nx", "not YAML: month must be in 1..12"),
         ('---\na: "\\0"\n---\nx', "NUL"),
         ("---\n" + "a: " + "[" * 5000 + "\n---\nx", "the front matter is not YAML"),

@@ -154,6 +154,8 @@ def test_a_split_that_is_not_there_names_those_that_are(
         ("corpus.jsonl", "", "holds no texts"),
         ("qrels.tsv", "q1\td1\t1\nq1\td1\tx\n", r"qrels\.tsv:2: not query-id"),
         ("qrels.tsv", "q1\td1\t0.5\n", r"qrels\.tsv:1: not query-id"),
+        ("qrels.tsv", "q1\td1\tyes\nq1\td2\t1\n", r"qrels\.tsv:1: not query-id"),  # and is no header
+        ("qrels.tsv", "q1\td1\tnan\nq1\td2\t1\n", r"qrels\.tsv:1: not query-id"),
         ("qrels.tsv", "q1 d1 1\n", r"qrels\.tsv:1: not query-id"),
         ("qrels.tsv", "q7\td7\t1\n", "judges no query and document"),
     ],

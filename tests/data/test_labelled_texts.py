@@ -62,6 +62,21 @@ def test_labels_may_be_whole_numbers_and_truth_values_in_json(write: Write) -> N
     assert [row.label for row in read_labelled_texts(name).rows] == ["1", "true", "x"]
 
 
+def test_whole_numbers_are_one_label_however_they_are_written(write: Write) -> None:
+    name = write("a.csv", "text,label\na,1\nb,1.0\nc,-2.00\n")
+    assert [row.label for row in read_labelled_texts(name).rows] == ["1", "1", "-2"]
+    versions = write("b.csv", "text,label\na,1\nb,1.0\nc,1.1\n")
+    assert [row.label for row in read_labelled_texts(versions).rows] == ["1", "1.0", "1.1"]
+
+
+def test_columns_are_told_from_more_than_the_first_row(write: Write) -> None:
+    rows = [{"premise": "a", "label": "x"}, {"hypothesis": "c", "premise": "b", "label": "y"}]
+    with pytest.raises(BadInputError, match=r"a\.jsonl:1: hypothesis is missing"):  # and is no single text
+        read_labelled_texts(write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows)))
+    with pytest.raises(BadInputError, match=r"b\.jsonl:1: label is None"):
+        read_labelled_texts(write("b.jsonl", '{"text": "a"}\n{"text": "b", "label": "x"}\n'))
+
+
 def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: Write) -> None:
     content = "gold_label\tsentence1\tsentence2\n-\ta\tb\nneutral\tc\td\n"
     found = read_labelled_texts(write("a.tsv", content))

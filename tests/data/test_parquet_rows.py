@@ -21,6 +21,17 @@ def write_parquet(path: str, columns: dict[str, object], **options: int) -> str:
     return path
 
 
+def test_a_text_of_bytes_is_named_where_no_text_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = write_parquet("a.parquet", {"text": pa.array([b"a"]), "n": pa.array([1])})
+    with pytest.raises(BadInputError, match=r"a\.parquet: .* n \(.*bytes.*: text\)"):
+        list(read([name]))
+    with pytest.raises(BadInputError, match=r"'text'.* n \(.*bytes.*: text\)"):
+        list(read([name], ReadOptions(text="text")))
+
+
 def test_parquet_rows_become_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     when = dt.datetime(2024, 3, 1, 12, 30, tzinfo=dt.UTC)

@@ -53,6 +53,14 @@ def test_scores_and_labels_may_be_decimals(tmp_path: Path) -> None:
     assert read_labelled_texts(path).rows[1].label == "2"
 
 
+def test_columns_of_bytes_are_said_to_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [b"a", b"b"], "label": ["x", "y"]}), path)
+    with pytest.raises(BadInputError, match="'label'"):
+        read_labelled_texts(path)
+    assert caplog.messages == [Naming("a.parquet", "bytes", "text")]
+
+
 def test_that_a_tsv_looks_quoted_is_warned_of(write: Write, caplog: pytest.LogCaptureFixture) -> None:
     rows = list(file_rows(write("a.tsv", 'text\n"He said ""hi"""\n')))
     assert rows == [(2, {"text": '"He said ""hi"""'})]

@@ -99,6 +99,16 @@ def test_a_pattern_passes_over_what_it_cannot_read_and_a_format_makes_it_read_al
     assert texts("n/*", format=Format.TXT) == ["a", "b"]
 
 
+def test_a_fault_of_a_file_in_a_folder_names_it_once(write: Callable[[str, str | bytes], str]) -> None:
+    write("n/a.txt", "one")
+    write("n/b.json", '[\n{"text": "two"}\n]')
+    write("n/c.csv", "a,a\n1,2\n")
+    write("n/d.jsonl", '{"number": 1}')
+    faults = [str(item) for item in read(["n"]) if isinstance(item, Fault)]
+    assert faults == [Naming("n/b.json: it"), Naming("n/c.csv: line 1: the"), Naming("n/d.jsonl: cannot")]
+    assert [fault.partition(". ")[0].count("n/") for fault in faults] == [1, 1, 1]  # before the remedy
+
+
 def test_a_file_whose_name_looks_like_a_pattern_is_a_file(write: Callable[[str, str | bytes], str]) -> None:
     write("a[1].txt", "one")
     assert texts("a[1].txt") == ["one"]

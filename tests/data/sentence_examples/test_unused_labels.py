@@ -1,8 +1,10 @@
 """Columns that say which pairs do not belong together are not passed over."""
 
+import json
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
@@ -52,3 +54,62 @@ def test_words_for_labels_say_what_to_write_instead(tmp_path: Path) -> None:
     path = written(tmp_path, "sentence1\tsentence2\tlabel", ["alike", "unlike", "alike", "unlike"])
     with pytest.raises(BadInputError, match=r"\b1 .*same.*\b0 .*different"):
         read_sentence_examples(path)
+
+
+def test_a_label_that_begins_with_many_of_one_kind_is_asked_about(tmp_path: Path) -> None:
+    values = ["1"] * 300 + ["0"] * 300  # sorted: the first rows say nothing
+    path = written(tmp_path, "text_1\ttext_2\tmatch", values)
+    with pytest.raises(BadInputError, match=r"'match' \(0, 1\).*--label match"):
+        read_sentence_examples(path)
+    assert len(read_sentence_examples(path, kind=ExampleKind.PAIRS)) == 600
+    other = written(tmp_path, "text_1\ttext_2\tremark", ["news"] * 300 + [f"number {n}" for n in range(2000)])
+    assert read_sentence_examples(other).kind is ExampleKind.PAIRS
+
+
+def late(folder: Path, first: dict[str, object], then: dict[str, object]) -> Path:
+    path = folder / "late.jsonl"
+    rows = [{"anchor": f"a {n}", "positive": f"b {n}"} | (then if n >= 300 else first) for n in range(400)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+def test_a_label_that_only_later_rows_have_is_asked_about(tmp_path: Path) -> None:
+    path = late(tmp_path, {}, {"label": 1})
+    with pytest.raises(BadInputError, match=r"late\.jsonl:301: .*'label'.*--kind pairs"):
+        read_sentence_examples(path)
+    assert len(read_sentence_examples(path, kind=ExampleKind.PAIRS)) == 400
+
+
+def test_negatives_that_only_later_rows_have_are_said_to_be_left_out(tmp_path: Path) -> None:
+    path = late(tmp_path, {}, {"negative": "c", "remark": "x"})
+    examples = read_sentence_examples(path)
+    assert examples.kind is ExampleKind.PAIRS
+    assert [note for note in examples.notes if "301" in note] == [Naming("late.jsonl:301", "'negative'")]
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text(lines[-1] + "".join(lines[:-1]), "utf-8")
+    first = read_sentence_examples(path)
+    assert (first.kind, len(first)) == (ExampleKind.TUPLES, 100)
+
+
+@pytest.mark.parametrize(
+    ("header", "usual", "other"),
+    [
+        ("sentence1\tsentence2\tlabel", ("0", "1"), "0.7"),
+        ("sentence1\tsentence2\tlabel", ("0", "1"), "3"),
+        ("premise\thypothesis\tlabel", ("0", "1", "2"), "7"),
+    ],
+)
+def test_a_stray_number_makes_no_scores_of_labels(
+    header: str, usual: tuple[str, ...], other: str, tmp_path: Path
+) -> None:
+    values = [usual[n % len(usual)] for n in range(60)]
+    path = written(tmp_path, header, [*values[:40], other, *values[40:]])
+    with pytest.raises(BadInputError, match=rf"'label'.*'{other}' in line 42\b.*\b1 of 61\b.*scored"):
+        read_sentence_examples(path)
+    assert len(read_sentence_examples(path, kind=ExampleKind.SCORED)) == 61
+    kind = ExampleKind.NLI if len(usual) > 2 else ExampleKind.LABELLED
+    named = read_sentence_examples(path, kind=kind)
+    assert len(named) == 60
+    assert named.notes[-1] == Naming("pairs.tsv:42", f"'{other}'")
+    several = written(tmp_path, header, [*values, *[other] * 10])
+    assert read_sentence_examples(several).kind is ExampleKind.SCORED

@@ -44,10 +44,11 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     pairs are told apart as training does, by `kind_of_labels`. Labelled texts are CLASSIFICATION; without
     anything to learn from they are a set for CLUSTERING, which is for the caller to see.
     """
-    names = {name.lower(): name for name in rows[0]}
-    positive, negatives = _first(names, POSITIVES), negative_columns(rows[0])
+    columns = list(dict.fromkeys(name for row in rows for name in row))  # of JSON lines some may lack one
+    names = {name.lower(): name for name in columns}
+    positive, negatives = _first(names, POSITIVES), negative_columns(columns)
     if positive and negatives and _first(names, ANCHORS):
-        listed = any(isinstance(rows[0][name], list) for name in (positive, *negatives))
+        listed = any(isinstance(row.get(name), list) for row in rows for name in (positive, *negatives))
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
     label = _first(names, (*LABELS, "gold"))
     pair = next(((first, second) for first, second in PAIRS if first in names and second in names), None)
@@ -67,7 +68,8 @@ def _kind_of_labels(
     if set(counts) == {_NO_AGREEMENT}:
         return EvaluationKind.NLI
     try:
-        return _KINDS[kind_of_labels(counts.items(), column=label, entailing=entailing, path="")]
+        labels = ((written, count, 0) for written, count in counts.items())
+        return _KINDS[kind_of_labels(labels, column=label, entailing=entailing, path="")]
     except BadInputError:
         return None  # its remedies are those of training; the caller tells how a judged set is named
 

@@ -1,8 +1,8 @@
 """A text with those that belong to it and those that do not: lists to rerank, and triplets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -14,6 +14,7 @@ from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.columns import is_negative_name
+from nearsay.data.sentence_examples.reading import SAMPLE_ROWS
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -52,9 +53,9 @@ class Candidates:
     negatives: tuple[str, ...]
 
 
-def negative_columns(row: Mapping[str, object]) -> list[str]:
-    """Name a row's columns of negatives, as training does, and what NLI's triplets call them."""
-    return [name for name in row if is_negative_name(name) or name.lower() == _CONTRADICTED]
+def negative_columns(names: Iterable[str]) -> list[str]:
+    """Say which columns are of negatives, as training does, and what NLI's triplets call them."""
+    return [name for name in names if is_negative_name(name) or name.lower() == _CONTRADICTED]
 
 
 def read_candidates(
@@ -70,10 +71,12 @@ def read_candidates(
     """
     rows: list[Candidates] = []
     empty = 0
-    names: Sequence[str] = ()
-    for line, row in file_rows(path):
+    lines = file_rows(path)
+    sample = list(islice(lines, SAMPLE_ROWS))
+    found = list(dict.fromkeys(name for _, row in sample for name in row))
+    names = _candidate_columns(found, columns, path) if sample else ()
+    for line, row in chain(sample, lines):
         place = f"{path}:{line}"
-        names = names or _candidate_columns(row, columns, path)
         others_of_row = names[2:] if columns else negative_columns(row)  # of JSON lines some rows have more
         anchor, positives, *others = (
             tuple(_texts(row.get(name), name, place)) for name in (*names[:2], *others_of_row)
@@ -94,22 +97,20 @@ def read_candidates(
     return rows, [note] if empty else []
 
 
-def _candidate_columns(
-    row: Mapping[str, object], given: Sequence[str] | None, path: str | Path
-) -> Sequence[str]:
-    anchor, positive = _first(row, ANCHORS) or ANCHORS[0], _first(row, POSITIVES) or POSITIVES[0]
-    names = given or (anchor, positive, *(negative_columns(row) or ["negative"]))
-    if missing := [name for name in names if name not in row]:
+def _candidate_columns(found: Sequence[str], given: Sequence[str] | None, path: str | Path) -> Sequence[str]:
+    anchor, positive = _first(found, ANCHORS) or ANCHORS[0], _first(found, POSITIVES) or POSITIVES[0]
+    names = given or (anchor, positive, *(negative_columns(found) or ["negative"]))
+    if missing := [name for name in names if name not in found]:
         raise UnknownColumnsError(
-            f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, row))}. Name those "
+            f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, found))}. Name those "
             "of the anchor, the positive and the negatives with --columns"
         )
     return names
 
 
-def _first(row: Mapping[str, object], wanted: Sequence[str]) -> str | None:
-    """The row's column with one of the wanted names, in any case of letters; the first wanted wins."""
-    lower = {name.lower(): name for name in row}
+def _first(found: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """The column with one of the wanted names, in any case of letters; the first wanted wins."""
+    lower = {name.lower(): name for name in found}
     return next((lower[name] for name in wanted if name in lower), None)
 
 

@@ -357,6 +357,16 @@ def test_every_column_of_negatives_of_every_row_is_judged(tmp_path: Path) -> Non
     assert [row.negatives for row in found.rows] == [("c",), ("f", "g"), ("j", "k", "l")]
 
 
+def test_the_first_row_may_lack_a_negative(tmp_path: Path) -> None:
+    file = tmp_path / "lists.jsonl"
+    rows = [{"query": "a", "positive": ["b"]}, {"query": "c", "positive": ["d"], "negative": ["e"]}]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    found = read_judged_set(file)
+    assert isinstance(found, RerankingSet)
+    assert found.rows == (Candidates("c", ("d",), ("e",)),)
+    assert found.notes == (Naming("lists.jsonl", "1 row", "negative"),)
+
+
 def test_mined_negatives_in_columns_are_judged_too(tmp_path: Path) -> None:
     file = tmp_path / "hard.tsv"
     file.write_text("anchor\tpositive\tnegative_1\tnegative_2\na\tb\tc\td\n", "utf-8")
