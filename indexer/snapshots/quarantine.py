@@ -1,11 +1,13 @@
 """Damaged segments: set aside, never deleted, never answered from, put back if they are whole after all.
 
-A segment is damaged if its file is not what the catalogue says, or is missing from its folder. A file that
-the system refuses to open or read (too many open files, no rights, a share that is away) is not: that is a
-StorageError, which goes to the caller, and nothing is noted or moved.
+A segment is damaged if its file is not what the catalogue says, or is missing from its folder. Nothing is
+noted of one that is missing: it is answered from again as soon as it is back. A file that the system refuses
+to open or read (too many open files, no rights, a share that is away) is not damaged: that is a StorageError,
+which goes to the caller, and nothing is noted or moved.
 """
 
 import contextlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -47,15 +49,20 @@ def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> 
     """
     if not is_current(store, collection, segment):
         return False
-    with contextlib.suppress(NearsayError):
-        with store.database.writing() as connection:
-            generations.set_segment_state(connection, segment, SegmentState.QUARANTINED)
-            collections.changed(connection, collection.id)
-        path = store.segment(collection.id, segment.sha256)
-        with contextlib.suppress(OSError):
-            make_folder(store.quarantine)
-            path.replace(_free(store.quarantine / path.name))
+    if os.path.lexists(store.segment(collection.id, segment.sha256)):  # what is missing may come back
+        with contextlib.suppress(NearsayError):
+            _set_aside(store, collection, segment)
     return True
+
+
+def _set_aside(store: Store, collection: CollectionRow, segment: SegmentRow) -> None:
+    with store.database.writing() as connection:
+        generations.set_segment_state(connection, segment, SegmentState.QUARANTINED)
+        collections.changed(connection, collection.id)
+    path = store.segment(collection.id, segment.sha256)
+    with contextlib.suppress(OSError):
+        make_folder(store.quarantine)
+        path.replace(_free(store.quarantine / path.name))
 
 
 def is_current(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
@@ -137,12 +144,15 @@ def open_all(
 def quarantine_damaged(
     store: Store, collection: CollectionRow, generation: GenerationRow, rows: Iterable[SegmentRow]
 ) -> None:
-    """Read every segment that counts as sound and put those that are not into quarantine."""
+    """Read every segment that counts as sound and put those that are not, or are missing, into quarantine.
+
+    For who makes them anew, and keeps others out by a lock.
+    """
     for row in rows:
         try:
             _check(store.segment(collection.id, row.sha256), row, generation)
         except DamagedSegmentError:
-            quarantine(store, collection, row)
+            _set_aside(store, collection, row)
 
 
 def _check(path: Path, row: SegmentRow, generation: GenerationRow) -> None:

@@ -110,6 +110,25 @@ def test_a_missing_segment_is_refused_and_mended(collection: Collection, open_li
     assert answers(open_library().collection("papers")) == before
 
 
+def test_a_segment_that_was_missing_for_a_moment_answers_as_soon_as_it_is_back(
+    collection: Collection, open_library: OpenLibrary, words: WordsEncoder
+) -> None:
+    before = answers(collection)
+    place = path_of(collection, segment_of(collection, 3))
+    away = place.rename(place.with_name("away"))
+    other = open_library().collection("papers")
+    for _ in range(2):
+        with pytest.raises(DamagedSegmentError, match=f"segment {place.name} is missing.*3 passages"):
+            other.search("a")
+    with pytest.raises(DamagedSegmentError, match="missing"):
+        collection.compact()
+    away.rename(place)
+    words.encoded.clear()
+    assert answers(other) == before
+    assert all(finding.sound for finding in examine(collection.library))
+    assert collection.rebuild().mended == 0
+
+
 def test_one_rebuild_mends_every_damaged_segment(collection: Collection, open_library: OpenLibrary) -> None:
     before = answers(collection)
     for first_passage in (1, 3):

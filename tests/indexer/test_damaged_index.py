@@ -1,7 +1,6 @@
 """An index that is damaged or lies, and who finds out."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,12 +35,11 @@ OpenCollection = Callable[[], Collection]
 # Damage
 
 
-@pytest.mark.parametrize("damage", [flip_last_byte, Path.unlink])
 def test_a_damaged_index_is_left_out_with_a_note_and_a_rebuild_mends_it(
-    indexed: Collection, open_table: OpenCollection, damage: Callable[[Path], None]
+    indexed: Collection, open_table: OpenCollection
 ) -> None:
     (row,) = segments(indexed, SegmentKind.INDEX)
-    damage(path_of(indexed, row))
+    flip_last_byte(path_of(indexed, row))
     first = open_table()
     hits = first.search("1", 10)
     assert [hit.id for hit in hits] == nearest_by_force(1, 10, LIVING)
@@ -62,6 +60,29 @@ def test_a_damaged_index_is_left_out_with_a_note_and_a_rebuild_mends_it(
     assert after.notes == ()
     assert {hit.lineage.plan for hit in after} == {"ivf"}
     assert encoded(second) == []
+
+
+def test_a_missing_index_is_left_out_with_a_note_and_answers_again_when_it_is_back(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
+    (row,) = segments(indexed, SegmentKind.INDEX)
+    place = path_of(indexed, row)
+    away = place.rename(place.with_name("away"))
+    hits = open_table().search("1", 10)
+    assert [hit.id for hit in hits] == nearest_by_force(1, 10, LIVING)
+    assert {hit.lineage.plan for hit in hits} == {"exact"}
+    assert hits.notes == (Naming(row.sha256, "missing", "searched exactly", "nearsay index rebuild table"),)
+
+    away.rename(place)
+    hits = open_table().search("1", 10)
+    assert {hit.lineage.plan for hit in hits} == {"ivf"}
+    assert hits.notes == ()
+
+    place.unlink()
+    again = open_table()
+    assert (again.rebuild().mended, encoded(again)) == (1, [])
+    hits = again.search("1", 10)
+    assert ({hit.lineage.plan for hit in hits}, hits.notes) == ({"ivf"}, ())
 
 
 def test_an_index_damaged_before_anyone_searched_is_mended_by_a_rebuild(indexed: Collection) -> None:
