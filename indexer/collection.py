@@ -391,7 +391,7 @@ class Collection:
                  Vectors are searched by meaning alone
         by_document: one hit a document, its best passage
         fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
-        rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks the first 50 anew
+        rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks each 50 anew
         explain: say of each hit why it matched (`Hit.explanation`)
         generation: the number of another than the live one, to compare with; passages that it lacks are said
         offset:  pass over so many of the best: 10 for the second page of ten; at most 10,000 together with k
@@ -483,7 +483,7 @@ class Collection:
         return [found[id_] for id_ in there]
 
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
-        """The documents that a filter lets through, in the order they were added; BadFilterError."""
+        """Documents that a filter lets through, oldest first; BadFilterError, UnknownCollectionError."""
         return stored_documents(self._store, self._record.row().id, where)
 
     def count(self, where: Where | None = None) -> int:

@@ -1,5 +1,6 @@
 """A collection written out as JSON lines that `add` reads back."""
 
+import contextlib
 import csv
 import io
 import json
@@ -9,17 +10,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.formulas import defused
-from nearsay.indexer.catalogue import documents, passages
+from nearsay.indexer.catalogue import collections, documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import documents_where, passing, select
 from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import UnknownCollectionError
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
@@ -60,11 +63,26 @@ def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: 
 _PAGE = 1000
 
 
+@contextlib.contextmanager
+def _page(store: Store, collection_id: int) -> Iterator[sa.Connection]:
+    """A look at the catalogue for one page; UnknownCollectionError once the collection was deleted."""
+    with store.database.reading() as connection:
+        if collection_id not in collections.ids(connection):
+            raise UnknownCollectionError(
+                "the collection was deleted while its documents were read, so that not all came. "
+                "See which there are: nearsay collections list"
+            )
+        yield connection
+
+
 def stored_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[StoredDocument]:
-    """The documents that a filter lets through, in the order they were added, a page at a time."""
+    """The documents that a filter lets through, in the order they were added, a page at a time.
+
+    Others may write meanwhile: each page is as it is when it is read.
+    """
     after = 0
     while True:
-        with store.database.reading() as connection:
+        with _page(store, collection_id) as connection:
             chosen = documents_where(connection, collection_id, where)
             page = list(documents.matching(connection, collection_id, chosen, after, _PAGE))
         yield from (document for _, document in page)
@@ -89,7 +107,7 @@ def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> It
     ids = snapshot.living()
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
-        with store.database.reading() as connection:
+        with _page(store, snapshot.collection.id) as connection:
             selection = select(connection, snapshot, where, frozenset())
             some = some[passing(connection, snapshot, some, selection)]
             rows = passages.read_passages(connection, snapshot.collection.id, some.tolist())

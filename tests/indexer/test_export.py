@@ -153,6 +153,29 @@ def test_pages_leave_nothing_out_and_repeat_nothing(
     assert [row["id"] for row in exported(collection, where="year > 0")] == ["d1", "d3"]
 
 
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_collection_that_is_deleted_while_it_is_read_does_not_end_as_if_it_were_whole(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vectors: bool
+) -> None:
+    monkeypatch.setattr(export, "_PAGE", 1)
+    wait, out = list(collection.documents()), tmp_path / "texts.jsonl"
+
+    def deleted_on_the_way(row: Any, **options: Any) -> str:
+        if collection.exists():
+            collection.delete()
+        return dumped(row, **options)
+
+    dumped = json.dumps
+    documents = collection.documents()
+    assert next(documents) == wait[0]
+    monkeypatch.setattr(json, "dumps", deleted_on_the_way)
+    with pytest.raises(UnknownCollectionError):
+        collection.export(out, vectors=vectors)
+    assert not out.exists()
+    with pytest.raises(UnknownCollectionError):
+        next(documents)
+
+
 def test_with_vectors_each_passage_is_a_line(library: Library, words: WordsEncoder) -> None:
     collection = library.collection("sentences", chunking="sentences")
     collection.add_rows(
