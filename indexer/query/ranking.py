@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.threads import ThreadLock
+from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
 from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -25,6 +26,7 @@ __all__ = [
     "Ranking",
     "candidates",
     "dense_candidates",
+    "judged_anew",
     "judged_scores",
     "weight_of_words",
 ]
@@ -168,7 +170,7 @@ def _drawn(
     return snapshot.nearest(query, count, list_all(connection, snapshot, selection))
 
 
-RERANKED: Final = 50  # candidates that are judged, or k if that is more
+RERANKED: Final = 50  # candidates that are judged among themselves, or k if that is more
 
 
 @runtime_checkable
@@ -189,6 +191,25 @@ def judged_scores(judge: PairJudge, pairs: Sequence[tuple[str, str]]) -> list[fl
         )
     found: list[float] = scores.tolist()
     return found
+
+
+def judged_anew(
+    judge: PairJudge, query: str, found: list[tuple[float, PassageRow]], together: int, first: int
+) -> list[tuple[float, PassageRow]]:
+    """Candidates by the judge's scores, so many together: the first of them, the next, and so on.
+
+    So pages show each candidate once. Those that end before the place `first` are left as they are.
+    """
+    begin = first // together * together
+    some = found[begin:]
+    if not some:
+        return found
+    scores = judged_scores(judge, [(query, encoded_text(row.title, row.text)) for _, row in some])
+    judged = [(score, row) for score, (_, row) in zip(scores, some, strict=True)]
+    ranked = found[:begin]
+    for at in range(0, len(judged), together):  # stable: what ties stays in the order it came in
+        ranked += sorted(judged[at : at + together], key=lambda pair: -pair[0])
+    return ranked
 
 
 class PairJudges:

@@ -20,7 +20,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, passages
 from nearsay.indexer.catalogue.collection_record import CollectionEncoder
 from nearsay.indexer.catalogue.judgements import SearchMode
-from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
+from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.expression import Path
 from nearsay.indexer.filters.parse import Where, parse_field
@@ -37,7 +37,7 @@ from nearsay.indexer.query.ranking import (
     Ranking,
     candidates,
     dense_candidates,
-    judged_scores,
+    judged_anew,
     weight_of_words,
 )
 from nearsay.indexer.query.search_log import SearchLog
@@ -119,7 +119,19 @@ class SearchRequest:
     def drawn(self) -> int:
         """How many of the nearest a search begins with."""
         fused = DEPTH if self.mode is SearchMode.HYBRID else 0
-        return max(self.last, fused, RERANKED if self.judge is not None else 0)
+        return max(self.wanted, fused)
+
+    @property
+    def judged_together(self) -> int:
+        """How many candidates are ranked anew among themselves: the first so many, the next, and so on."""
+        return max(self.k, RERANKED)
+
+    @property
+    def wanted(self) -> int:
+        """How many of the best are fetched: more than are shown where they are judged once more."""
+        if self.judge is None:
+            return self.last
+        return -(-self.last // self.judged_together) * self.judged_together
 
 
 class SearchOptions(TypedDict, total=False):
@@ -355,7 +367,7 @@ class _Query:
                 self.selection.numbers, narrowed=self.selection.expression is None and not request.by_document
             )
         best, ranking = self._fetched(lexical)
-        if lexical is not None and lexical.narrowed and len(best) < self._enough:
+        if lexical is not None and lexical.narrowed and len(best) < self.request.wanted:
             lexical = self._by_words(self.selection.numbers)
             best, ranking = self._fetched(lexical)
         unlisted = self.selection.expression is not None and self.selection.numbers is None
@@ -388,11 +400,6 @@ class _Query:
         there = self.snapshot.finds(lexical.ids)
         return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
 
-    @property
-    def _enough(self) -> int:
-        """How many rows are wanted: more than are shown where they are judged once more."""
-        return self.request.last if self.request.judge is None else max(self.request.last, RERANKED)
-
     def _nearest(self, count: int) -> Candidates:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
         if count <= self.request.drawn:
@@ -408,7 +415,7 @@ class _Query:
 
         More candidates are drawn until enough are there or no more can come.
         """
-        request, snapshot, enough = self.request, self.snapshot, self._enough
+        request, snapshot, enough = self.request, self.snapshot, self.request.wanted
         drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
         while True:
             ranking = candidates(
@@ -472,27 +479,20 @@ def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
     return snapshot.searchable - int(np.count_nonzero(snapshot.alive[inside]))
 
 
-def _judged(
-    request: SearchRequest, text: str, found: list[tuple[float, PassageRow]]
-) -> list[tuple[float, PassageRow]]:
-    if request.judge is None or not found:
-        return found
-    pairs = [(text, encoded_text(row.title, row.text)) for _, row in found]
-    judged = zip(judged_scores(request.judge, pairs), (row for _, row in found), strict=True)
-    return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
-
-
 def _hits(
     snapshot: Snapshot, request: SearchRequest, qualifying: int | None, text: str, found: _Found
 ) -> Hits:
-    chosen = _judged(request, text, found.best)[request.offset : request.last]
-    notes = found.notes
+    ranked, notes, judge = found.best, found.notes, request.judge
+    if judge is not None:
+        ranked = judged_anew(judge, text, ranked, request.judged_together, request.offset)
+    chosen = ranked[request.offset : request.last]
     if request.min_score is not None:
         best = [pair for pair in chosen if pair[0] >= request.min_score]
         if len(best) < len(chosen):
+            following = max(score for score, _ in chosen if score < request.min_score)
             notes = (
                 *notes,
-                f"{len(best)} of the {request.k} asked for: the next scores {chosen[len(best)][0]:.3f}",
+                f"{len(best)} of the {request.k} asked for: the next scores {following:.3f}",
             )
         chosen = best
     vectors = _vectors(snapshot, [row.number for _, row in chosen]) if request.with_vectors else {}
@@ -524,7 +524,7 @@ def _hits(
                 lexical=ranking.words.get(row.number),
                 word_share=_word_share(ranking, row.number),
                 fused=fused.get(row.number),
-                rerank=None if request.judge is None else score,
+                rerank=None if judge is None else score,
             ),
             vector=vectors.get(row.number),
         )

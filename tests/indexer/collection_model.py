@@ -232,12 +232,18 @@ class CollectionModel:
                 first.setdefault(self.passages[number].document, number)
             ranked = list(first.values())
         if query.reranked:
-            judged, rest = ranked[: max(query.last, RERANKED)], ranked[max(query.last, RERANKED) :]
+            together = max(query.k, RERANKED)
+            wanted = math.ceil(query.last / together) * together
+            judged, rest = ranked[:wanted], ranked[wanted:]
             if query.mode != "dense" and _nearly_equal([scores[n] for n in judged + rest[:1]], TOLERANCE):
                 return None
             pairs = [(query.text, self.passages[number].encoded) for number in judged]
             scores = dict(zip(judged, Judge().scores(pairs).tolist(), strict=True))
-            ranked = sorted(judged, key=lambda number: -scores[number])
+            ranked = [
+                number
+                for at in range(0, len(judged), together)
+                for number in sorted(judged[at : at + together], key=lambda number: -scores[number])
+            ]
         least = -math.inf if query.min_score is None else query.min_score
         if any(query.mode != "dense" and abs(scores[n] - least) < TOLERANCE for n in ranked):
             return None

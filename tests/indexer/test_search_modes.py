@@ -244,6 +244,24 @@ def test_a_judge_sees_fifty_candidates_or_k(library: Library) -> None:
         assert len(judge.shown) == seen
 
 
+@pytest.mark.parametrize("k", [7, 10, 30])
+def test_pages_of_what_a_judge_ranks_anew_show_each_candidate_once(library: Library, k: int) -> None:
+    collection = library.collection("many")
+    collection.add_rows([{"id": f"d{i}", "text": f"fox {'x' * (i + 1)}"} for i in range(120)])
+    once = ids(collection.search("fox", 120, mode="dense"))
+    seen: list[str] = []
+    for offset in range(0, 120, k):
+        judge = Shortest()
+        hits = collection.search("fox", k, mode="dense", offset=offset, rerank=judge)
+        assert [hit.scores.rerank for hit in hits] == [-len(hit.text) for hit in hits]
+        assert len(judge.shown) <= 100  # pages reach into two fifties at most
+        seen += ids(hits)
+    assert [sorted(seen[at : at + 50]) for at in (0, 50, 100)] == [
+        sorted(once[at : at + 50]) for at in (0, 50, 100)
+    ]
+    assert seen[:50] == ids(collection.search("fox", 50, mode="dense", rerank=Shortest()))
+
+
 def test_several_queries_get_what_each_would_alone(yard: Collection) -> None:
     queries = ["hen", "one fox", "mmmmmmm", "zebra"]
     for mode in SearchMode:
