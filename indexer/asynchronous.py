@@ -35,8 +35,8 @@ class AsyncCollection:
     papers = AsyncCollection(library.collection("papers"))
     hits = await papers.search("hungry animals in winter", k=5)
 
-    A call that is cancelled, as by a timeout, is only waited for no longer: what has begun in its thread is done
-    to its end.
+    A call that is cancelled, as by a timeout, is only waited for no longer: what has begun in its thread is
+    done to its end.
     """
 
     def __init__(self, collection: Collection) -> None:

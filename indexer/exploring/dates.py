@@ -4,11 +4,12 @@ A date is as fine as it is written: "2019" is a year and in no month. What canno
 
 text      2019, 2019-03, 2019-03-08, 20190308, 2019-W10, 2019-W10-5, 2019-03-08T10:30, …:30.5Z, …+02:00
 numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine to eleven: seconds since
-          1970), 1552003200000 (twelve to fourteen: milliseconds), both perhaps with a fraction; whole ones as
-          text, too
+          1970), 1552003200000 (twelve to fourteen: milliseconds), both negative before 1970, and perhaps with
+          a fraction; whole ones as text, too
 """
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def read_date(value: object) -> Dated | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, float):  # a moment has parts of seconds, a year has none
-        value = int(value) if value.is_integer() or 1e8 <= value < 1e14 else value
+        value = math.floor(value) if value.is_integer() or 1e8 <= abs(value) < 1e14 else value
     if isinstance(value, dt.datetime):
         return _day(_in_utc(value).date())
     if isinstance(value, dt.date):
@@ -131,6 +132,8 @@ def period_names(by: Period, first: dt.date, last: dt.date) -> dict[dt.date, str
 def _read(text: str) -> Dated | None:
     if text.isascii() and text.isdigit():
         return _from_digits(text)
+    if text.isascii() and text[:1] == "-" and text[1:].isdigit():
+        return _from_epoch(text, len(text) - 1)
     if (found := _MONTH.fullmatch(text)) is not None:
         return _span(dt.date(int(found[1]), int(found[2]), 1), Period.MONTH)
     if _WEEK.fullmatch(text):
@@ -145,9 +148,13 @@ def _from_digits(text: str) -> Dated | None:
         return _span(dt.date(int(text), 1, 1), Period.YEAR)
     if len(text) == _DAY_DIGITS:
         return _day(dt.date.fromisoformat(text))
-    if len(text) in _SECONDS:
+    return _from_epoch(text, len(text))
+
+
+def _from_epoch(text: str, digits: int) -> Dated | None:
+    if digits in _SECONDS:
         return _day((_EPOCH + dt.timedelta(seconds=int(text))).date())
-    if len(text) in _MILLISECONDS:
+    if digits in _MILLISECONDS:
         return _day((_EPOCH + dt.timedelta(milliseconds=int(text))).date())
     return None
 
