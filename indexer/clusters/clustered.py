@@ -1,5 +1,6 @@
 """Putting a collection into clusters, and keeping them with its live generation."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -275,9 +276,11 @@ def cluster_collection(
 
     where: clusters only what it lets through, and keeps nothing: what is kept is the whole collection's
 
-    BadInputError where there is nothing to cluster; BusyError if another generation went live meanwhile. The
-    writer lock is held only while the result is compared and written.
+    BadInputError where there is nothing to cluster; BusyError if another writes at the beginning, or at the
+    end for longer than the work took, or if another generation went live meanwhile. The writer lock is held
+    only while the result is compared and written.
     """
+    started = time.monotonic()
     if seed < 0:
         raise BadInputError(f"the seed is {seed}. Give 0 or a larger number")
     look = explored.look(where)
@@ -291,7 +294,7 @@ def cluster_collection(
             "Ask for fewer"
         )
     if save and where is None:
-        with explored.store.database.writing():  # one that may only be read is told of before the work
+        with explored.locked(snapshot.collection, "cluster"):  # what forbids it is told before the work
             pass
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
@@ -323,7 +326,9 @@ def cluster_collection(
         ]
         rows = _rows(levels, parted, numbers, {})
         return Made(row, rows, _members(points, levels[0], numbers[0]), saved=False, notes=notes)
-    with explored.locked(snapshot.collection, "cluster") as store:
+    listener(Progress(0, None, "keeping the clusters"))
+    wait = max(explored.store.wait, time.monotonic() - started)
+    with explored.locked(snapshot.collection, "cluster", wait) as store:
         made = _saved(store, explored.name, points, parted, levels, row)
     return replace(made, notes=(*made.notes, *notes))
 

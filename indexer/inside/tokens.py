@@ -110,7 +110,7 @@ def make_sample(
     anew:   make it though there is one of the same settings already
 
     BadInputError for an empty collection, a layer that is not there, or too few tokens for one passage;
-    BusyError if another writes.
+    BusyError if another writes at the beginning, or at the end for longer than the work took.
     """
     reader.check_layer(layer)
     snapshot = explored.snapshot()
@@ -122,6 +122,8 @@ def make_sample(
         if row.layer == layer and same and not anew:
             return row
     started = time.monotonic()
+    with explored.locked(snapshot.collection, "keep a sample of tokens"):  # what forbids it is told now
+        pass
     numbers, texts, encodings = _drawn(explored, snapshot, reader, tokens, seed)
     arrays = _arrays(reader, layer, numbers, encodings, progress)
     head = None if tagger is None else _tagger(tagger, explored.store.device)
@@ -140,7 +142,8 @@ def make_sample(
         "seconds": round(time.monotonic() - started, 1),
     }
     count = len(arrays["tokens"])
-    with explored.locked(snapshot.collection, "keep a sample of tokens") as store:
+    wait = max(explored.store.wait, time.monotonic() - started)
+    with explored.locked(snapshot.collection, "keep a sample of tokens", wait) as store:
         header = _header(reader.fingerprint, layer, parameters["width"], count)
         path = write_tokens(store.segments(snapshot.collection.id), arrays, header)
         row = TokenSampleRow(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store
@@ -141,8 +140,9 @@ class Explored:
     name: str
     store: Store
     snapshot: Callable[[], Snapshot]  # the newest
-    # For writing; why: "cluster". It gives the store as the holder of the lock may write it.
-    locked: Callable[[CollectionRow, str], AbstractContextManager[Store]]
+    # For writing: of which collection, why ("cluster"), and how many seconds to wait, if not as the store
+    # says. It gives the store as the holder of the lock may write it.
+    locked: Callable[..., AbstractContextManager[Store]]
     encoder: Callable[[GenerationRow], TextEncoder]  # that made a generation's vectors, loaded
 
     def look(self, where: Where | None = None) -> "Look":

@@ -1,9 +1,12 @@
 """Clusters are kept with the generation, and keep their numbers."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -307,6 +310,38 @@ def test_a_library_that_may_only_be_read_is_told_of_before_the_work(
         assert heard == []
         assert zoo.explore.cluster("kmeans", clusters=3, save=False).passages == len(zoo)
     assert three(zoo).passages == len(zoo)
+
+
+def test_a_writer_at_the_end_is_waited_for_as_long_as_the_work_took(
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = SimpleNamespace(monotonic=itertools.count(0.0, 60.0).__next__)
+    monkeypatch.setattr("nearsay.indexer.clusters.clustered.time", moments)
+    taken, over = Event(), Event()
+
+    def write() -> None:
+        with zoo._writing.held("add"):
+            taken.set()
+            over.wait(60)
+
+    other = Thread(target=write)
+
+    def heard(progress: Progress) -> None:
+        if not taken.is_set():
+            other.start()
+            taken.wait(60)
+        if progress.doing == "keeping the clusters":
+            over.set()
+
+    assert three(zoo, progress=heard).saved
+    other.join()
+
+
+def test_a_writer_at_the_beginning_is_told_of_before_the_work(zoo: Collection) -> None:
+    heard: list[Progress] = []
+    with zoo._writing.held("add"), pytest.raises(BusyError):
+        three(zoo, progress=heard.append)
+    assert heard == []
 
 
 def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
