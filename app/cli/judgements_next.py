@@ -46,6 +46,7 @@ def next_(
     queries: Path | None = option(
         "File with the queries to compare on: .txt with one per line, or .jsonl.",
         metavar="FILE",
+        type=click.Path(allow_dash=True, path_type=Path),
         shown="queries judged so far",
     ),
     from_documents: int | None = option(
@@ -190,6 +191,8 @@ def _as_json(compared: "JudgedComparison") -> dict[str, object]:
 
 def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -> None:
     """Ask until it is decided, nothing is left, or the person stops."""
+    from nearsay.indexer.vectors.errors import UnknownDocumentError
+
     done = 0
     while limit is None or done < limit:
         following, found = compared.next(), compared.difference()
@@ -203,7 +206,11 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
             note = click.prompt("note", err=True)
         if key == "q":
             break
-        compared.judge(following, _KEYS[key], rater=rater, note=note)
+        try:
+            compared.judge(following, _KEYS[key], rater=rater, note=note)
+        except UnknownDocumentError:  # it was removed while the person read
+            print_notes([f"document '{following.hit.id}' was removed meanwhile, and is passed over"])
+            continue
         done += 1
     click.echo(compared.difference().said(compared.first, compared.second))
 

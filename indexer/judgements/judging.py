@@ -19,7 +19,7 @@ from nearsay.indexer.catalogue.judgements import Judgement, SearchMode
 from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
-from nearsay.indexer.vectors.errors import chosen
+from nearsay.indexer.vectors.errors import UnknownDocumentError, chosen
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence, sequence_of_mean
 
@@ -532,6 +532,7 @@ class JudgedComparison:
         if first == second:
             raise BadInputError(f"'{first}' is compared with itself. Name two ways that differ")
         self._hits: dict[Pair, Hit] = {}
+        self._gone: set[Pair] = set()  # of documents that were removed since
         rankings = self._ranked(search, first), self._ranked(search, second)
         self._texts = {pair: text_hash(encoded_text(hit.title, hit.text)) for pair, hit in self._hits.items()}
         # Judgements that another order asked for must not be drawn by the same chances.
@@ -540,15 +541,25 @@ class JudgedComparison:
         self.test = MinimalTest(*rankings, seed=seed, level=level, margin=margin)
 
     def next(self) -> ToJudge | None:
-        """The passage that tells most about the difference, by chance; None when each was judged."""
-        pair = self.test.next(self._judged())
+        """The passage that tells most about the difference, by chance; None when each was judged.
+
+        One whose document turned out to be removed is passed over.
+        """
+        pair = self.test.next({**self._judged(), **dict.fromkeys(self._gone, False)})
         return None if pair is None else ToJudge(pair[0], self._hits[pair])
 
     def judge(
         self, asked: ToJudge, relevant: bool | None, *, rater: str | None = None, note: str | None = None
     ) -> Judgement:
-        """Keep what somebody says of it; None = cannot say, which counts as not relevant here."""
-        return self._judgements.add(asked.query, asked.hit, relevant, rater=rater, note=note)
+        """Keep what somebody says of it; None = cannot say, which counts as not relevant here.
+
+        UnknownDocumentError if its document was removed: it is not asked for again.
+        """
+        try:
+            return self._judgements.add(asked.query, asked.hit, relevant, rater=rater, note=note)
+        except UnknownDocumentError:
+            self._gone.add((asked.query, (asked.hit.id, asked.hit.passage)))
+            raise
 
     def difference(self) -> Difference:
         """How much better the second way is, as far as the judgements say."""

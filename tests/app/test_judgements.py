@@ -220,6 +220,28 @@ def test_next_stops_where_the_person_does(run: Run, tmp_path: Path) -> None:
     assert run("judgements", "list", "pets", "--json").stdout == ""  # could not say
 
 
+def test_a_document_that_is_removed_while_it_is_judged_is_passed_over(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asked.txt").write_text("the cat sat\nowl at night\n")
+    compared = ("judgements", "next", "pets", "--between", "lexical", "dense", "--queries", "asked.txt")
+    first = json.loads(run(*compared, "--json").stdout)["next"]["id"]
+    keys = iter("yn")
+
+    def pressed() -> str:
+        with Library.open("library") as library:
+            if len(library.collection("pets")) == 3:
+                library.collection("pets").remove([first])
+        return next(keys, "")
+
+    monkeypatch.setattr("nearsay.app.cli.judgements_next._piped", pressed)
+    result = run(*compared)
+    assert result.stderr == Naming(first, "removed")
+    rows = objects(run("judgements", "list", "pets", "--json"))
+    assert [row["relevant"] for row in rows] == [False]
+    assert rows[0]["document"] != first
+
+
 def test_keys_are_read_from_standard_input_where_there_is_no_terminal(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
