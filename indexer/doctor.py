@@ -43,6 +43,7 @@ from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore, of_unit_length, unit_length
+from nearsay.indexer.writing.compaction import folders_of_the_deleted
 from nearsay.indexer.writing.given_vectors import VectorsOnly
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import is_bundled_name
@@ -58,6 +59,7 @@ _SAMPLE = 50  # passages that are encoded again
 _LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
 _NEAREST = 10  # passages that each of them is looked for among
 _SEED = 20190827
+_NAMED = 5  # folders of deleted collections
 
 
 def examine(library: Library, *, prove: bool = False, precision: str = "auto") -> list[Finding]:
@@ -77,6 +79,7 @@ def examine(library: Library, *, prove: bool = False, precision: str = "auto") -
         return [*findings, Finding(_SUBJECT, str(error), sound=False)]
     for collection in every:
         findings += _collection(library, collection, prove=prove)
+    findings += _looked(_SUBJECT, _deleted(library))
     try:
         with library.store.database.reading() as connection:
             known = known_encoders(connection)
@@ -342,6 +345,15 @@ def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
     if sizes:
         detail += f" ({sum(sizes) / 1e6:.1f} MB; nearsay index compact {row.name})"
     yield Finding(row.name, detail, sound=True)
+
+
+def _deleted(library: Library) -> Iterator[Finding]:
+    """What deleted collections left, where they left something."""
+    if folders := folders_of_the_deleted(library.store):
+        named = ", ".join(str(each.relative_to(library.store.folder)) for each in folders[:_NAMED])
+        more = ", …" if folders[_NAMED:] else ""
+        detail = f"{counted(len(folders), 'folder')} of deleted collections ({named}{more})"
+        yield Finding(_SUBJECT, f"{detail}: the next `nearsay index compact` removes them", sound=True)
 
 
 def _prove(collection: Collection) -> Iterator[Finding]:

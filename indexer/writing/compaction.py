@@ -48,6 +48,7 @@ __all__ = [
     "compact",
     "delete_collection",
     "drop_generation",
+    "folders_of_the_deleted",
     "keep_merged",
     "merge_for_index",
     "merge_small",
@@ -210,19 +211,23 @@ def delete_collection(store: Store, collection: CollectionRow) -> None:
     _remove_folders_of_the_deleted(store)
 
 
-def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
-    """Remove the folders of collections that were deleted, as far as the system allows."""
+def folders_of_the_deleted(store: Store) -> list[Path]:
+    """The folders of collections that were deleted, which the next compaction removes."""
     # Folders first: a collection is in the catalogue before it has one.
     folders: list[Path] = []
     with contextlib.suppress(OSError):
         folders += (each for kind in ("segments", "reports") for each in (store.folder / kind).glob("[0-9]*"))
     with store.database.reading() as connection:
         known = {str(id_) for id_ in collections.ids(connection)}
-    for folder in sorted(folders):
-        if folder.name not in known:
-            with contextlib.suppress(OSError):
-                if _old_enough(folder, folder.parent, _grace(store, grace)):
-                    shutil.rmtree(folder, ignore_errors=True)
+    return sorted(folder for folder in folders if folder.name not in known)
+
+
+def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
+    """Remove them, as far as the system allows."""
+    for folder in folders_of_the_deleted(store):
+        with contextlib.suppress(OSError):
+            if _old_enough(folder, folder.parent, _grace(store, grace)):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def superseding(store: Store, rows: Iterable[SegmentRow], collection: CollectionRow) -> None:

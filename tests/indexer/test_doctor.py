@@ -315,6 +315,21 @@ def test_files_that_nothing_points_to_are_counted_and_sound(collection: Collecti
     assert examine(collection.library)[3].detail == Naming("0 files")
 
 
+def test_what_deleted_collections_left_is_counted_and_gone_after_the_next_compaction(
+    collection: Collection,
+) -> None:
+    library = collection.library
+    for left in ("segments/77", "reports/77", "reports/78"):
+        (library.store.folder / left).mkdir(parents=True)
+    *_, said = examine(library)
+    assert said.sound
+    assert said.detail == Naming(
+        "3 folders", "reports/77", "reports/78", "segments/77", "nearsay index compact"
+    )
+    collection.compact()
+    assert len(examine(library)) == 4
+
+
 def test_every_generation_is_examined(collection: Collection) -> None:
     collection.rebuild(WordsEncoder(name="wider", dimension=12))
     subjects = [finding.subject for finding in examine(collection.library, prove=True)]
