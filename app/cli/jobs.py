@@ -245,7 +245,7 @@ def print_result(job: "Job", first: int | None = None) -> None:
 
     output = job.output(None if first is None else first + 1)
     found = read_results(output[:first])
-    print_results(found)
+    print_results(found, whole=first is None)
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:

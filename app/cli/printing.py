@@ -211,10 +211,11 @@ def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
         print_notes(results.lines)
 
 
-def print_results(found: "JobResults") -> None:
-    """The tables of what was reported."""
+def print_results(found: "JobResults", *, whole: bool = False) -> None:
+    """The tables of what was reported; whole: also long values of what is of no known kind."""
     facts: list[Row] = [{"": name, "result": value} for name, value in found.facts.items()]
-    rows = [{_label(name): _cut(value) for name, value in row.items()} for row in found.rows]
+    longest = None if whole else _LONGEST
+    rows = [{_label(name): _line(value, longest) for name, value in row.items()} for row in found.rows]
     figures, last = (
         [{"": name, "result": value} for name, value in table[0].items()] if len(table) == 1 else table
         for table in (found.figures, rows)
@@ -231,12 +232,12 @@ def _label(name: str) -> str:
     return visible(name.replace("_", " "))
 
 
-def _cut(value: str | float) -> str:
-    """A value of JSON without a kind, that may be long."""
+def _line(value: str | float, longest: int | None) -> str:
+    """A value of JSON without a kind, cut where it is longer."""
     if not isinstance(value, str):  # a whole number may name something: no separators
         return significant(value) if isinstance(value, float) else str(value)
     line = " ".join(value.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -110,8 +110,10 @@ class JobFolder:
 
     @property
     def times_asked_to_stop(self) -> int:
-        """0; 1: it ends after what it is at; 2: at once."""
-        return sum(file.exists() for file in self._stop_files)
+        """0, as where nobody may look; 1: it ends after what it is at; 2: at once."""
+        with contextlib.suppress(OSError):
+            return sum(file.exists() for file in self._stop_files)
+        return 0
 
     def make(self) -> int:
         """Make the folder of a job that waits; the descriptor of its lock, for its process to inherit."""

@@ -224,7 +224,11 @@ class Jobs:
     def _job(self, row: "JobRow") -> Job:
         """The job, with a state that is true now."""
         state, folder = JobState(row.state), self._library.store.folder
-        if not state.ended and not JobFolder(folder, row.number).alive:
+        try:
+            alive = state.ended or JobFolder(folder, row.number).alive
+        except OSError:  # it is another user's, perhaps: the catalogue's word stands
+            alive = True
+        if not alive:
             # It may have ended since the row was read; a process says so before it lets go of its lock.
             row = self._row(row.number) or row
             state = JobState(row.state) if JobState(row.state).ended else JobState.INTERRUPTED

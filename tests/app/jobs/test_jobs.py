@@ -77,6 +77,19 @@ def test_one_whose_process_is_gone_was_interrupted_whatever_its_row_says(
     assert [job.state for job in jobs.list()] == [JobState.INTERRUPTED]
 
 
+def test_one_whose_process_nobody_may_look_for_is_what_its_row_says(
+    start: Callable[..., Job], jobs: Jobs, spawned: Spawned
+) -> None:
+    start("one")
+    start("two")
+    spawned.begin(1)
+    lock = jobs.get(1).folder.lock_file
+    lock.unlink()
+    lock.symlink_to(lock)  # no right to read it would not stop root
+    assert [job.state for job in jobs.list()] == [JobState.WAITING, JobState.RUNNING]
+    assert not jobs.get(1).stopping
+
+
 def test_one_that_ends_between_two_looks_is_not_taken_for_interrupted(
     start: Callable[..., Job], jobs: Jobs, spawned: Spawned, monkeypatch: pytest.MonkeyPatch
 ) -> None:

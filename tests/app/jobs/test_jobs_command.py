@@ -139,6 +139,7 @@ def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
     assert more == Naming("all rows", "nearsay jobs show 1 --all")
     head, *whole = nearsay("show", "1", "--all").stdout.splitlines()
     assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
+    assert whole[-1].split() == ["t24", "0.1235", *["long"] * 40]
 
 
 def test_long_jobs_are_told_in_seconds_and_numbers_that_name_something_as_they_are(
