@@ -65,7 +65,7 @@ class _Declared:
         optional = get_origin(of) in (Union, UnionType) and NoneType in get_args(of)
         if optional:
             of = next(part for part in get_args(of) if part is not NoneType)
-        settings = {"type": _click_type(of), "callback": _in_range, **self.settings}
+        settings = {"type": _click_type(of), "callback": _sensible, **self.settings}
         if self.argument:
             yield click.Argument([name], nargs=-1 if many else 1, **settings)
             return
@@ -104,9 +104,14 @@ def _click_type(of: Any) -> Any:  # noqa: ANN401 - any type
     return click.Choice(list(get_args(of))) if get_origin(of) is Literal else of
 
 
-def _in_range(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
-    """The value; BadParameter for what no 64 bits hold, and for nan, which would pass every bound."""
+def _sensible(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
+    """The value; BadParameter for what no 64 bits hold, for nan, which would pass every bound, and for a
+    file that would be called -, which stands for a standard stream elsewhere.
+    """
+    of = parameter.type
     for one in value if isinstance(value, tuple) else [value]:
+        if one == Path("-") and isinstance(of, click.Path) and not of.allow_dash:
+            raise click.BadParameter("- is no standard stream here. Name a file.", context, parameter)
         if isinstance(one, int | float) and not abs(one) < 2**63:
             raise click.BadParameter(f"{one} is out of range.", context, parameter)
     return value

@@ -315,7 +315,11 @@ def _listed(count: int, ids: list[str]) -> str:
 @documents.command()
 def export(
     collection: str = COLLECTION,
-    out: Path | None = option("File to write, or - for standard output.", shown="standard output"),
+    out: Path | None = option(
+        "File to write, or - for standard output.",
+        shown="standard output",
+        type=click.Path(allow_dash=True, path_type=Path),
+    ),
     where: str | None = WHERE,
     vectors: bool = option("Write one line per passage with its vector instead of one line per document."),
     as_json: bool = JSON,

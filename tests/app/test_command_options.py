@@ -140,3 +140,17 @@ def test_no_command_takes_a_number_that_passes_every_bound_or_that_nothing_holds
     for given in ("nan", "inf", "-inf") if is_float else ("9" * 30, "-" + "9" * 30):
         with pytest.raises(click.BadParameter):
             one.process_value(context, [given] if one.multiple or one.nargs == -1 else given)
+
+
+def paths(command: click.Command) -> Iterator[click.Parameter]:
+    """What names a file or folder to write, or one that need not be there."""
+    for one in command.params:
+        if isinstance(one.type, click.Path) and not one.type.exists and not one.type.allow_dash:
+            yield one
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if [*paths(COMMANDS[name])]])
+def test_no_command_makes_a_file_whose_name_is_a_dash(name: str) -> None:
+    for one in paths(COMMANDS[name]):
+        with pytest.raises(click.BadParameter):
+            one.process_value(click.Context(COMMANDS[name]), "-")

@@ -77,6 +77,28 @@ def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
     np.testing.assert_allclose(np.load("plain.npy"), features("last", "mean").encode(TEXTS), atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [(), ("--layers", "last")])
+@pytest.mark.parametrize("out", ["v.npz", "v.csv"])
+def test_one_array_is_not_written_under_the_ending_of_another_kind_of_file(
+    options: tuple[str, ...], out: str, run: Run
+) -> None:
+    result = run("--out", out, *options)
+    assert result.exit_code == 1
+    assert result.stderr == Naming(".npy", out, "--tokens")
+    assert not Path(out).exists()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "binary"])
+def test_vectors_are_written_into_a_pipe_as_into_a_file(dtype: str, run: Run) -> None:
+    run("--out", "v.npy", "--dtype", dtype)
+    os.mkfifo("pipe")
+    reading = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    result = run("--out", "pipe", "--dtype", dtype)
+    assert result.exit_code == 0, result.output
+    assert os.read(reading, 1 << 16) == Path("v.npy").read_bytes()
+    os.close(reading)
+
+
 def test_a_page_is_encoded_with_its_title(run: Run) -> None:
     Path("page.html").write_text("<title>the cat</title><h1>the cat</h1><p>sat</p>")
     always = ("--encoder", "mine", "--device", "cpu", "--precision", "float32", "--out", "page.npy")

@@ -203,6 +203,12 @@ def test_encoders_are_listed_and_shown_where_no_library_was_made(run: Run) -> No
     assert "no library in other" in run("encoders", "list", "--library", "other").stderr
 
 
+def test_showing_an_encoder_that_was_never_fetched_says_so_in_our_words(run: Run) -> None:
+    result = run("encoders", "show", "somebodys")
+    assert (result.exit_code, result.stderr) == (1, Naming("somebodys", "all-MiniLM-L6-v2"))
+    assert "local_files_only" not in result.stderr
+
+
 def test_what_is_made_while_a_library_is_at_hand_is_known_by_its_name(run: Run, tmp_path: Path) -> None:
     Library.open("library").close()
     make = ("train", "reduce", "mine", "--method", "matryoshka", "--dimension", "4", "--out", "made/small")

@@ -79,7 +79,10 @@ def find_encoder(
         )
         return EncoderSource(asked, asked, EncoderFolder(Path(fetched)))
     except Exception as error:
-        raise _not_given(asked, first_line(error), cross_encoder=cross_encoder) from error
+        reason = (
+            f"the hub did not give it ({first_line(error)})" if fetch else "it was not fetched from the hub"
+        )
+        raise _not_given(asked, reason, cross_encoder=cross_encoder) from error
 
 
 def hub_name(source: str) -> str | None:
@@ -146,7 +149,7 @@ def _not_there(path: Path, *, cross_encoder: bool) -> NearsayError:
 
 
 def _not_given(name: str, reason: str, *, cross_encoder: bool) -> NearsayError:
-    looked = f"not a folder in {Path.cwd()}; and the hub did not give it ({reason})"
+    looked = f"not a folder in {Path.cwd()}; and {reason}"
     if cross_encoder:
         return NearsayError(f"there is no cross-encoder {name!r}: it is {looked}. {_CROSS_ENCODERS}")
     return NearsayError(

@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from nearsay.data.durable import replacing
@@ -121,8 +122,10 @@ def write_vectors(
         stored = binary_codes(vectors)
     else:
         stored = vectors.astype(np.float16 if wanted is Numbers.FLOAT16 else np.float32, copy=False)
-    with replacing(out) as stream:
-        np.save(stream, stored)
+    stored = np.ascontiguousarray(stored)
+    with replacing(out) as stream:  # np.save asks it for its place, which a pipe has not
+        npy.write_array_header_1_0(stream, npy.header_data_from_array_1_0(stored))
+        stream.write(stored.data)
         if taken is not None:
             stream.flush()
             os.fsync(stream.fileno())

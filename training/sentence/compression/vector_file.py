@@ -50,8 +50,9 @@ def encode_file(
              measures those of these vectors
 
     A row that cannot be used raises BadInputError and nothing is written: a row left out would shift all
-    that follow. The texts are held in memory.
+    that follow. So does a name whose ending is another file's than .npy. The texts are held in memory.
     """
+    _require_npy(out)
     from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.compression.quantisation import write_vectors
     from nearsay.training.sentence.encoder import Encoder
@@ -80,6 +81,7 @@ def encode_features(
 
     The vectors go to the disk window by window; the texts are held in memory. Raises as `encode_file` does.
     """
+    _require_npy(out)
     from nearsay.training.bert.features import FeatureExtractor, write_array
     from nearsay.training.encoder.hardware import Precision
 
@@ -135,6 +137,14 @@ def encode_tokens(
         write_token_vectors(stream, tokens, features.token_blocks(tokens), features.dimension)
     cut = _cut(tokens.truncated, len(texts), features.max_text_tokens)
     return EncodeReport(len(texts), features.dimension, (*notes, *cut), tokens=tokens.tokens)
+
+
+def _require_npy(out: Path) -> None:
+    if out.suffix.lower() not in (".npy", ""):  # a pipe has no ending
+        raise BadInputError(
+            f"a vector for each text is one array in an .npy file, and {out} ends otherwise. Name a file "
+            "that ends so, or ask for the vectors of tokens (--tokens), which are an .npz file"
+        )
 
 
 def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:

@@ -32,14 +32,12 @@ def test_a_full_disk_leaves_levels_and_ranges_that_belong_together(
 ) -> None:
     write_vectors(tmp_path / "v.npy", VECTORS, numbers="int8")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    save = np.save
 
-    def full(stream: BinaryIO, array: np.ndarray) -> None:
-        if array.dtype == np.int8:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save(stream, array)
+    def full(stream: BinaryIO, header: dict[str, object]) -> None:
+        assert header["descr"] == "|i1"
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr("numpy.lib.format.write_array_header_1_0", full)
     with pytest.raises(DiskFullError):
         write_vectors(tmp_path / "v.npy", VECTORS * 3, numbers="int8")
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
