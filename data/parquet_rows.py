@@ -132,6 +132,7 @@ def _look(path: Path) -> _Seen:
                 field.name
                 for field in schema
                 if _is_text(field.type)
+                or getattr(field.type, "extension_name", "") == "arrow.uuid"
                 or types.is_integer(field.type)
                 or types.is_floating(field.type)
                 or (types.is_decimal(field.type) and field.type.scale == 0)

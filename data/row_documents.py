@@ -210,17 +210,17 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
     """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`.
 
     Of a name that stands twice in an object the last value counts, as in Python's json and in jq.
-    BadInputError for a `.json` file that holds one big value: it would give a fault for each line.
+    BadInputError for a file that holds values over several lines: it would give a fault for each line.
     """
     decode = _DECODER.raw_decode
-    if name.lower().endswith((".json", ".json.gz")):
+    if _JSON_NAME.search(name):
         lines = _unless_one_value(iter(lines), name)
     for item in lines:
         if isinstance(item, Fault):
             yield item
             continue
         number, line = item
-        line = line.strip()
+        line = line.strip().removeprefix("\ufeff")  # of files that were joined
         if not line:
             continue
         try:
@@ -242,10 +242,16 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield number, value
 
 
+_JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
+
+
 def _unless_one_value(
     lines: Iterator[tuple[int, str] | Fault], name: str
 ) -> Iterator[tuple[int, str] | Fault]:
-    """The lines; BadInputError where the first begins a list, or a value that the second goes on with."""
+    """The lines; BadInputError where the first begins a list, or a value that the second goes on with.
+
+    A list in a file of JSON lines by name is one only if nothing follows: else it is a row like others.
+    """
     taken: list[tuple[int, str] | Fault] = []
     filled: list[str] = []
     for item in lines:
@@ -254,14 +260,16 @@ def _unless_one_value(
             filled.append(item[1].strip())
         if len(filled) > 1:
             break
-    is_list = bool(filled) and filled[0].startswith("[")
+    starts_list = bool(filled) and filled[0].startswith("[")
+    is_list = starts_list and (len(filled) == 1 or name.lower().endswith((".json", ".json.gz")))
     if is_list or (len(filled) > 1 and _goes_on(*filled)):
-        file, rows = (shlex.quote(one) for one in (name, re.sub(r"(?i)\.json(\.gz)?$", ".jsonl", name)))
-        file = f"<(gzip -dc {file})" if name.lower().endswith(".gz") else file
-        part = ".[]" if is_list else "."
+        rows = _JSON_NAME.sub(".jsonl", name)
+        rows = rows if rows != name else _JSON_NAME.sub("-rows.jsonl", name)
+        file = f"<(gzip -dc {shlex.quote(name)})" if name.lower().endswith(".gz") else shlex.quote(name)
+        part = ".[]" if starts_list else "."
         raise BadInputError(
-            f"{name} holds one JSON value over its whole length, not one object a line. "
-            f"Convert it: jq -c '{part}' {file} > {rows}"
+            f"{name} holds JSON over several lines, or a list, not one object a line. "
+            f"Convert it: jq -c '{part}' {file} > {shlex.quote(rows)}"
         )
     return chain(taken, lines)
 

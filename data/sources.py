@@ -81,6 +81,10 @@ def _resolve(item: str, wanted: Format | None, notes: list[str]) -> Iterator[Sou
     path = Path(item)
     try:
         exists = path.exists()
+    except PermissionError as error:
+        raise BadInputError(
+            f"{item} lies in a folder that this user may not enter; change its permissions: chmod u+x FOLDER"
+        ) from error
     except (OSError, ValueError) as error:  # a name that is too long, or holds NUL
         raise BadInputError(f"{item!r} cannot be a file: {error}. Check the name") from error
     if not item.strip():

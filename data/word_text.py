@@ -122,8 +122,8 @@ class _Properties(_Xml):
 
 
 class _Body(_Xml):
-    # What revisions took away, and what says the same once more, in AlternateContent.
-    _SKIPPED: Final = frozenset({"moveFrom", "del", "Fallback"})
+    # What revisions took away, what says the same again, in AlternateContent, and readings above characters.
+    _SKIPPED: Final = frozenset({"moveFrom", "del", "Fallback", "rt"})
 
     def __init__(self) -> None:
         self.parts: list[str] = []

@@ -224,6 +224,32 @@ def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
 
 
 @pytest.mark.parametrize(
+    "content", ['[{"text": "a"}]', '[\n{"text": "a"}\n]', '{\n"text": "a"\n}\n{\n"text": "b"\n}']
+)
+def test_json_lines_that_go_over_several_are_refused_and_never_written_over(
+    write: Callable[[str, str | bytes], str], content: str
+) -> None:
+    with pytest.raises(BadInputError, match=r"jq -c '.*' a\.jsonl > a-rows\.jsonl"):
+        list(read([write("a.jsonl", content)]))
+    with pytest.raises(BadInputError, match=r"<\(gzip -dc a\.ndjson\.gz\) > a\.jsonl"):
+        list(read([write("a.ndjson.gz", content)]))
+
+
+def test_a_first_line_that_is_a_list_costs_json_lines_that_line_alone(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.jsonl", f"[1, 2]\n{GOOD}\n")
+    assert (len(documents), faults) == (1, [Naming("a.jsonl:1", "not a JSON object")])
+
+
+def test_byte_order_marks_of_files_that_were_joined_are_passed_over(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.jsonl", f"\ufeff{GOOD}\n\ufeff{GOOD}\n")
+    assert (len(documents), faults) == (2, [])
+
+
+@pytest.mark.parametrize(
     "bad",
     [
         '{"text": nothing}',
@@ -235,12 +261,13 @@ def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
         "{",
     ],
 )
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 def test_a_json_file_whose_first_row_is_bad_or_cut_off_loses_that_row_alone(
-    read_file: Callable[..., tuple[list[Document], list[str]]], bad: str
+    read_file: Callable[..., tuple[list[Document], list[str]]], bad: str, name: str
 ) -> None:
-    documents, faults = read_file("a.json", f"\n{bad}\n\n{GOOD}\n{GOOD}\n")
-    assert (len(documents), faults) == (2, [Naming("a.json:2", "not JSON")])
-    assert read_file("a.json", bad) == ([], [Naming("a.json:1", "not JSON")])
+    documents, faults = read_file(name, f"\n{bad}\n\n{GOOD}\n{GOOD}\n")
+    assert (len(documents), faults) == (2, [Naming(f"{name}:2", "not JSON")])
+    assert read_file(name, bad) == ([], [Naming(f"{name}:1", "not JSON")])
 
 
 def test_of_a_name_that_stands_twice_in_an_object_the_last_value_counts(

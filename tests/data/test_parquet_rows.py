@@ -108,6 +108,13 @@ def test_parquet_columns_can_be_chosen(tmp_path: Path) -> None:
     assert (document.text, document.id, document.metadata) == ("inner", "x", {"year": 1, "metadata.n": 2})
 
 
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="before 18, pyarrow gives their bytes")
+def test_an_id_may_be_a_column_of_uuids(tmp_path: Path) -> None:
+    columns = {"text": ["a"], "id": pa.array([uuid.UUID(int=5).bytes], pa.uuid())}
+    (document,) = read([write_parquet(str(tmp_path / "a.parquet"), columns)])
+    assert (document.id, document.metadata) == ("00000000-0000-0000-0000-000000000005", {})
+
+
 def test_parquet_faults_have_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     columns = {"text": ["one", None, " ", "a\0", "x" * 50], "n": pa.array([1, 2, 3, 4, 5])}

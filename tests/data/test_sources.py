@@ -153,6 +153,15 @@ def test_what_is_not_there_is_refused_at_once_with_the_remedy(
         read([source])
 
 
+def test_a_file_in_a_folder_that_may_not_be_entered_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refused)
+    with pytest.raises(BadInputError, match=r"n/a\.txt .*folder.*chmod u\+x"):
+        read(["n/a.txt"])
+
+
 def test_nothing_to_read_and_standard_input_twice_are_refused() -> None:
     with pytest.raises(BadInputError, match="nothing to read"):
         read([])

@@ -53,6 +53,11 @@ TABLE = (
     f"<w:tr>{cell('')}{cell('')}</w:tr></w:tbl>"
 )
 
+RUBY = (
+    "<w:p><w:r><w:ruby><w:rt><w:r><w:t>かん</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>漢</w:t></w:r></w:rubyBase>"
+    "</w:ruby></w:r></w:p>"
+)
+
 
 @pytest.mark.parametrize(
     ("body", "text"),
@@ -68,6 +73,7 @@ TABLE = (
             "<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>",
             "new",
         ),
+        (RUBY, "漢"),
         ("<w:p><w:moveFrom><w:r><w:t>gone</w:t></w:r></w:moveFrom><w:r><w:t>here</w:t></w:r></w:p>", "here"),
         (
             "<w:p><w:r><w:t>outer</w:t><mc:AlternateContent><mc:Choice><w:txbxContent>"
@@ -85,7 +91,7 @@ TABLE = (
         ("<w:p><w:r><w:t>left</w:t><w:ptab/><w:t>right</w:t></w:r></w:p>", "left right"),
     ],
     ids=[
-        *("paragraphs", "tables", "tabs", "controls", "revisions", "moves", "boxes", "letters"),
+        *("paragraphs", "tables", "tabs", "controls", "revisions", "readings", "moves", "boxes", "letters"),
         *("formulas", "placed tabs"),
     ],
 )
