@@ -17,6 +17,13 @@ __all__ = ["html_encoding", "html_text"]
 _UNSEEN: Final = frozenset(
     {"head", "script", "style", "noscript", "template", "iframe", "object", "canvas", "datalist", "-comment"}
     | {"rt", "rp"}  # how the characters before are read, written above them
+    | {"audio", "video", "noframes", "noembed"}  # what stands in them is for browsers that cannot show more
+    | {
+        "title",
+        "desc",
+        "annotation",
+        "annotation-xml",
+    }  # of drawings, and the formula again, as it was written
 )
 _BLOCKS: Final = frozenset(
     {
@@ -203,7 +210,7 @@ class _Writer:
 
     def text(self, text: str, *, as_written: bool) -> None:
         if not as_written:
-            self.run.append(_SPACE.sub(" ", text))
+            self.run.append(_SPACE.sub(" ", text.replace("\xad", "")))  # a soft hyphen is seen at line ends
             return
         for index, line in enumerate(text.split("\n")):
             if index:

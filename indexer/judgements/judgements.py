@@ -97,7 +97,7 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
         raise BadInputError(f"{source} is not there. Name a file or folder of judgements")
     if is_table(source):
         for line, row in file_rows(source):
-            yield _of_row(source, line, {name: fused(value) for name, value in row.items()})
+            yield _of_row(source, line, {name.lower(): fused(value) for name, value in row.items()})
         return
     if queries is None:
         raise BadInputError(
@@ -152,13 +152,16 @@ def _cell(row: Mapping[str, object], *names: str) -> str:
     """The first of these columns that there is, as text; "" without any."""
     for name in names:
         value = row.get(name)
+        if isinstance(value, float) and value.is_integer():  # where a cell of the column is missing
+            return str(int(value))
         if value is not None:
             return str(value)
     return ""
 
 
 def _whole(text: str) -> int | None:
-    """The whole number that a text is; None for any other text, and for one of more than 18 digits."""
+    """The whole number that a text is, as 1 or 1.0; None for any other, and for more than 18 digits."""
+    text = text.removesuffix(".0")
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) <= _DIGITS else None
 

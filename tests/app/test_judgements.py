@@ -260,6 +260,15 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
     run("judgements", "export", "pets", "--as", "csv", "--out", "out.csv")
     assert "a cat,cat,0,1,Cat,the cat sat" in (tmp_path / "out.csv").read_text()
     run("judgements", "import", "pets", "nowhere.csv", code=1)
+    # As pandas writes numbers of which some are missing, under names in capitals.
+    rows = "Query,Document,Passage,Relevant\na cat,cat,0.0,1.0\na mouse,cat,0.0,0.0\nmilk,cat,,\n"
+    (tmp_path / "pandas.csv").write_text(rows)
+    told = json.loads(run("judgements", "import", "pets", "pandas.csv", "--json").stdout)
+    assert (told["judgements"], told["queries"]) == (3, 3)
+    run("judgements", "export", "pets", "--as", "csv", "--out", "all.csv")
+    said = (tmp_path / "all.csv").read_text()
+    assert "a mouse,cat,0,0,Cat" in said
+    assert "milk,cat,0,,Cat" in said
 
 
 def test_what_switches_the_search_log_and_takes_an_improvement_back_is_said_as_json(

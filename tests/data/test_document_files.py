@@ -116,6 +116,20 @@ Text below rules.
     assert markdown_text("+++\n+++\n---\nb: 1\n---\nx").metadata == {}
 
 
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>a <video><source src=x>No video here.</video>b</p><audio>No audio.</audio>", "a b"),
+        ("<math><semantics><mi>x</mi><annotation encoding='tex'>\\x</annotation></semantics></math>", "x"),
+        ("<button><svg><title>Menu</title><desc>bars</desc></svg>Open</button>", "Open"),
+        ("<p>Donau&shy;dampf&shy;schiff</p>", "Donaudampfschiff"),
+    ],
+    ids=["players", "formulas", "drawings", "soft hyphens"],
+)
+def test_what_a_page_does_not_show_is_no_text(markup: str, text: str) -> None:
+    assert html_text(markup).text == text
+
+
 def test_readings_above_characters_are_no_text() -> None:
     page = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>です</p>"
     assert html_text(page).text == "漢字です"
