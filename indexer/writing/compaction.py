@@ -316,7 +316,10 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
             small = rows[begin:]
     if not small:
         return
-    vectors = open_all(store, collection, generation, small)
+    try:
+        vectors = open_all(store, collection, generation, small)
+    except DamagedSegmentError:
+        return  # what was added is added; a search says so
     folder = store.segments(collection.id)
     keep_merged(store, collection, generation, _merged(folder, generation, small, _in_segments(vectors)))
 

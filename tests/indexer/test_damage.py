@@ -129,6 +129,21 @@ def test_a_segment_that_was_missing_for_a_moment_answers_as_soon_as_it_is_back(
     assert collection.rebuild().mended == 0
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, flip_a_byte])
+def test_additions_are_reported_though_a_segment_that_they_would_be_merged_with_is_damaged(
+    library: Library, open_library: OpenLibrary, damage: Callable[[Path], None]
+) -> None:
+    collection = library.collection("many")
+    collection.add_rows(["a"])
+    damage(path_of(collection, segment_of(collection, 1)))
+    added = [open_library().collection("many").add_rows(["b" * (2 + i)]).added for i in range(12)]
+    assert added == [1] * 12
+    with pytest.raises(DamagedSegmentError):
+        open_library().collection("many").search("a")
+    assert collection.rebuild().mended == 1
+    assert len(collection.search("a", 20)) == 13
+
+
 def test_one_rebuild_mends_every_damaged_segment(collection: Collection, open_library: OpenLibrary) -> None:
     before = answers(collection)
     for first_passage in (1, 3):
