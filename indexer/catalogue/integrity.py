@@ -25,6 +25,7 @@ from nearsay.indexer.catalogue.tables import (
     generations,
     metadata,
     passages,
+    removed_passages,
 )
 
 __all__ = ["differing_texts", "file_fault", "wrong_numbers"]
@@ -47,7 +48,8 @@ _KINDS: dict[type[sa.types.TypeEngine[Any]], tuple[str, ...]] = {
 def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None = None) -> str | None:
     """What is wrong with the database's file and its values; None if nothing is, or in PostgreSQL.
 
-    full:    also compare every index with its table, and look whether every value is of its column's kind
+    full:    also compare every index with its table, look whether every value is of its column's kind, and
+             whether what a row belongs to is there
     seconds: stop looking after so long, as if nothing were wrong
     """
     if connection.dialect.name != "sqlite":
@@ -62,7 +64,11 @@ def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None =
         for said in connection.exec_driver_sql(statement).scalars():
             if said != "ok" and _OF_WORDS not in said:
                 return str(said).splitlines()[-1]
-        return next(_wrong_values(connection), None) if full else None
+        if not full:
+            return None
+        for table, _, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+            return f"a row of {table} belongs to one of {parent} that is not there"
+        return next(_wrong_values(connection), None)
     except sa.exc.OperationalError as error:
         if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
             return None
@@ -72,7 +78,7 @@ def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None =
 
 
 def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
-    """Which counter of the collection gives a number out twice, or keeps passages from a vector; or None."""
+    """Which number of the collection is given out twice, or keeps passages from being found; None if none."""
     row = connection.execute(
         sa.select(collections.c.next_document, collections.c.next_passage).where(
             collections.c.id == collection_id
@@ -90,6 +96,10 @@ def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
     every = sa.union_all(marks, ends).subquery()
     for number, through in connection.execute(sa.select(every).where(every.c.through >= row.next_passage)):
         return f"generation {number} is embedded through passage {through}, which is not there yet"
+    both = (passages.c.collection_id == collection_id, removed_passages.c.collection_id == collection_id)
+    hidden = sa.select(passages.c.number).where(*both, passages.c.number == removed_passages.c.passage)
+    for (number,) in connection.execute(hidden.limit(1)):
+        return f"passage {number} is there and counts as removed, so that no search finds it"
     return None
 
 
@@ -141,7 +151,8 @@ def _sound(column: sa.Column[object]) -> ColumnElement[bool]:
     if isinstance(column.type, sa.JSON):
         kind = sa.func.json_type(sa.type_coerce(column, sa.Text))
         valid = sa.func.json_valid(sa.type_coerce(column, sa.Text))
-        sound &= sa.case((valid == 1, kind.in_(("object", "array"))), else_=sa.false())
+        kept = ("object",) if column is documents.c.metadata else ("object", "array")
+        sound &= sa.case((valid == 1, kind.in_(kept)), else_=sa.false())
     if column.name.endswith("_at"):
         sound &= sa.func.datetime(column).is_not(None)
     return sa.or_(column.is_(sa.null()), sound) if column.nullable else sound
