@@ -63,6 +63,7 @@ _VACUUMED_UNASKED = 1 << 30  # bytes; 43 MB a second on a busy machine, and writ
 _LOCKED = ("locked", "could not serialize", "deadlock")
 _CROWDED = ("too many clients", "too many connections", "connection slots")  # as PostgreSQL says it
 _AWAY = ("database system is", "terminating connection", "server closed", "connection is lost")
+_ABORTED, _FULL = "25P02", "53100"  # PostgreSQL's codes: what failed before ended the transaction; no room
 _LITTLE = 1 << 20  # bytes: with less the disk is full
 
 
@@ -207,11 +208,9 @@ class Database:
             raise BadInputError(
                 f"{around!a} holds half a surrogate pair, which is no character. Remove it"
             ) from error
-        except DBAPIError as error:
-            raise _translate(error, self._shown) from error
         except sqlite3.Error as error:  # of a cursor that was read without SQLAlchemy
             raise _translate(error, self._shown) from error
-        except PendingRollbackError as error:  # of tidying up, after what ended the statement before it
+        except (DBAPIError, PendingRollbackError) as error:
             first = _first(error)
             if isinstance(first, DBAPIError):
                 raise _translate(first, self._shown) from first
@@ -259,11 +258,18 @@ def _size(path: Path) -> int:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What SQLAlchemy or the user broke off with, before others failed for it."""
+    """What SQLAlchemy or the user broke off with, before others failed for it, as in tidying up."""
     before = error.__context__
-    while before is not None and not isinstance(error, KeyboardInterrupt | DBAPIError):
+    while before is not None and not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, DBAPIError) and _sqlstate(error.orig) != _ABORTED:
+            break
         error, before = before, before.__context__
     return error
+
+
+def _sqlstate(error: BaseException | None) -> str:
+    """PostgreSQL's code of an error. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+    return getattr(error, "sqlstate", None) or ""
 
 
 def _engine(url: str | sa.URL) -> sa.Engine:
@@ -433,7 +439,8 @@ def _translate(error: BaseException, url: str) -> NearsayError:
     reason = _said(error)
     lowered = reason.lower()
     name = str(getattr(error, "sqlite_errorname", ""))
-    if "disk is full" in lowered or "no space left" in lowered or _lacks_room(name, url):
+    full = "disk is full" in lowered or "no space left" in lowered or _sqlstate(error) == _FULL
+    if full or _lacks_room(name, url):
         also = ", also for temporary files (TMPDIR)," if name else ""
         return DiskFullError(
             f"the catalogue {_place(url)} could not be written ({reason}); the change was not made. "

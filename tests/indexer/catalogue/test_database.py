@@ -241,6 +241,33 @@ def test_what_ended_a_statement_is_told_though_tidying_up_failed_after_it(
         assert connection.exec_driver_sql("SELECT 2").scalar_one() == 2
 
 
+def test_postgresql_says_what_failed_first_though_tidying_up_failed_after_it(postgresql_url: str) -> None:
+    catalogue = Database(postgresql_url)
+
+    def work_and_tidy_up() -> None:
+        with catalogue.writing() as connection:
+            try:
+                connection.exec_driver_sql("SELECT 1 / 0")
+            finally:
+                connection.exec_driver_sql("SELECT 1")
+
+    with pytest.raises(CatalogueError, match="division by zero"):
+        work_and_tidy_up()
+    catalogue.close()
+
+
+def test_a_disk_that_has_room_for_half_a_page_of_postgresqls_is_full(sqlite: Database) -> None:
+    errors = pytest.importorskip("psycopg.errors")
+    said = 'could not extend file "base/1/2": wrote only 4096 of 8192 bytes at block 0'
+
+    def fail() -> None:
+        with sqlite.reading():
+            raise OperationalError("INSERT", {}, errors.DiskFull(said))
+
+    with pytest.raises(DiskFullError, match="wrote only 4096"):
+        fail()
+
+
 def test_a_full_disk_undoes_the_change(sqlite: Database) -> None:
     def fill() -> None:
         with sqlite.writing() as connection:
