@@ -90,7 +90,10 @@ def _judgement_file(base: Path, split: str) -> Path:
     there = (
         f"the splits there are: {', '.join(others[:_NAMES_SHOWN])}" if others else "it has no qrels at all"
     )
-    raise BadInputError(f"{base} holds no judgements for the split {split!r}; {there}. Name one with --split")
+    raise BadInputError(
+        f"{base} holds no judgements for the split {split!r}; {there}. Name one where the command takes that "
+        f"(--split), or put them into qrels/{split}.tsv"
+    )
 
 
 def _texts(file: Path, notes: list[str]) -> dict[str, str]:

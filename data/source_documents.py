@@ -219,11 +219,16 @@ class SourceDocuments:
                     shortened=lambda: self._note_once(
                         "shortened",
                         f"{source.name}: the main part of the page is taken, without the menus, asides and "
-                        "banners around it (--whole-page takes all)",
+                        f"banners around it{self._whole_page}",
                     ),
                 )
         except DamagedStreamError as error:
             return Fault(source.name, None, str(error))
+
+    @property
+    def _whole_page(self) -> str:
+        # Commands that want texts alone have no such option.
+        return "" if self._options.metadata == () else " (--whole-page takes all)"
 
     def _from_lines(self, source: Source) -> Iterator[Document | Fault]:
         kind, numbered = source.format, self.lines(source)

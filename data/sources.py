@@ -111,8 +111,8 @@ def _named_file(path: Path, item: str, wanted: Format | None) -> Source:
         return Source(item, path.absolute(), kind, None)
     if kind is None:
         raise BadInputError(
-            f"{item}: unknown suffix {path.suffix!r}. Say what it holds, such as --input-format txt; "
-            f"the known suffixes are {readable_suffixes()}"
+            f"{item}: unknown suffix {path.suffix!r}. Rename it, or say what it holds where the command "
+            f"takes that, such as --input-format txt; the known suffixes are {readable_suffixes()}"
         )
     return _file(path, item, kind, named=True)
 
@@ -183,7 +183,7 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
             sources.append(_file(path, str(path), kind, named=False))
     refusal = (
         f"{pattern} matches no readable file",
-        ". Check the pattern, or say what the files hold, such as --input-format txt",
+        ". Check the pattern, or say what the files hold where the command takes that (--input-format)",
     )
     yield from _found(pattern, sources, skipped, refusal, notes)
 

@@ -16,6 +16,7 @@ from nearsay.app.cli.options import (
     SCORED_PAIRS,
     SEED,
     SPLIT,
+    TEXT,
     Run,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports
@@ -35,6 +36,7 @@ def batches(
     sample: int = SAMPLE(256, least=2),
     seed: int = SEED(0),
     tolerance: float = option("Largest difference that counts as equal.", default=0.001),
+    text: str | None = TEXT,
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
@@ -55,7 +57,7 @@ def batches(
     from nearsay.training.evaluation.text_sample import TextSample
 
     place = file or samples.folder() / "corpus.jsonl"
-    reading = read([place], ReadOptions(metadata=(), split=Split.LINES))
+    reading = read([place], ReadOptions(text=text, metadata=(), split=Split.LINES))
     drawn = TextSample(reading.texts(), sample, seed=seed)
     print_notes([*reading.notes, *([drawn.note] if drawn.note else [])])
     with ProgressBar("encoding", unit="texts") as bar:

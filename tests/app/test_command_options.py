@@ -1,8 +1,10 @@
 """Every command's options: where they stand and what their help says."""
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -154,3 +156,46 @@ def test_no_command_makes_a_file_whose_name_is_a_dash(name: str) -> None:
     for one in paths(COMMANDS[name]):
         with pytest.raises(click.BadParameter):
             one.process_value(click.Context(COMMANDS[name]), "-")
+
+
+# Of other programs: torchrun, pip, initdb, `ray start` and Embedding Atlas.
+OF_OTHERS = {
+    *("--nproc-per-node", "--force-reinstall", "--data-checksums"),
+    *("--head", "--block", "--num-cpus", "--node-ip-address", "--include-dashboard"),
+    *("--disable-usage-stats", "--ray-client-server-port"),
+    *("--x", "--y", "--labels", "--disable-projection", "--no-auto-port"),
+    "--ns-row",  # of a style sheet
+}
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+NAMED = re.compile(rf"(?:nearsay |`)({'|'.join(sorted(COMMANDS, key=len, reverse=True))})\\b([^.;`]*)")
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """Every text of the product's modules with its place; what is filled in is {}."""
+    root = Path(__file__).parent.parent.parent
+    for module in (
+        file for layer in ("app", "indexer", "training", "data") for file in (root / layer).rglob("*.py")
+    ):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+                yield f"{module.name}:{node.lineno}", "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield f"{module.name}:{node.lineno}", node.value
+
+
+def test_messages_and_helps_name_options_that_there_are() -> None:
+    known = {
+        name
+        for command in COMMANDS.values()
+        for one in command.params
+        for name in (*one.opts, *one.secondary_opts)
+    }
+    known |= {"--help", "--version", "--config", *OF_OTHERS}
+    wrong = []
+    for place, text in sentences():
+        wrong += [f"{place}: {name}" for name in OPTION.findall(text) if name not in known]
+        for command, rest in NAMED.findall(text):
+            own = names(COMMANDS[command]) | {"--help"}
+            wrong += [f"{place}: {command} {name}" for name in OPTION.findall(rest) if name not in own]
+    assert not wrong, "\n".join(wrong)

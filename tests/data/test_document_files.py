@@ -344,6 +344,9 @@ def test_that_a_page_was_shortened_is_said_and_an_option_takes_it_whole(
     (note,) = reading.notes
     assert note == Naming("a.html", "main part")
     assert "--whole-page" in note
+    reading = read(["a.html"], ReadOptions(metadata=()))  # of commands that have no such option
+    assert len(list(reading)) == 1
+    assert "--whole-page" not in "".join(reading.notes)
     reading = read(["a.html"], ReadOptions(whole_page=True))
     assert [item.text for item in reading] == ["Home Products\nThe text."]
     assert reading.notes == []

@@ -278,7 +278,7 @@ def _to_learn_from(layout: Layout) -> Path:
     if layout.train is None:
         raise BadInputError(
             f"{layout.path} has no train or dev file by its side, and {layout.kind} is measured by a linear "
-            "layer that learns from one. Put one there, or name it with --train"
+            "layer that learns from one. Put one there, or name it where the command takes that (--train)"
         )
     return layout.train
 

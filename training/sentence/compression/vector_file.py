@@ -149,7 +149,7 @@ def _require_npy(out: Path) -> None:
 
 def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
     """The file's texts, and what is to be told of its reading."""
-    reading = read([source], ReadOptions(text=text, split=Split.LINES))
+    reading = read([source], ReadOptions(text=text, metadata=(), split=Split.LINES))
     texts: list[str] = []
     last: int | None = None  # line that had a text
     for item in reading:
