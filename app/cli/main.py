@@ -30,6 +30,7 @@ from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.options import LIBRARY_GIVEN
+from nearsay.app.cli.printing import takes_colour
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -52,6 +53,8 @@ class _Root(CommandGroup):
         return super().main(*given, **named)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
+        if not takes_colour():
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except click.BadParameter as error:
@@ -125,7 +128,7 @@ def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> No
     import tomllib
 
     try:
-        ctx.default_map = _defaults(ctx.command, tomllib.loads(file.read_text("utf-8")), {}, "nearsay")
+        ctx.default_map = _defaults(ctx.command, tomllib.loads(file.read_text("utf-8-sig")), {}, "nearsay")
     except (OSError, ValueError) as error:  # of TOML and of UTF-8, too
         said = visible(f"{file}: {error}. Correct it, or name another file by --config")
         raise click.ClickException(said) from error

@@ -49,6 +49,7 @@ _CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
 _ENDLESS = 1_000_000  # columns: no row is wrapped
+_LEAST_WIDTH = 8  # characters of a longer word that a cell has to have room for beside each other
 _NUMBER = re.compile(r"-?[\d,.]+")
 _LONGEST = 60  # characters of a value of JSON without a kind
 _PREVIEW = 400  # characters of a passage shown to a person
@@ -173,26 +174,34 @@ def _body(hit: "Hit") -> str:
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table of left-aligned words and right-aligned numbers.
 
-    A terminal's width is kept by wrapping the cells; elsewhere each row is one line. Wide characters (CJK)
-    count as two columns.
+    A terminal's width is kept by wrapping the cells, or, where that would leave too little of each, by a
+    line for each cell, as psql does; elsewhere each row is one line. Wide characters (CJK) count as two
+    columns.
     """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     cells = [[visible(_shown(cell)) for cell in row] for row in rows]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    at_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if at_terminal else _ENDLESS
+    words = [" ".join(column).split() for column in zip(headers, *cells, strict=True)]
+    least = [max((min(cell_len(word), _LEAST_WIDTH) for word in each), default=0) for each in words]
+    if sum(least) + 2 * len(least) - 2 > width and len(headers) > 2 and cells:
+        for i, row in enumerate(cells):
+            if i:
+                click.echo()
+            print_table(["", ""], [[name, cell] for name, cell in zip(headers, row, strict=True) if cell])
+        return
+    some = any(headers)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=some)
     for i, header in enumerate(headers):
         numeric = bool(cells) and all(_NUMBER.fullmatch(row[i]) for row in cells)
         table.add_column(Text(visible(header)), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    at_terminal = sys.stdout.isatty()
-    console = Console(
-        file=io.StringIO(),
-        width=shutil.get_terminal_size().columns if at_terminal else _ENDLESS,
-        force_terminal=at_terminal,
-    )
+    console = Console(file=io.StringIO(), width=width, force_terminal=at_terminal)
     console.print(table, crop=False)
     for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
         click.echo(line.rstrip())

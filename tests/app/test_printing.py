@@ -125,6 +125,23 @@ def test_a_table_is_wrapped_at_the_width_of_a_terminal_alone(
     assert "".join(lines).count("漢") == 400
 
 
+def test_a_table_of_too_many_columns_for_a_terminal_is_a_line_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    headers = ["generation", "state", "encoder", "dimensions", "made"]
+    print_table(headers, [[1, "live", "all-MiniLM-L6-v2", 384, ""], [2, "ready", "a" * 60, 12_000, "now"]])
+    first, second = click.unstyle(terminal.getvalue()).rstrip("\n").split("\n\n")
+    assert [line.split() for line in first.splitlines()] == [
+        ["generation", "1"],
+        ["state", "live"],
+        ["encoder", "all-MiniLM-L6-v2"],
+        ["dimensions", "384"],
+    ]
+    assert second.count("a" * 28) == 2
+    assert second.endswith("now")
+
+
 def test_a_table_without_rows_is_its_headers(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["about", "passages"], [])
     assert capsys.readouterr().out == "about  passages\n"
