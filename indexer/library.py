@@ -124,7 +124,8 @@ class Library:
             raise BadInputError(
                 f"the catalogue of {home} is a PostgreSQL database. Name it: --database URL"
                 if database is None
-                else f"the catalogue of {home} is the SQLite file inside it. Leave --database away"
+                else f"the catalogue of {home} is the SQLite file inside it. Leave --database away, and "
+                "unset NEARSAY_DATABASE"
             )
         # Not a URL as text: a folder's name may hold '?' or '%'. Workers of a cluster began in other folders.
         inside = sa.URL.create("sqlite", database=str(home.resolve() / "catalogue.sqlite"))

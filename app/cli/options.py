@@ -119,8 +119,9 @@ def _rows_format(context: click.Context, _: click.Parameter, value: str) -> None
 
 
 def _rows_as_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
-    """CSV and JSON lines go the way of --json."""
-    if value:
+    """CSV and JSON lines go the way of --json, which a configuration file may ask for where nobody does."""
+    said, said_here = map(context.get_parameter_source, ("format", "as_json"))
+    if value and (said is not ParameterSource.COMMANDLINE or said_here is ParameterSource.COMMANDLINE):
         context.meta[ROWS_FORMAT] = "json"
     return bool(context.meta[ROWS_FORMAT] != "table")
 

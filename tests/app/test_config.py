@@ -59,6 +59,14 @@ def test_a_section_is_for_its_command_and_goes_before_what_stands_around_it(home
     assert len(call("documents", "list", "pets").stdout.splitlines()) == 2  # with the names of the columns
 
 
+def test_a_format_that_is_given_goes_before_json_in_the_file(home: str, call: Call) -> None:
+    write(f'\ufefflibrary = "{home}"\njson = true\n')  # with the mark that Windows' Notepad puts first
+    assert call("documents", "list", "pets").stdout.startswith("{")
+    assert len(ids(call("search", "pets", "cat", "--mode", "lexical", "--format", "csv"))) == 3
+    assert call("documents", "list", "pets", "--format", "table").stdout.startswith("cat-0\t")
+    assert call("documents", "list", "pets", "--format", "csv", "--json").stdout.startswith("{")
+
+
 def test_flags_and_lists_are_options_too(home: str, call: Call) -> None:
     write(f'library = "{home}"\n[similar]\nid = ["cat-0"]\njson = true')
     assert call("similar", "pets").stdout.startswith('{"rank": 1, ')
