@@ -57,6 +57,14 @@ class Processes:
         every[self.rank] = own
         return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
 
+    def in_order(self, own: torch.Tensor, total: int) -> torch.Tensor:
+        """Put the processes' rows, dealt by turns as `[rank::count]`, back in their order (total, …)."""
+        if self.count == 1:
+            return own
+        dealt = torch.cat([torch.arange(rank, total, self.count) for rank in range(self.count)])
+        whole = self.together(own, total)
+        return whole.index_select(0, dealt.argsort().to(whole.device))
+
     def wait(self) -> None:
         """Go on when all processes are here."""
         if self.count > 1:

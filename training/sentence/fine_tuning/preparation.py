@@ -147,7 +147,8 @@ def prepare_sets(
     joined: the processes that train together; None: one alone
     """
     device = str(encoder.device)
-    stop = stop if joined is None or joined.count == 1 else None
+    together = joined or Processes(device=device)
+    stop = stop if together.count == 1 else None
     objectives: list[SentenceObjective] = []
     texts: list[StepTexts] = []
     for one in sets:
@@ -158,13 +159,13 @@ def prepare_sets(
                 one.examples,
                 report,
                 stop,
-                joined=joined or Processes(device=device),
+                joined=together,
                 precision=options.precision,
             )
             one = replace(one, examples=scored)  # noqa: PLW2901 - the same set
         elif one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
-            guide = _guide(one, loaded, report, stop)
+            guide = _guide(one, loaded, report, stop, together)
             del loaded  # a GPU has its memory for the training
         objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
         objectives.append(objective)
@@ -190,10 +191,10 @@ def prepare_sets(
         loss = one.objective.kind
         if loss.loss.compares_rows and one.examples.kind is not ExampleKind.TUPLES:  # one text may be in all
             require_batches(one.examples, -(-len(one.examples) // count), f"the objective {loss}")
-    if joined is not None and joined.count > 1 and any(objective.generates for objective in objectives):
+    if together.count > 1 and any(objective.generates for objective in objectives):
         raise BadInputError(
             f"the objective {ObjectiveKind.TSDAE} trains in one process, and torchrun started "
-            f"{joined.count}. Start it without torchrun"
+            f"{together.count}. Start it without torchrun"
         )
     network = SentenceNetwork(encoder, objectives, joined).to(device)
     names = [one.examples.name for one in sets]
@@ -237,14 +238,16 @@ def scored_by(
         done = min(end * count, len(rows))
         report(f"{judge.name} has scored {done:,} of {len(rows):,} rows of {examples.name}")
         go_on(end, len(own), stop)
-    dealt = np.concatenate([np.arange(rank, len(rows), count) for rank in range(count)])
-    scores = np.empty((len(rows), found.shape[1]))
-    scores[dealt] = joined.together(torch.from_numpy(found), len(rows)).numpy()
+    scores = joined.in_order(torch.from_numpy(found), len(rows)).double().numpy()
     return replace(examples, scores=scores, sha256="")
 
 
 def _guide(
-    one: TrainingSet, guide: VectorEncoder, report: Callable[[str], None], stop: Callable[[], bool] | None
+    one: TrainingSet,
+    guide: VectorEncoder,
+    report: Callable[[str], None],
+    stop: Callable[[], bool] | None,
+    joined: Processes,
 ) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
     kinds = column_kinds(examples, objective)
@@ -255,7 +258,9 @@ def _guide(
         go_on(done, total, stop)
 
     encoded = examples.texts.columns(columns)
-    return GuideVectors(guide, encoded, [kinds[column] for column in columns], progress=progress)
+    return GuideVectors(
+        guide, encoded, [kinds[column] for column in columns], progress=progress, joined=joined
+    )
 
 
 def _objective(

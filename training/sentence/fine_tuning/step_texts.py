@@ -6,11 +6,13 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nearsay.data.mapped import MappedArray, numbered, numbers_below
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.text_rows import TextRows
+from nearsay.training.run.processes import Processes
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -67,20 +69,25 @@ class GuideVectors:
         kinds: Sequence[TextKind],
         *,
         progress: Callable[[int, int], None] | None = None,
+        joined: Processes | None = None,
     ) -> None:
-        """Encode the texts, those of each column as what it is; `progress` is told texts done and in all."""
+        """Encode the texts, those of each column as what it is.
+
+        progress: told texts done and in all
+        joined:   the processes that divide the texts among them, and all get all vectors; None: one alone
+        """
+        joined = joined or Processes()
         self.dimension = guide.dimension
         different, self._places = different_texts(rows, kinds)
         total, done = sum(len(numbers) for _, numbers in different), 0
         with MappedArray(np.float32, rows.texts.folder) as vectors:
             for kind, numbers in different:
-                windows = (
-                    rows.texts.of(numbers[start : start + _GUIDED_TEXTS])
-                    for start in range(0, len(numbers), _GUIDED_TEXTS)
-                )
-                for encoded in guide.stream(windows, kind=kind):
-                    vectors.append(encoded.vectors)
-                    done += len(encoded.vectors)
+                together = _GUIDED_TEXTS * joined.count
+                windows = [numbers[start : start + together] for start in range(0, len(numbers), together)]
+                own = (rows.texts.of(window[joined.rank :: joined.count]) for window in windows)
+                for window, encoded in zip(windows, guide.stream(own, kind=kind), strict=True):
+                    vectors.append(joined.in_order(torch.tensor(encoded.vectors), len(window)).numpy())
+                    done += len(window)
                     if progress is not None:
                         progress(done, total)
             self._vectors = vectors.mapped(at_random=True).reshape(-1, self.dimension)

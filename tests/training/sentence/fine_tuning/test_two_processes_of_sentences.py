@@ -18,6 +18,7 @@ from nearsay.training.run.metrics_log import read_metrics
 pytestmark = pytest.mark.long
 
 TIMES = {"seconds", "tokens_per_second", "peak_share"}
+GUIDED = ("margin-mse", "guided")  # the scores of a guide, and its vectors
 ANIMALS, PLACES = ("cat", "dog"), ("the mat", "a mat", "x y", "z", "b c")
 
 
@@ -102,11 +103,14 @@ def trained(
         return [
             [*usual, str(folder / way / "plain")],
             [*usual, str(folder / way / "twice"), "--tokens-at-once", "30"],
-            [
-                *("train", "sentence", triplets, "--base", str(base), "--json", "--objective", "margin-mse"),
-                *("--guide", str(base), "--epochs", "3", "--batch", "4", "--precision", "float32"),
-                *("--device", "cpu", "--out", str(folder / way / "guided")),
-            ],
+            *(
+                [
+                    *("train", "sentence", triplets, "--base", str(base), "--json", "--objective", objective),
+                    *("--guide", str(base), "--epochs", "3", "--batch", "4", "--precision", "float32"),
+                    *("--device", "cpu", "--out", str(folder / way / objective)),
+                ]
+                for objective in GUIDED
+            ),
         ]
 
     said = commands_of_two(commands("two"))
@@ -118,7 +122,7 @@ def trained(
 
 def test_one_of_two_processes_tells_what_came_of_it(trained: Trained) -> None:
     told = [json.loads(line)["folder"] for line in trained.said.splitlines()]
-    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice", "guided")]
+    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice", *GUIDED)]
 
 
 def test_two_processes_train_what_one_does_with_the_same_batch(trained: Trained, base: Path) -> None:
@@ -143,8 +147,9 @@ def test_texts_that_are_computed_twice_give_the_same(trained: Trained) -> None:
         np.testing.assert_allclose(value, alone[name], atol=2e-5, err_msg=name)
 
 
-def test_rows_that_two_processes_score_have_the_scores_that_one_gives(trained: Trained) -> None:
-    ours, theirs = (trained.numbers(way, "guided") for way in ("two", "one"))
+@pytest.mark.parametrize("objective", GUIDED)
+def test_two_processes_divide_what_a_guide_scores_or_encodes(trained: Trained, objective: str) -> None:
+    ours, theirs = (trained.numbers(way, objective) for way in ("two", "one"))
     assert sum("loss" in line for line in ours) > 3
     for our, their in zip(ours, theirs, strict=True):
         assert our == pytest.approx(their, rel=2e-4, abs=1e-5)
