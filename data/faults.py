@@ -1,12 +1,13 @@
 """A row that could not be used, by file and line, and which of many are kept to be told."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-__all__ = ["Fault", "KeptFaults", "by_file", "spread"]
+__all__ = ["Fault", "KeptFaults", "by_file", "of_whole_file", "spread"]
 
 _KEPT_OF_A_FILE: Final = 10
 _FILES: Final = 100  # of those that lost rows, and as many of those that could not be read at all
@@ -26,6 +27,17 @@ class Fault:
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
         return f"{place}: {self.reason}"
+
+
+def of_whole_file(said: str, name: str, *others: str) -> Fault:
+    """What keeps a file from being read, as an error says it: it may begin with a name of it and a line."""
+    names = "|".join(map(re.escape, (name, *others)))
+    begins = re.match(rf"(?:{names})(?::(\d+))?(: | )", said)
+    if begins is None:
+        return Fault(name, None, said)
+    line, sign = begins.groups()
+    start = f"line {line}: " if line else "" if sign == ": " else "it "
+    return Fault(name, None, f"{start}{said[begins.end() :]}")
 
 
 class KeptFaults:

@@ -89,6 +89,10 @@ class ParquetRows:
                 "without the columns that are not needed; the rest of the file is not read"
             )
             yield Fault(self._name, self.rows_read + 1, reason)
+        else:
+            if self.rows_read < self.rows_total:  # it was written anew meanwhile
+                reason = f"no more of the {self.rows_total:,} rows come; the rest of the file is not read"
+                yield Fault(self._name, self.rows_read + 1, reason)
 
     def _columns(self, fields: Fields) -> list[str]:
         known = self.survey.names

@@ -1,6 +1,5 @@
 """What files hold, as the readers understand them: their first rows, and which field is what."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Final
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, of_whole_file
 from nearsay.data.fields import Fields, FieldSurvey, choose_fields
 from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.reading import read
@@ -135,7 +134,7 @@ def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
             else:
                 faults.append(item)
     except BadInputError as error:
-        refused = _as_fault(name, str(error))
+        refused = of_whole_file(str(error), name, str(source.path))
         faults.append(refused)
     return _FileSeen(
         documents=tuple(documents),
@@ -151,14 +150,6 @@ def _first_of_each(files: Sequence[tuple[Document, ...]]) -> tuple[Document, ...
     """As many as are shown, of every file as many as the room allows, file by file."""
     rows = sorted((row, at) for at, documents in enumerate(files) for row in range(len(documents)))
     return tuple(files[at][row] for at, row in sorted((at, row) for row, at in rows[: 2 * _ROWS]))
-
-
-def _as_fault(name: str, said: str) -> Fault:
-    """What keeps a whole file from being read; it may begin with the file's name and a line."""
-    place = re.match(rf"{re.escape(name)}(?::(\d+))?: ", said)
-    if place is None:
-        return Fault(name, None, said)
-    return Fault(name, int(place[1]) if place[1] else None, said[place.end() :])
 
 
 def _some(found: Sequence[Source]) -> list[Source]:

@@ -6,7 +6,7 @@ from typing import BinaryIO, Final
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault, KeptFaults, spread
+from nearsay.data.faults import Fault, KeptFaults, of_whole_file, spread
 from nearsay.data.fields import FieldSurvey
 from nearsay.data.python_rows import python_documents
 from nearsay.data.read_options import Format, ReadOptions
@@ -139,16 +139,8 @@ def _documents(
             if source.named:
                 raise
             refused = refused or error
-            yield Fault(source.name, None, _without_name(str(error), source.name))
+            yield of_whole_file(str(error), source.name)
         except OSError as error:
             yield Fault(source.name, None, f"it cannot be read: {error.strerror or error}")
     if refused is not None and not made_any:
         raise refused
-
-
-def _without_name(said: str, name: str) -> str:
-    """What an error says of a file, as it is read after the file's name."""
-    if said.startswith(f"{name} "):
-        return f"it {said.removeprefix(name).lstrip()}"
-    rest = said.removeprefix(f"{name}:")
-    return rest.lstrip() if rest[:1] == " " else f"line {rest}" if rest != said else said

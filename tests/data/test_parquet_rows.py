@@ -115,6 +115,19 @@ def test_an_id_may_be_a_column_of_uuids(tmp_path: Path) -> None:
     assert (document.id, document.metadata) == ("00000000-0000-0000-0000-000000000005", {})
 
 
+def test_a_parquet_file_that_is_written_anew_meanwhile_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_parquet("a.parquet", {"text": [f"{n} {n * 'x'}" for n in range(3000)]}, row_group_size=500)
+    found = iter(read(["a.parquet"]))
+    assert isinstance(next(found), Document)
+    write_parquet("a.parquet", {"words": ["x"]})
+    items = list(found)
+    assert len(items) < 2999
+    assert str(items[-1]) == Naming("a.parquet", "rest", "not read")
+
+
 def test_parquet_faults_have_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     columns = {"text": ["one", None, " ", "a\0", "x" * 50], "n": pa.array([1, 2, 3, 4, 5])}

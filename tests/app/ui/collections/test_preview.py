@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data import preview
 from nearsay.data.errors import BadInputError
@@ -113,3 +114,11 @@ def test_of_several_files_the_first_documents_of_each_are_shown(tmp_path: Path) 
     seen = look_at([tmp_path], ReadOptions())
     shown = [document.id for document in seen.documents]
     assert shown == [*(f"{name}{at}" for name in "abc" for at in range(4)), "d0", "d1", "d2", "e0"]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_file_that_cannot_be_read_is_named_once(tmp_path: Path, *, relative: bool) -> None:
+    (tmp_path / "a.csv").write_text("a,a\n1,2\n", "utf-8")
+    seen = look_at([tmp_path], ReadOptions(relative_to=str(tmp_path) if relative else None))
+    assert list(map(str, seen.faults)) == [Naming("a.csv: line 1: the header", "'a'")]
+    assert str(seen.faults[0]).count("a.csv") == 1
