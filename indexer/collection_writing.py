@@ -454,9 +454,10 @@ class CollectionWriting:
         contract:   what is measured anew, by these queries where there are any; None = as it stands
         newer:      only of what is newer, and of indexes that are no larger
 
-        The lock is held only while files take others' place: others add meanwhile.
+        The lock is held only while files take others' place: others add meanwhile. Unless `wait` says
+        otherwise, the last of them are waited for as long as the work took.
         """
-        row = self._record.row()
+        row, started = self._record.row(), time.monotonic()
         with contextlib.suppress(BusyError):  # somebody writes: an index is built over small files as well
             for merged in merged_for_index(self._record.store, row, generation, indexes_stay=newer):
                 with self.locked(row, "merge", wait) as store:
@@ -474,6 +475,7 @@ class CollectionWriting:
             )
             if prepared is None:
                 return Plan.from_json(generation.plan)
+            wait = max(self._record.store.wait, time.monotonic() - started) if wait is None else wait
             with self.locked(row, "index", wait) as store:
                 self._record.require_live(generation)
                 return keep_prepared(store, row, generation, prepared)

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
+from nearsay.data.durable import write_refusal
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue.store import Store, now
@@ -35,12 +36,15 @@ class SearchLog:
 
     def switch(self, *, on: bool) -> int:
         """Keep searches from now on, or forget them all and keep none; how many were forgotten."""
-        if on:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.touch()
-            return 0
-        forgotten = sum(self._counted().values())
-        self._file.unlink(missing_ok=True)
+        try:
+            if on:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.touch()
+                return 0
+            forgotten = sum(self._counted().values())
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            raise write_refusal(self._file, error) from error
         return forgotten
 
     def add(self, queries: Iterable[str]) -> None:

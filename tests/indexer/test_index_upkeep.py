@@ -23,6 +23,7 @@ from table_collection import (
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Collection, collection_writing
 from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.doctor import examine
@@ -342,6 +343,24 @@ def test_optimizing_merges_small_segments_while_others_write(
     assert [(hit.id, hit.score) for hit in many.search("1", 20)] == before
     assert list(many.library.store.building.iterdir()) == []
     assert [finding for finding in examine(many.library, prove=True) if not finding.sound] == []
+
+
+@pytest.mark.parametrize("told", [None, 0.0])
+def test_a_writer_is_waited_for_as_long_as_the_index_took_unless_told_otherwise(
+    many: Collection, monkeypatch: pytest.MonkeyPatch, told: float | None
+) -> None:
+    locked = many._writing.locked
+    waits: dict[str, float | None] = {}
+
+    def heard(row: CollectionRow, what: str, wait: float | None) -> contextlib.AbstractContextManager[Store]:
+        waits[what] = wait
+        return locked(row, what, wait)
+
+    monkeypatch.setattr(many._writing, "locked", heard)
+    many.optimize(wait=told)
+    wait = waits["index"]
+    assert wait is not None
+    assert wait == 0.0 if told == 0.0 else wait > many.library.store.wait
 
 
 def test_an_index_that_was_made_for_nothing_takes_no_place(

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.query import search_log
 
@@ -46,6 +47,14 @@ def test_searches_are_counted_and_forgotten(pets: Collection, tmp_path: Path) ->
     assert not log.on
     pets.search("a cat")
     assert not log.on
+
+
+def test_a_place_that_takes_no_searches_is_named(pets: Collection, tmp_path: Path) -> None:
+    place = tmp_path / "library" / "searches"
+    place.touch()
+    with pytest.raises(NearsayError) as refused:
+        pets.judgements.searches.switch(on=True)
+    assert str(refused.value) == Naming(place / "pets.jsonl")
 
 
 def test_a_search_under_way_when_they_are_forgotten_does_not_switch_it_on_again(
