@@ -11,7 +11,7 @@ import streamlit as st
 
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.opened import is_there, make_library, opened
+from nearsay.app.ui.opened import is_there, make_library, opened, was_there
 from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
@@ -47,6 +47,7 @@ PAGES = (
     ),
     PageEntry("jobs", "Jobs", ":material/timeline:", "nearsay.app.ui.jobs.page", read_only=False),
 )
+_GONE = ":material/folder_off:"
 _SEEN = "pages_seen"  # in the session: the pages that were shown whole
 # Where there is nothing yet, the way in is shown instead, by the page Collections.
 _NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
@@ -63,8 +64,7 @@ def run() -> None:
     with telling_errors():
         shown = is_there(settings)
         # Named before anything ends this run: else Streamlit would forget which page the address asked for.
-        shown_pages = [entry for entry in PAGES if entry.read_only or not settings.read_only]
-        pages = [_streamlit_page(entry, settings) for entry in shown_pages]
+        pages = [_streamlit_page(entry, settings) for entry in PAGES]
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(here / "page.css")
         if not shown:
@@ -98,10 +98,33 @@ def show_page(path: str, settings: Settings) -> None:
 
 
 def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
-    def show() -> None:
-        show_page(entry.path, settings)
+    """A page of the menu; one that is for changes stays out of the menu where nothing may be changed."""
+    closed = settings.read_only and not entry.read_only
 
-    return st.Page(show, title=entry.title, icon=entry.icon, url_path=entry.path, default=entry is PAGES[0])
+    def show() -> None:
+        if closed:
+            _say_closed(entry)
+        else:
+            show_page(entry.path, settings)
+
+    return st.Page(
+        show,
+        title=entry.title,
+        icon=entry.icon,
+        url_path=entry.path,
+        default=entry is PAGES[0],
+        visibility="hidden" if closed else "visible",
+    )
+
+
+def _say_closed(entry: PageEntry) -> None:
+    """What somebody sees who follows the link of another, who may change things."""
+    st.title(entry.title, anchor=False)
+    st.info(
+        f"The page {entry.title} is for changes, and here everything can only be read. The pages in the menu "
+        "are open to you.",
+        icon=":material/lock:",
+    )
 
 
 def _sidebar(settings: Settings, library: Library) -> None:
@@ -138,6 +161,9 @@ def _another_collection() -> None:
 
 def _offer_library(settings: Settings) -> None:
     """Offer to make the library, once its folder was looked at: a name that was mistyped makes none."""
+    if was_there(settings):
+        _say_gone(settings)
+        return
     st.title("Welcome to nearsay", anchor=False)
     st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
     if settings.read_only:
@@ -152,3 +178,17 @@ def _offer_library(settings: Settings) -> None:
     if st.button("Make a library here", type="primary", icon=":material/create_new_folder:"):
         make_library(settings)
         st.rerun()
+
+
+def _say_gone(settings: Settings) -> None:
+    """That the library was there before; none is offered in its place, to which it may come back."""
+    st.title("The library is gone", anchor=False)
+    if settings.read_only:
+        st.error("It was there before. Tell whoever serves this page, then load it again.", icon=_GONE)
+        return
+    st.error(
+        f"It was in {as_markdown(settings.library)} before: the folder was moved or deleted, or its drive is "
+        "not connected. Put it back, then load the page again. To make a new library there, start nearsay ui "
+        "anew.",
+        icon=_GONE,
+    )

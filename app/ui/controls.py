@@ -1,13 +1,16 @@
 """Controls and lines that several pages share: named choices, parts of a page, notes, a dialog's answer."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.settings import Settings
 
 __all__ = [
+    "as_note",
     "capitalised",
     "choose_part",
     "confirmed",
@@ -16,6 +19,7 @@ __all__ = [
     "say_notes",
     "show_paged",
     "widths",
+    "without_command",
 ]
 
 _Option = TypeVar("_Option")
@@ -87,7 +91,27 @@ def confirmed(yes: str, no: str, key: str, icon: str | None = None, *, disabled:
 def say_notes(notes: Iterable[str]) -> None:
     """Plain sentences, each a caption."""
     for note in notes:
-        st.caption(as_markdown(capitalised(note)))
+        st.caption(as_markdown(as_note(note)))
+
+
+# The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
+# visitors, who can ask for it.
+_COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)
+
+
+def without_command(said: str) -> str:
+    """The same without its last sentence, where that is a command and the page only reads.
+
+    Whoever visits such a page has no shell there, and may change nothing.
+    """
+    if not Settings.from_environment().read_only:
+        return said
+    return _COMMAND.sub("", said)
+
+
+def as_note(note: str) -> str:
+    """A note of a search or an exploration as a sentence of the page."""
+    return capitalised(without_command(note))
 
 
 def capitalised(text: str, names: Collection[str] = ()) -> str:

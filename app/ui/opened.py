@@ -28,15 +28,29 @@ __all__ = [
     "remembered",
     "remembered_map",
     "state_of",
+    "was_there",
 ]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0  # until what is loaded beside begins: the first page of a million came in 2.9 instead of 3.7 s
 
 
+_opened_in: dict[str, str] = {}  # by folder: what names the library that was opened there last
+
+
 def is_there(settings: Settings) -> bool:
     """Whether there is a library in the folder."""
-    return (Path(settings.library) / "library.json").exists()
+    return _identity(settings).exists()
+
+
+def was_there(settings: Settings) -> bool:
+    """Whether this process has opened a library in the folder."""
+    return settings.library in _opened_in
+
+
+def _identity(settings: Settings) -> Path:
+    """The file that names the library."""
+    return Path(settings.library) / "library.json"
 
 
 def make_library(settings: Settings) -> Library:
@@ -45,9 +59,27 @@ def make_library(settings: Settings) -> Library:
     return opened(settings)
 
 
-@st.cache_resource(show_spinner=False)  # it is opened before anybody looks, where nothing can be shown
 def opened(settings: Settings) -> Library:
-    """The library; its first search is made soon, beside everything else, since it loads the encoder."""
+    """The library; its first search is made soon, beside everything else, since it loads the encoder.
+
+    Where the folder was deleted and another library made there, that one: the open files of the first would
+    go on answering, and keep what is written to them from everybody.
+    """
+    try:
+        name = _identity(settings).read_text("utf-8")
+    except OSError:  # it went this moment: opening it says so
+        name = ""
+    library = _opened(settings, name)
+    if _opened_in.get(settings.library, name) != name:  # what was found in the other one
+        _remembered.clear()
+        _remembered_map.clear()
+    _opened_in[settings.library] = name
+    return library
+
+
+@st.cache_resource(show_spinner=False)  # it is opened before anybody looks, where nothing can be shown
+def _opened(settings: Settings, name: str) -> Library:
+    del name  # another library has another
     library = _open(settings, create=False)
     if library.names():
         get_ready(library, settings)

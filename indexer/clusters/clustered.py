@@ -22,7 +22,7 @@ from nearsay.indexer.clusters.names import Encode, name_clusters, terms_by_clust
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
 from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explored, Points
+from nearsay.indexer.neighbours.points import Explored, Points, no_vectors
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in, unit_length
@@ -286,8 +286,10 @@ def cluster_collection(
     look = explored.look(where)
     snapshot, points = look.snapshot, look.points
     if not len(points):
-        what = "is empty" if where is None else "has no passage that the filter lets through"
-        raise BadInputError(f"collection '{explored.name}' {what}: there is nothing to cluster. Add to it")
+        why = no_vectors(explored)
+        if where is not None and snapshot.searchable:
+            why = f"'{explored.name}' has no passage that the filter lets through. Take another filter"
+        raise BadInputError(f"there is nothing to cluster: {why}")
     if (options.clusters or 0) > len(points):
         raise BadInputError(
             f"{options.clusters:,} clusters were asked for, and there are {len(points):,} passages. "

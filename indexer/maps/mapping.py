@@ -22,7 +22,7 @@ from nearsay.indexer.maps.layout import (
     settled,
 )
 from nearsay.indexer.neighbours.graph import memberships, neighbour_graph, united
-from nearsay.indexer.neighbours.points import Distinct, Explored, Points
+from nearsay.indexer.neighbours.points import Distinct, Explored, Points, no_vectors
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import build
 from nearsay.indexer.plans.plan import PlanKind
@@ -382,10 +382,7 @@ def current_map(
     look = explored.look()
     snapshot, points = look.snapshot, look.points
     if not snapshot.searchable:
-        raise BadInputError(
-            f"collection '{explored.name}' has no passage with a vector, so there is nothing to map. "
-            f"Add documents: nearsay documents add {explored.name} FILE"
-        )
+        raise BadInputError(f"there is nothing to map: {no_vectors(explored)}")
     chosen = MapOptions() if seed is None else MapOptions(seed=seed)
     own = before = None
     if not anew:

@@ -33,6 +33,7 @@ __all__ = [
     "ShownPassage",
     "Vectors",
     "checked_count",
+    "no_vectors",
     "nothing_there",
     "removed_meanwhile",
     "runs",
@@ -250,8 +251,15 @@ def nothing_there(explored: Explored, where: Where | None) -> str:
     """Why there is no passage to look at: the filter, or that the collection holds none."""
     if where is not None:
         return "nothing found: no passage passes the filter"
-    name = explored.name
-    return f"nothing found: '{name}' holds no passages. Add some: nearsay documents add {name} FILE"
+    return f"nothing found: {no_vectors(explored)}"
+
+
+def no_vectors(explored: Explored) -> str:
+    """Why no passage can be looked at, and what to do: none came, or all wait for their vectors."""
+    name, snapshot = explored.name, explored.snapshot()
+    if snapshot.waiting:
+        return waiting_note(snapshot, "looked at")
+    return f"'{name}' holds no passages. Add some: nearsay documents add {name} FILE"
 
 
 def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:

@@ -8,18 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import sqlalchemy as sa
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import ranges
-from nearsay.indexer.catalogue.bulk import one_of
+from nearsay.indexer.catalogue.bulk import number_list, one_of
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passages import document_ids, same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.parse import Where, expression_of
 from nearsay.indexer.filters.selection import count_documents, documents_where
+from nearsay.indexer.query.lexical import lexical_candidates, unreadable_words
 from nearsay.indexer.query.search_notes import about_fields
+from nearsay.indexer.vectors.errors import UnreadableWordsError
 
 __all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
 
@@ -175,6 +179,36 @@ class Browser:
             chosen = sa.and_(documents_where(connection, row.id, where), one_of(documents.c.id, ids))
             found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
         return sorted(found, key=lambda row: row.number)[:limit]
+
+    def with_words(self, query: str, where: Where | None = None, limit: int = 50) -> list[DocumentRow]:
+        """The documents with a passage that has words of the query, best first, as BM25 ranks passages.
+
+        Passages that wait for their vectors count too, unlike in a search.
+        BadInputError for a limit below 1; UnreadableWordsError if the collection's words are damaged.
+        """
+        if limit < 1:
+            raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
+        with self._record.reading() as (connection, row):
+            passing = documents_where(connection, row.id, where)
+            try:
+                found = lexical_candidates(connection, row.id, query)
+                if where is not None and not found.complete:  # those that were ranked may not pass
+                    owned = sa.select(passages.c.number).join(documents, same_document()).where(passing)
+                    every = np.sort(number_list(connection, owned))
+                    found = lexical_candidates(connection, row.id, query, allowed=every)
+            except UnreadableWordsError as error:
+                raise unreadable_words(row.name) from error
+            best: dict[str, DocumentRow] = {}
+            for begin in range(0, found.ids.size, MOST_A_PAGE):
+                some = found.ids[begin : begin + MOST_A_PAGE]
+                owners = document_ids(connection, row.id, some)
+                ids = list(dict.fromkeys(owners[each] for each in some.tolist() if each in owners))
+                chosen = sa.select(*_ROW).where(passing, one_of(documents.c.id, ids))
+                rows = {each.id: DocumentRow(*each) for each in connection.execute(chosen)}
+                best |= {id_: rows[id_] for id_ in ids if id_ in rows and id_ not in best}
+                if len(best) >= limit:
+                    break
+        return list(best.values())[:limit]
 
     def passages(self, id_: str) -> list[PassageSpan]:
         """A document's passages in order; none of one that is not there."""

@@ -37,6 +37,7 @@ __all__ = [
     "QueryWord",
     "affordable",
     "lexical_candidates",
+    "unreadable_words",
     "words_in",
 ]
 
@@ -326,6 +327,14 @@ def lexical_candidates(
         if is_gone(error) or is_damaged(error):
             raise _unreadable(table.name) from error
         raise
+
+
+def unreadable_words(collection: str) -> UnreadableWordsError:
+    """The error of a collection whose words cannot be read."""
+    return UnreadableWordsError(
+        f"the words of collection '{collection}' are gone or damaged. "
+        f"Enter them anew: nearsay index rebuild {collection}"
+    )
 
 
 def _unreadable(table: str) -> UnreadableWordsError:

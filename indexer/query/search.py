@@ -27,7 +27,12 @@ from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates
+from nearsay.indexer.query.lexical import (
+    LexicalCandidates,
+    Narrowing,
+    lexical_candidates,
+    unreadable_words,
+)
 from nearsay.indexer.query.ranking import (
     DEPTH,
     RERANKED,
@@ -460,9 +465,7 @@ def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
             f"collection '{name}' was deleted while it was searched. "
             "See which there are: nearsay collections list"
         )
-    return UnreadableWordsError(
-        f"the words of collection '{name}' are gone or damaged. Enter them anew: nearsay index rebuild {name}"
-    )
+    return unreadable_words(name)
 
 
 def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:

@@ -1,6 +1,7 @@
 """Documents page by page, in both catalogues."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, UnreadableWordsError
+from nearsay.indexer.query import browsing
+from nearsay.indexer.query.lexical import lexical_candidates, words_in
 
 _ROWS = [
     {"id": f"Doc-{at}", "title": f"title {at}", "text": f"{'a ' * at}cat sat.", "year": 2000 + at}
@@ -153,5 +156,48 @@ def test_a_limit_that_makes_no_sense_is_refused(collection: Collection) -> None:
     for limit in (0, -1):
         with pytest.raises(BadInputError, match=f"{limit}"):
             collection.browser.ids_containing("Doc", limit=limit)
+        with pytest.raises(BadInputError, match=f"{limit}"):
+            collection.browser.with_words("cat", limit=limit)
     with pytest.raises(BadInputError, match="-1"):
         collection.browser.count(up_to=-1)
+
+
+def test_words_find_documents_best_first_each_once(collection: Collection) -> None:
+    often = "There was a dog in our old house, and it slept all day. " * 6
+    collection.add_rows([{"id": "dogs", "text": often}, {"id": "dog", "text": "dog"}])
+    assert [row.id for row in collection.browser.with_words("dog")] == ["dog", "dogs"]
+    assert [row.id for row in collection.browser.with_words("dog", limit=1)] == ["dog"]
+    assert [row.id for row in collection.browser.with_words("sat", "year = 2005")] == ["Doc-5"]
+    assert collection.browser.with_words("zebra") == []
+    assert "Doc-3" not in [row.id for row in collection.browser.with_words("cat")]
+
+
+def test_words_so_common_that_not_all_are_ranked_find_what_passes_a_filter(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browsing, "lexical_candidates", partial(lexical_candidates, budget=2))
+    assert [row.id for row in collection.browser.with_words("sat", "year = 2009")] == ["Doc-9"]
+
+
+def test_words_find_what_waits_for_its_vectors(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Iterator[object]:
+        raise BadInputError("the encoder broke. Mend it")
+        yield
+
+    monkeypatch.setattr(WordsEncoder, "stream", broken)
+    with pytest.raises(BadInputError, match="broke"):
+        collection.add_rows([{"id": "late", "text": "a zebra"}])
+    assert collection.overview().waiting == 1
+    assert len(collection.search("zebra", mode="lexical")) == 0
+    assert [row.id for row in collection.browser.with_words("zebra")] == ["late"]
+
+
+def test_damaged_words_are_told_with_the_name_of_their_collection(library: Library) -> None:
+    cats = library.collection("cats")
+    cats.add_rows(_ROWS)
+    with library.store.database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE " + words_in(connection, cats._record.row().id).name)
+    with pytest.raises(UnreadableWordsError, match="'cats'"):
+        cats.browser.with_words("cat")

@@ -9,7 +9,7 @@ import streamlit as st
 from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter, written_ids
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
-from nearsay.app.ui.controls import pick, widths
+from nearsay.app.ui.controls import as_note, pick, widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels, json_text
 from nearsay.app.ui.full_document import show_text
@@ -21,7 +21,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
@@ -112,7 +111,7 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
     try:
         found = collection.document(id_)
     except UnknownDocumentError as error:
-        st.info(as_markdown(str(error)))
+        st.info(as_markdown(as_note(str(error))))
         return
     st.markdown(f"#### {as_markdown(headline(found.title, found.id, found.text))}")
     facts = [f"id {found.id}", counted(found.passages, "passage"), f"added {found.added_at[:10]}"]
@@ -331,10 +330,9 @@ def _asked(collection: Collection) -> tuple[str, str | None]:
 def _found(collection: Collection, find: str, where: str | None) -> list[DocumentRow]:
     browser = collection.browser
     by_name = browser.ids_containing(find, where, limit=_A_PAGE)
-    hits = collection.search(find, k=_FOUND, where=where, mode=SearchMode.LEXICAL, by_document=True)
     named = {row.id for row in by_name}
-    ids = [id_ for id_ in dict.fromkeys(hit.id for hit in hits) if id_ not in named]
-    return [*by_name, *browser.by_id(ids)]
+    with_words = browser.with_words(find, where, limit=_FOUND)
+    return [*by_name, *(row for row in with_words if row.id not in named)]
 
 
 def _page(collection: Collection, where: str | None) -> DocumentPage:

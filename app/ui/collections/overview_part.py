@@ -6,7 +6,7 @@ import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.collections.at_work import Part, look_at
-from nearsay.app.ui.controls import widths
+from nearsay.app.ui.controls import widths, without_command
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -58,7 +58,7 @@ def to_be_told(found: CollectionOverview, *, may_write: bool = True) -> list[str
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)
         if warning is not None:
-            said.append((warning, ""))
+            said.append((without_command(warning), ""))
     if found.unindexed > EXACT_UP_TO:
         wrong = "have no index, so every search compares its question with each of them."
         said.append((f"{counted(found.unindexed, 'passage')} {wrong}", "Build one under Generations."))

@@ -11,7 +11,7 @@ import streamlit as st
 
 from nearsay.app.ui.asked import choices_said, hand_filter, query_control, short_enough, tell_what_was_cut
 from nearsay.app.ui.card import card_html, judge_buttons, judged_of, passage_html
-from nearsay.app.ui.controls import capitalised, pick
+from nearsay.app.ui.controls import as_note, pick
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.filters import cluster_names, show_chosen
@@ -333,9 +333,9 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _
 
 def _show_found(left: _Found, right: _Found, depth: int) -> None:
     both = [note for note in left.hits.notes if note in right.hits.notes]
-    said = [capitalised(note) for note in both]
+    said = [as_note(note) for note in both]
     for one in (left, right):
-        said += [f"{one.side}: {capitalised(note)}" for note in one.hits.notes if note not in both]
+        said += [f"{one.side}: {as_note(note)}" for note in one.hits.notes if note not in both]
     for note in said:
         st.info(as_markdown(note), icon=":material/info:")
     if not left.hits and not right.hits:

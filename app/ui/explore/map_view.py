@@ -124,7 +124,7 @@ def _offer_clusters(visit: Visit) -> None:
         st.caption("Clusters give the map its colours, and each island a name.")
         arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
         title, icon = f"Clusters of {visit.name}", ":material/bubble_chart:"
-        offer_look(visit, "Find clusters", arguments, title, "map_clusters", icon, first=True)
+        offer_look(visit, "Make clusters", arguments, title, "map_clusters", icon, first=True)
 
 
 def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:

@@ -118,7 +118,8 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
         st.caption(as_markdown(searched))
         if hit.scores.word_share is not None:
             st.caption(
-                f"By words it is {hit.scores.word_share:.0%} of a full match; over 40% adds to the cosine."
+                f"By words it scores {hit.scores.word_share:.2f} times what a passage of average length gets "
+                "that has the query's five rarest words once each; above 0.4 that adds to the cosine."
             )
         st.caption(SCORE_HELP)
 

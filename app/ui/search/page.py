@@ -20,7 +20,7 @@ from nearsay.app.ui.asked import (
     tell_what_was_cut,
 )
 from nearsay.app.ui.card import judged_of
-from nearsay.app.ui.controls import capitalised
+from nearsay.app.ui.controls import as_note
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
@@ -243,7 +243,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         return None
     seconds = time.perf_counter() - begun
     for note in hits.notes:
-        st.info(as_markdown(capitalised(note)), icon=":material/info:")
+        st.info(as_markdown(as_note(note)), icon=":material/info:")
     if not asked.like and asked.mode is not SearchMode.LEXICAL:
         tell_what_was_cut(visit, visit.collection.snapshot().generation, asked.query)
     if not hits:
@@ -261,7 +261,11 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
 
 def _summary(hits: Hits, first: int, last: int, seconds: float) -> str:
     among = "" if hits.qualifying is None else f" among {counted(hits.qualifying, 'passage')}"
-    return f"{first:,} to {last:,} of the {len(hits):,} best{among} · {seconds:.2f} s"
+    if first == last:
+        shown = "1 result" if len(hits) == 1 else f"The last of the {len(hits):,} best"
+    else:
+        shown = f"{first:,} to {last:,} of the {len(hits):,} best"
+    return f"{shown}{among} · {seconds:.2f} s"
 
 
 def _leaf(first: int, count: int) -> None:

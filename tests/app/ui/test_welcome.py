@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from words_encoder import WordsEncoder
 
 from nearsay.app.jobs import Jobs
 from nearsay.app.ui.settings import Settings
+from nearsay.indexer import Library
 
 
 @pytest.fixture
@@ -51,3 +53,29 @@ def test_the_sample_corpus_takes_one_click(
     (button,) = [button for button in app.button if button.label == "Add the sample corpus"]
     button.click().run()
     assert begun == [["demo"]]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_library_that_went_is_not_called_one_that_never_was(
+    library_folder: Path, whole_page, settings: Settings, read_only: bool
+) -> None:
+    app = whole_page(library=str(library_folder), read_only=read_only)
+    away = library_folder.rename(library_folder.with_name("away"))
+    app.run()
+    assert app.title[0].value == "The library is gone"
+    said = app.error[0].value.replace("\\", "")  # of Markdown
+    assert (str(library_folder) in said) is not read_only
+    assert not app.button  # nothing is made where it may come back
+    away.rename(library_folder)
+    assert app.run().title[0].value == "Search"
+
+
+def test_another_library_in_the_same_folder_is_the_one_that_is_shown(
+    library_folder: Path, whole_page, settings: Settings
+) -> None:
+    app = whole_page(library=str(library_folder))
+    assert app.sidebar.selectbox[0].options == ["samples"]
+    library_folder.rename(library_folder.with_name("away"))
+    with Library.open(library_folder, load_encoder=lambda _: WordsEncoder()) as library:
+        library.collection("other").add_rows([{"id": "first", "text": "a cat sat"}])
+    assert app.run().sidebar.selectbox[0].options == ["other"]

@@ -183,9 +183,9 @@ def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored
     monkeypatch.setattr(watching, "jobs_of", jobs)
     app = page("explore", settings=explored, state=NOTES)
     assert "nearsay explore clusters" not in said(app)
-    press(app, "Find clusters")
+    press(app, "Make clusters")
     assert jobs.started == [(JobKind.CLUSTER, ["explore", "clusters", "notes"])]
-    assert "Find clusters" not in labels(page("explore", settings=explored))  # which has some
+    assert "Make clusters" not in labels(page("explore", settings=explored))  # which has some
 
 
 @pytest.fixture

@@ -1,0 +1,109 @@
+"""What a page that only reads leaves out of notes and errors: commands, which its visitors cannot give."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from words_encoder import WordsEncoder
+
+from nearsay.app.ui.controls import as_note
+from nearsay.app.ui.settings import Settings
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Library
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page only reads."""
+    for name, value in Settings(read_only=True).to_environment().items():
+        monkeypatch.setenv(name, value)
+
+
+_COMMANDS = (
+    ("3 passages wait. Unless an add is running, finish it: nearsay index rebuild a.b", "3 passages wait."),
+    ("no index at 0.5; build it anew: nearsay index rebuild x --encoder y, then promote", "no index at 0.5;"),
+    ("'x' waits. Remove it: nearsay documents remove c. Then: nearsay index rebuild c", "'x' waits."),
+)
+
+
+@pytest.mark.usefixtures("reads")
+@pytest.mark.parametrize(("said", "left"), _COMMANDS)
+def test_a_command_is_left_out_for_who_may_only_read(said: str, left: str) -> None:
+    assert as_note(said) == left[0].upper() + left[1:]
+
+
+@pytest.mark.usefixtures("reads")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "There are 2. Ask for more",
+        "Make them: nearsay explore clusters x",  # nothing else would be left
+        "This page only reads. Who started it can allow changes: nearsay ui without --read-only",
+    ],
+)
+def test_everything_else_is_said_to_who_may_only_read(said: str) -> None:
+    assert as_note(said) == said
+
+
+@pytest.mark.parametrize(("said", "left"), _COMMANDS)
+def test_who_may_change_things_is_told_the_command(said: str, left: str) -> None:
+    assert as_note(said)[1:] == said[1:]
+
+
+@pytest.fixture
+def waiting(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A library whose collection 'notes' has a document that waits for its vector."""
+
+    def broken(*_: object, **__: object) -> Iterator[object]:
+        raise BadInputError("the encoder broke. Mend it")
+        yield
+
+    with Library.open(settings.library, load_encoder=lambda _: WordsEncoder()) as library:
+        notes = library.collection("notes")
+        notes.add_rows([{"id": "first", "text": "a cat sat"}])
+        monkeypatch.setattr(WordsEncoder, "stream", broken)
+        with pytest.raises(BadInputError, match="broke"):
+            notes.add_rows([{"id": "late", "text": "a zebra"}])
+    return settings
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_waits_is_told_with_a_remedy_for_who_can_use_it(
+    page: Callable[..., AppTest], waiting: Settings, read_only: bool
+) -> None:
+    chosen = replace(waiting, read_only=read_only)
+    app = page("search", settings=chosen, state={"collection": "notes"}, q="zebra", mode="lexical")
+    (said,) = [each.value for each in app.info if "no vector yet" in each.value]
+    assert ("nearsay index rebuild" in said) is not read_only
+
+
+def test_words_find_a_document_that_waits_for_its_vector(
+    page: Callable[..., AppTest], waiting: Settings
+) -> None:
+    app = page(
+        "collections", settings=waiting, state={"collection": "notes"}, see="Documents", docs_find="zebra"
+    )
+    assert app.dataframe[0].value["id"].tolist() == ["late"]
+
+
+@pytest.mark.parametrize("path", ["judge", "jobs", "training"])
+def test_a_link_to_a_page_for_changes_says_that_it_is_closed(
+    whole_page: Callable[..., AppTest], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import streamlit as st
+
+    found = {}
+    usual = st.navigation
+
+    def chosen(pages: list["st.Page"], **options: object) -> "st.Page":
+        usual(pages, **options)
+        found[path] = next(each for each in pages if each.url_path == path)
+        return found[path]
+
+    monkeypatch.setattr(st, "navigation", chosen)
+    monkeypatch.setattr(type(st.Page(lambda: None, title="x")), "run", lambda page: page._page())
+    app = whole_page(read_only=True)
+    assert app.title[0].value == path.capitalize()
+    assert "only be read" in app.info[0].value
+    assert not app.button
