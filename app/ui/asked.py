@@ -34,6 +34,7 @@ __all__ = [
     "choices_said",
     "example_filter",
     "hand_filter",
+    "is_empty",
     "keep_choices",
     "keep_likeness",
     "query_control",
@@ -323,6 +324,24 @@ def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -
             said = f"{what} has {len(text):,} characters, and {most:,} are the most that are taken here"
             say_error(BadInputError(f"{said}. Shorten it{more}"))
             return False
+    return True
+
+
+def is_empty(visit: Visit) -> bool:
+    """Whether no passage of the collection can be found, which is told: none came yet, or all wait."""
+    found = visit.collection.overview()
+    if found.live is not None and found.waiting < found.passages:
+        return False
+    if not found.passages:
+        add = visit.remedy("Add documents on the page **Collections**.")
+        st.markdown(f"This collection is empty.{add}")
+        return True
+    what = "Its one passage has" if found.passages == 1 else f"All of its {found.passages:,} passages have"
+    remedy = visit.remedy("Mend one that was stopped on the page **Collections**, under Generations.")
+    st.info(
+        f"{what} no vector yet: an addition is running or was stopped.{remedy}",
+        icon=":material/hourglass_empty:",
+    )
     return True
 
 

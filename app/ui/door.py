@@ -118,6 +118,7 @@ def _digest(token: str) -> str:
 
 _HEALTH = "/_stcore/health"  # tells that the server runs, and nothing else
 _SIGN_OUT = "/auth/logout"  # where `st.logout` sends a browser
+_FIRST_PAGE = "/search"  # which Streamlit has at "/" alone: for its own name it says "Page not found"
 _LOOKING = ("GET", "HEAD", "OPTIONS")
 _LONGEST_FORM = 10_000  # bytes
 _MEGABYTE = 2**20
@@ -174,7 +175,10 @@ class Door:
             await answer(scope, receive, send)
             return
         if request.method in _LOOKING:
-            await self.app(scope, receive, send)
+            if scope["path"].rstrip("/") == _FIRST_PAGE:
+                query = scope["query_string"].decode("latin-1")
+                answer = RedirectResponse(f"/?{query}" if query else "/", 307, _HEADERS)
+            await (answer or self.app)(scope, receive, send)
             return
         await self._changing(request, send)
 

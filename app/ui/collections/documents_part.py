@@ -294,9 +294,10 @@ def show_documents(visit: Visit) -> None:
     elif page.rows:
         more = ", and to open or delete them" if visit.may_write else ""
         st.caption(f"Tick rows in the table to see their ids whole{more}.")
-    if not find:
-        _turning(page)
-    _open_by_name(page)
+    if page.rows or page.more_before:
+        if not find:
+            _turning(page)
+        _open_by_name(page)
     if visit.may_write:
         _changing(visit, collection, chosen, where if not find else None)
 
@@ -362,7 +363,10 @@ def _table(
     collection: Collection, page: DocumentPage, find: str, where: str | None
 ) -> tuple[DocumentRow, ...]:
     if not page.rows:
-        st.info("No document is like that. Take the filter or the words back.")
+        if page.more_before:
+            st.info("There are no more.")
+        elif find or where:
+            st.info("No document is like that. Take the filter or the words back.")
         return ()
     long = any(len(row.id) > _NARROW for row in page.rows)
     event = st.dataframe(

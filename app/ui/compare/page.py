@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from nearsay.app.ui.asked import choices_said, hand_filter, query_control, short_enough, tell_what_was_cut
+from nearsay.app.ui.asked import (
+    choices_said,
+    hand_filter,
+    is_empty,
+    query_control,
+    short_enough,
+    tell_what_was_cut,
+)
 from nearsay.app.ui.card import card_html, judge_buttons, judged_of, passage_html
 from nearsay.app.ui.controls import as_note, pick
 from nearsay.app.ui.errors import say_error, telling_errors
@@ -247,11 +254,9 @@ class _Found:
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Compare", anchor=False)
-    generations = comparable(visit.collection.generations())
-    if not any(each.state == "live" for each in generations):
-        add = visit.remedy("Add documents on the page **Collections**.")
-        st.markdown(f"This collection is empty.{add}")
+    if is_empty(visit):
         return
+    generations = comparable(visit.collection.generations())
     wide, narrow = st.columns([8, 2], vertical_alignment="bottom")
     with wide:
         query = query_control("compare")

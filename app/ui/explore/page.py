@@ -5,6 +5,7 @@ from typing import Final
 
 import streamlit as st
 
+from nearsay.app.ui.asked import is_empty
 from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.explore.clusters_view import show_clusters_view
 from nearsay.app.ui.explore.duplicates_view import show_duplicates_view
@@ -12,7 +13,6 @@ from nearsay.app.ui.explore.map_view import show_map_view
 from nearsay.app.ui.explore.time_view import show_time_view
 from nearsay.app.ui.explore.unusual_view import show_unusual_view
 from nearsay.app.ui.visit import Visit
-from nearsay.data.errors import BadInputError
 
 VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by their names in the address
     "map": show_map_view,
@@ -30,9 +30,5 @@ def show(visit: Visit) -> None:
         st.info("There is no collection yet." + visit.remedy("Make one on the page Collections."))
         return
     view = choose_part("View", list(VIEWS), "view")
-    try:
-        visit.collection.snapshot()
-    except BadInputError:
-        st.info("The collection holds nothing yet." + visit.remedy("Add documents on the page Collections."))
-        return
-    VIEWS[view](visit)
+    if not is_empty(visit):
+        VIEWS[view](visit)

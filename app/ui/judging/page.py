@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from nearsay.app.ui.asked import is_empty
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.controls import pick, say_notes
 from nearsay.app.ui.errors import telling_errors
@@ -47,10 +48,9 @@ _KEYS = (
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Judge", anchor=False)
-    generations = comparable(visit.collection.generations())
-    if not any(each.state == "live" for each in generations):
-        st.markdown("This collection is empty. Add documents on the page **Collections**.")
+    if is_empty(visit):
         return
+    generations = comparable(visit.collection.generations())
     st.caption(
         "Say of one passage after another whether it answers. What is asked next decides soonest which of "
         "two ways of searching is better; which of them found it is not shown."

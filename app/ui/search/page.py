@@ -16,6 +16,7 @@ from nearsay.app.ui.asked import (
     ask,
     begin_anew,
     hand_filter,
+    is_empty,
     keep_choices,
     tell_what_was_cut,
 )
@@ -191,11 +192,9 @@ def _file(write: Callable[[Hits], bytes], search: Callable[[int], Hits], count: 
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Search", anchor=False)
-    overview = visit.collection.overview()
-    if overview.live is None or not overview.passages:
-        add = visit.remedy("Add documents on the page **Collections**.")
-        st.markdown(f"This collection is empty.{add}")
+    if is_empty(visit):
         return
+    overview = visit.collection.overview()
     with st.sidebar:
         st.markdown(
             "**Filters**", help="Counts are of documents under the other filters, whatever the query."
@@ -261,8 +260,12 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
 
 def _summary(hits: Hits, first: int, last: int, seconds: float) -> str:
     among = "" if hits.qualifying is None else f" among {counted(hits.qualifying, 'passage')}"
-    if first == last:
-        shown = "1 result" if len(hits) == 1 else f"The last of the {len(hits):,} best"
+    if len(hits) == 1:
+        shown = "1 result"
+    elif last - first + 1 == len(hits):
+        shown = f"The {len(hits):,} best"
+    elif first == last:
+        shown = f"The last of the {len(hits):,} best"
     else:
         shown = f"{first:,} to {last:,} of the {len(hits):,} best"
     return f"{shown}{among} · {seconds:.2f} s"

@@ -169,11 +169,11 @@ def test_a_websocket_is_opened_only_to_who_is_let_in(locked: Door, behind: Behin
 
 
 def test_the_right_password_lets_in_where_one_was_going(locked: Door) -> None:
-    answer = sign_in(locked, url="/search?q=a+b%26c&k=3")
-    assert (answer.status, answer.headers["location"]) == (303, "/search?q=a+b%26c&k=3")
+    answer = sign_in(locked, url="/explore?q=a+b%26c&k=3")
+    assert (answer.status, answer.headers["location"]) == (303, "/explore?q=a+b%26c&k=3")
     assert {"HttpOnly", "SameSite=lax", "Path=/"} < set(answer.headers["set-cookie"].split("; "))
     assert "Secure" not in answer.headers["set-cookie"]
-    assert ask(locked, "/search", cookie=answer.cookie).passed
+    assert ask(locked, "/explore", cookie=answer.cookie).passed
     assert "Secure" in sign_in(locked, scheme="https").headers["set-cookie"]
 
 
@@ -244,9 +244,9 @@ def test_what_an_open_page_sends_after_its_browser_signed_out_comes_to_nothing(
 
 
 def test_the_printed_token_lets_in_and_leaves_the_address(alone: Door) -> None:
-    answer = ask(alone, "/search?q=a+b&token=the-token&k=3")
-    assert (answer.status, answer.headers["location"]) == (303, "/search?q=a+b&k=3")
-    assert ask(alone, "/search?q=a+b&k=3", cookie=answer.cookie).passed
+    answer = ask(alone, "/explore?q=a+b&token=the-token&k=3")
+    assert (answer.status, answer.headers["location"]) == (303, "/explore?q=a+b&k=3")
+    assert ask(alone, "/explore?q=a+b&k=3", cookie=answer.cookie).passed
     assert ask(alone, "/?token=the-token").status == 303  # as often as one likes
     again = ask(alone, "/jobs?token=old", cookie=answer.cookie)
     assert (again.status, again.headers["location"]) == (303, "/jobs")
@@ -271,7 +271,7 @@ def test_what_the_opened_browser_was_given_is_good_once(alone: Door) -> None:
 
 
 def test_a_page_that_only_reads_and_asks_for_nothing_lets_everybody_look(read_only: Door) -> None:
-    assert ask(read_only, "/search").passed
+    assert ask(read_only, "/explore").passed
     assert ask(read_only, "/?token=anything").passed
 
 
@@ -292,7 +292,7 @@ def test_a_page_that_only_reads_takes_nothing(
 def test_another_name_for_this_machine_is_refused(
     read_only: Door, behind: Behind, host: str, kind: str
 ) -> None:
-    answer = ask(read_only, "/search", kind=kind, host=host)
+    answer = ask(read_only, "/explore", kind=kind, host=host)
     assert answer.status == 403 if kind == "http" else answer.sent[0]["type"] == "websocket.close"
     assert not behind.came
 
@@ -360,3 +360,11 @@ class TestUploads:
         for size in ({}, {"content_length": "-1"}, {"content_length": "many"}):
             assert self.put(one, **size) == 411
         assert not behind.came
+
+
+@pytest.mark.parametrize("address", ["/search", "/search/"])
+def test_the_first_page_is_found_by_its_name_too(read_only: Door, behind: Behind, address: str) -> None:
+    answer = ask(read_only, f"{address}?q=rain&collection=notes")
+    assert (answer.status, answer.headers["location"]) == (307, "/?q=rain&collection=notes")
+    assert ask(read_only, address).headers["location"] == "/"
+    assert behind.came == []

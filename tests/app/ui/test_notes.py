@@ -1,4 +1,4 @@
-"""What a page that only reads leaves out of notes and errors: commands, which its visitors cannot give."""
+"""What pages say where nothing can be found, or changed: notes, errors, and pages that are closed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,18 +51,19 @@ def test_who_may_change_things_is_told_the_command(said: str, left: str) -> None
     assert as_note(said)[1:] == said[1:]
 
 
+def _broken(*_: object, **__: object) -> Iterator[object]:
+    raise BadInputError("the encoder broke. Mend it")
+    yield
+
+
 @pytest.fixture
 def waiting(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A library whose collection 'notes' has a document that waits for its vector."""
 
-    def broken(*_: object, **__: object) -> Iterator[object]:
-        raise BadInputError("the encoder broke. Mend it")
-        yield
-
     with Library.open(settings.library, load_encoder=lambda _: WordsEncoder()) as library:
         notes = library.collection("notes")
         notes.add_rows([{"id": "first", "text": "a cat sat"}])
-        monkeypatch.setattr(WordsEncoder, "stream", broken)
+        monkeypatch.setattr(WordsEncoder, "stream", _broken)
         with pytest.raises(BadInputError, match="broke"):
             notes.add_rows([{"id": "late", "text": "a zebra"}])
     return settings
@@ -107,3 +108,39 @@ def test_a_link_to_a_page_for_changes_says_that_it_is_closed(
     assert app.title[0].value == path.capitalize()
     assert "only be read" in app.info[0].value
     assert not app.button
+
+
+def _everything(app: AppTest) -> str:
+    kinds = (app.markdown, app.caption, app.info, app.success, app.error, app.warning)
+    return "\n".join(element.value for kind in kinds for element in kind).replace("\\", "")
+
+
+_PAGES = [
+    ("search", {"q": "rain"}),
+    ("compare", {"q": "rain"}),
+    ("judge", {}),
+    *(("explore", {"view": view}) for view in ("map", "clusters", "duplicates", "time", "unusual")),
+]
+
+
+@pytest.mark.parametrize(("path", "query"), _PAGES)
+def test_a_collection_in_which_nothing_can_be_found_says_why(
+    page: Callable[..., AppTest],
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    query: dict[str, str],
+) -> None:
+    with Library.open(settings.library, load_encoder=lambda _: WordsEncoder()) as library:
+        notes = library.collection("notes")
+        notes.add_rows([{"id": "first", "text": "a cat sat"}])
+        notes.remove(["first"])
+        app = page(path, state={"collection": "notes"}, **query)
+        assert "collection is empty" in _everything(app)
+        assert not app.success
+        monkeypatch.setattr(WordsEncoder, "stream", _broken)
+        with pytest.raises(BadInputError, match="broke"):
+            notes.add_rows([{"id": "late", "text": "a zebra"}, {"id": "later", "text": "a dog"}])
+    app = page(path, state={"collection": "notes"}, **query)
+    assert "2 passages have no vector yet" in _everything(app)
+    assert not app.success
