@@ -326,12 +326,30 @@ OTHERS: Final = "#7d828a"  # what shares a colour
 RAMP: Final = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 
 
-def _oklab(srgb: NDArray[np.float64]) -> NDArray[np.float64]:
+# What who sees no red, or no green, sees of a linear colour: Machado, Oliveira and Fernandes 2009,
+# https://doi.org/10.1109/TVCG.2009.113, of severity 1.
+_NO_RED: Final = (
+    (0.152286, 1.052583, -0.204868),
+    (0.114503, 0.786281, 0.099216),
+    (-0.003882, -0.048116, 1.051998),
+)
+_NO_GREEN: Final = (
+    (0.367322, 0.860646, -0.227968),
+    (0.280085, 0.672501, 0.047413),
+    (-0.011820, 0.042940, 0.968881),
+)
+
+
+def _oklab(srgb: NDArray[np.float64], seen: Sequence[Sequence[float]] | None = None) -> NDArray[np.float64]:
     """Colours of 0 to 1 where distances are as they are seen: (n, 3) to (n, 3).
+
+    seen: what is seen of a colour; None = all of it
 
     Ottosson 2020, https://bottosson.github.io/posts/oklab/
     """
     linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    if seen is not None:
+        linear = np.clip(linear @ np.array(seen).T, 0, 1)
     to_cones = [
         [0.4122214708, 0.5363325363, 0.0514459929],
         [0.2119034982, 0.6806995451, 0.1073969566],
@@ -347,25 +365,33 @@ def _oklab(srgb: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _shades(count: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Four of Tableau's colours, then such as are least like all before; and how alike each two look.
+    """Three of Tableau's colours, then such as are least like all before; and how alike each two look.
 
-    What is hard to see on light ground or on dark is left out, as are what is nearly grey and what glares.
+    Two are as far apart as they look, or three times as far as they do to who sees no red or no green, if
+    that is less. How alike they look is the mean of how alike by that, and by full sight. What is hard to see
+    on light ground or on dark is left out, as are what is nearly grey and what glares.
     """
     steps = np.arange(0, 256, 15)
     every = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3)
     lightness, *rest = _oklab(every / 255).T
     chroma = np.hypot(*rest)
     every = every[(lightness > 0.44) & (lightness < 0.83) & (chroma > 0.05) & (chroma < 0.2)]
-    every = np.concatenate(([[78, 121, 167], [242, 142, 43], [89, 161, 79], [225, 87, 89]], every))
-    lab = _oklab(every / 255)
-    taken = [0, 1, 2, 3]
-    away = np.linalg.norm(lab[:, None] - lab[taken], axis=-1).min(axis=1)
+    every = np.concatenate(([[78, 121, 167], [242, 142, 43], [225, 87, 89]], every))
+    lab = np.stack([_oklab(every / 255), *(3 * _oklab(every / 255, seen) for seen in (_NO_RED, _NO_GREEN))])
+
+    def apart_from(one: int) -> NDArray[np.float64]:
+        away: NDArray[np.float64] = np.linalg.norm(lab - lab[:, one, None], axis=-1).min(axis=0)
+        return away
+
+    taken = [0, 1, 2]
+    away = np.min([apart_from(one) for one in taken], axis=0)
     while len(taken) < count:
         taken.append(int(away.argmax()))
-        away = np.minimum(away, np.linalg.norm(lab - lab[taken[-1]], axis=-1))
-    apart = np.linalg.norm(lab[taken][:, None] - lab[taken], axis=-1)
+        away = np.minimum(away, apart_from(taken[-1]))
+    apart = np.stack([apart_from(one)[taken] for one in taken])
+    in_full = np.linalg.norm(lab[0, taken][:, None] - lab[0, taken], axis=-1)
     shades = tuple(f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in every[taken].tolist())
-    return shades, np.exp(-((apart / _ALIKE_WITHIN) ** 2))
+    return shades, (np.exp(-((apart / _ALIKE_WITHIN) ** 2)) + np.exp(-((in_full / _ALIKE_WITHIN) ** 2))) / 2
 
 
 _ALIKE_WITHIN = 0.09  # in Oklab: what is seen to differ at the size of a point

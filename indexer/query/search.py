@@ -27,12 +27,7 @@ from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.query.lexical import (
-    LexicalCandidates,
-    Narrowing,
-    lexical_candidates,
-    unreadable_words,
-)
+from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates, unreadable_words
 from nearsay.indexer.query.ranking import (
     DEPTH,
     RERANKED,

@@ -16,6 +16,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.encoders import source_of
+from nearsay.indexer.judgements.gate import QUERIES
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.writing.overview import CollectionOverview
 
@@ -198,10 +199,19 @@ def _confirm(
         )
         for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen)):
             st.markdown(f"- {as_markdown(said)}")
+        arguments = ["index", "rollback", "--", collection.name]
+        if not back:
+            force = st.checkbox(
+                "Even if it fails the gate",
+                key=f"promote-force-{collection.name}-{chosen.number}",
+                help=f"From {QUERIES} judged questions of the test part on, it is measured first, and goes "
+                "live only where it is shown not to answer worse. Ticked, it goes live all the same, and its "
+                "results are marked.",
+            )
+            forced = ["--force"] if force else []
+            number = str(chosen.number)
+            arguments = ["index", "promote", "--generation", number, *forced, "--", collection.name]
         sure = confirmed(what.removesuffix(" to"), "Leave it", "rollout")
-        arguments = ["index", "promote", "--generation", str(chosen.number), "--", collection.name]
-        if back:
-            arguments = ["index", "rollback", "--", collection.name]
         if sure:
             start(visit, arguments, f"{what} generation {chosen.number} of {collection.name}")
         show_command(visit, arguments)

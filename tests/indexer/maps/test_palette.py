@@ -1,17 +1,19 @@
 """Colours of categories."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
+from nearsay.indexer.maps import drawing
 from nearsay.indexer.maps.drawing import CATEGORIES, SHADES, _oklab, spread_colours
 
 
-def apart(one: str, other: str) -> float:
+def apart(one: str, other: str, seen: Any = None) -> float:
     """How far two colours are apart in Oklab; .02 is just seen beside each other."""
     rows = [[int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)] for colour in (one, other)]
-    first, second = _oklab(np.array(rows))
+    first, second = _oklab(np.array(rows), seen)
     return float(np.linalg.norm(first - second))
 
 
@@ -31,6 +33,31 @@ def test_no_two_of_many_clusters_have_one_colour_and_all_can_be_told_apart() -> 
     assert sorted(spread_colours(grid(8))) == sorted(SHADES)
     assert len(set(SHADES)) == len(SHADES) == 64
     assert min(apart(one, other) for one in SHADES for other in SHADES if one != other) > 0.07
+
+
+BLIND = [drawing._NO_RED, drawing._NO_GREEN]
+
+
+@pytest.mark.parametrize("seen", BLIND)
+def test_grey_stays_grey_and_red_and_green_come_near_for_who_sees_one_of_them_not(seen: Any) -> None:
+    assert _oklab(np.full((1, 3), 0.5), seen) == pytest.approx(_oklab(np.full((1, 3), 0.5)), abs=1e-3)
+    assert apart("#ff0000", "#00a000", seen) < 0.5 * apart("#ff0000", "#00a000")
+
+
+@pytest.mark.parametrize("seen", BLIND)
+def test_colours_of_categories_can_be_told_apart_by_who_sees_no_red_or_no_green(seen: Any) -> None:
+    assert min(apart(*pair, seen) for pair in combinations(CATEGORIES[:8], 2)) > 0.06
+    assert min(apart(*pair, seen) for pair in combinations(CATEGORIES, 2)) > 0.05
+
+
+@pytest.mark.parametrize("seen", BLIND)
+@pytest.mark.parametrize("side", [4, 6, 8])
+def test_clusters_beside_each_other_can_be_told_apart_by_who_sees_no_red_or_no_green(
+    side: int, seen: Any
+) -> None:
+    colours = spread_colours(grid(side))
+    near = [*pairwise(colours), *zip(colours, colours[side:], strict=False)]
+    assert min(apart(*pair, seen) for pair in near) > 0.05
 
 
 def grid(side: int) -> list[tuple[float, float]]:

@@ -431,3 +431,28 @@ def test_nothing_is_rolled_back_after_another_generation_went_live(page: Page) -
     app = AppTest.from_function(_rolling_back, default_timeout=60).run()
     assert "generation 1 went live meanwhile" in _said(app).lower()
     assert not [button for button in app.button if button.key == "rollout_yes"]
+
+
+def _promoting() -> None:
+    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+    from nearsay.app.ui.visit import Visit
+
+    settings = Settings.from_environment()
+    visit = Visit(settings, opened(settings), "samples")
+    (row,) = visit.collection.generations()
+    _confirm(visit, visit.collection, row, row.number, back=False)
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_generation_is_promoted_even_if_it_fails_the_gate_where_that_is_ticked(
+    page: Page, started: list[list[str]], force: bool
+) -> None:
+    page("collections")  # its settings are in the environment now
+    app = AppTest.from_function(_promoting, default_timeout=60).run()
+    (choice,) = app.checkbox
+    if force:
+        choice.check().run()
+    app.button(key="rollout_yes").click().run()
+    assert started == [["index", "promote", "--generation", "1", *["--force"] * force, "--", "samples"]]
