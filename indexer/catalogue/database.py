@@ -60,7 +60,7 @@ _UNCHANGING = "nearsay_unchanging"  # a file read as such: its path, its identit
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for what readers share
 _WORTH_A_VACUUM = 16 << 20  # bytes
 _VACUUMED_UNASKED = 1 << 30  # bytes; 43 MB a second on a busy machine, and writers wait BUSY_SECONDS
-_LOCKED = ("locked", "could not serialize", "deadlock")
+_LOCKED = ("locked", "could not serialize", "deadlock", "lock timeout")
 _CROWDED = ("too many clients", "too many connections", "connection slots")  # as PostgreSQL says it
 _AWAY = ("database system is", "terminating connection", "server closed", "connection is lost")
 _ABORTED, _FULL = "25P02", "53100"  # PostgreSQL's codes: what failed before ended the transaction; no room
@@ -453,9 +453,13 @@ def _translate(error: BaseException, url: str) -> NearsayError:
             "Check the disk, and any limit on how large files may grow, then run the same command again"
         )
     if "readonly" in lowered or "read-only" in lowered:
+        check = (
+            "Check the rights of the file and its folder, and whether the file system is mounted read-only"
+        )
+        if not url.startswith("sqlite"):
+            check = "Name the server that is written to, if this is a copy; see default_transaction_read_only"
         return CatalogueError(
-            f"the catalogue {_place(url)} may only be read ({reason}); the change was not made. Check the "
-            "rights of the file and its folder, and whether the file system is mounted read-only"
+            f"the catalogue {_place(url)} may only be read ({reason}); the change was not made. {check}"
         )
     if "unable to open" in lowered:
         return StorageError(f"the catalogue {_place(url)} cannot be opened ({reason}). {_opening(url)}")
@@ -463,16 +467,21 @@ def _translate(error: BaseException, url: str) -> NearsayError:
         whom = "other connections" if any(said in lowered for said in _CROWDED) else "another writer"
         said = f"the catalogue {_place(url)} is busy with {whom} ({reason})"
         return BusyError(f"{said}. Wait a little and try again")
-    if any(said in lowered for said in _AWAY):
+    ended = "canceling statement" in lowered
+    if ended or any(said in lowered for said in _AWAY):
+        what = "broke a statement off" if ended else "stopped or is starting"
+        how = ", with a higher statement_timeout if that ended it" if ended else " in a moment"
         return StorageError(
-            f"the server of the catalogue {_place(url)} stopped or is starting ({reason}); what was not "
-            "committed was not done. Try again in a moment"
+            f"the server of the catalogue {_place(url)} {what} ({reason}); what was not "
+            f"committed was not done. Try again{how}"
         )
     if name == "SQLITE_CORRUPT_VTAB":
         said = f"the words of a collection in {_place(url)} are damaged ({reason}). See of which, and how to "
         return CatalogueError(f"{said}enter them anew: nearsay doctor --prove")
     damaged = any(said in lowered for said in ("malformed", "not a database", "could not decode"))
     said = f"is damaged ({reason}). {_REMEDY}" if damaged else f"refused: {reason}. {_CHECK}"
+    if "connection failed" in lowered:
+        said = f"cannot be reached: {reason}. Check the address, the user, and that the server runs"
     return CatalogueError(f"the catalogue {_place(url)} {said}")
 
 

@@ -177,6 +177,9 @@ def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
         ("database is locked", BusyError, "try again"),
         ("could not serialize access due to concurrent update", BusyError, "try again"),
         ("deadlock detected", BusyError, "try again"),
+        ("canceling statement due to lock timeout", BusyError, "try again"),
+        ("canceling statement due to statement timeout", StorageError, "higher statement_timeout"),
+        ("connection failed: … failed: Connection refused", CatalogueError, "that the server runs"),
         ("FATAL: sorry, too many clients already", BusyError, "try again"),
         ('FATAL: too many connections for role "app"', BusyError, "try again"),
         ("FATAL: remaining connection slots are reserved for roles with …", BusyError, "try again"),
@@ -253,6 +256,17 @@ def test_postgresql_says_what_failed_first_though_tidying_up_failed_after_it(pos
 
     with pytest.raises(CatalogueError, match="division by zero"):
         work_and_tidy_up()
+    catalogue.close()
+
+
+def test_a_server_that_is_only_read_from_is_not_said_to_be_a_file(postgresql_url: str) -> None:
+    catalogue = Database(postgresql_url)
+    with catalogue.engine.connect() as connection:
+        connection.exec_driver_sql("SET default_transaction_read_only = on")
+        connection.commit()
+    with pytest.raises(CatalogueError, match=r"only be read.*default_transaction_read_only") as caught:
+        catalogue.migrate(create=True)
+    assert "file" not in str(caught.value).replace(postgresql_url, "")
     catalogue.close()
 
 
