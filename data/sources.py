@@ -37,16 +37,19 @@ class Source:
         return self.called or self.path.as_posix()
 
     def relative_to(self, folder: Path) -> "Source":
-        """The same, called by its place in a folder; BadInputError if it lies elsewhere."""
+        """The same, called by its place in a folder, or by a link's; BadInputError if it lies elsewhere."""
         if self.path is None or self.size is None:
             return self
-        try:
-            called = self.path.relative_to(folder.resolve()).as_posix()
-        except ValueError:
+        base, named = folder.resolve(), Path(self.name)
+        places = (self.path, named.parent.resolve() / named.name)  # the second: where the link to it lies
+        called = next(
+            (place.relative_to(base).as_posix() for place in places if place.is_relative_to(base)), None
+        )
+        if called is None:
             raise BadInputError(
                 f"{self.name} does not lie in {folder}, which names are to be relative to. "
                 "Name a folder that holds every file"
-            ) from None
+            )
         return replace(self, called=called, name=called.encode("utf-8", "backslashreplace").decode())
 
 

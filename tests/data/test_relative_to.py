@@ -40,3 +40,13 @@ def test_a_file_outside_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rain.txt").write_text("It rained.", "utf-8")
     with pytest.raises(BadInputError, match="does not lie in"):
         read([tmp_path / "rain.txt"], ReadOptions(relative_to=str(tmp_path / "inner")))
+
+
+def test_a_link_to_a_file_elsewhere_is_called_by_its_own_place(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "rain.txt").write_text("It rained.", "utf-8")
+    (tmp_path / "inner" / "link.txt").symlink_to("../rain.txt")
+    (found,) = _documents(tmp_path / "inner", tmp_path / "inner")
+    assert (found.id, found.source) == ("link.txt", "link.txt")
+    with pytest.raises(BadInputError, match="does not lie in"):
+        read([tmp_path / "inner" / ".." / "rain.txt"], ReadOptions(relative_to=str(tmp_path / "inner")))
