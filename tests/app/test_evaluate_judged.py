@@ -176,7 +176,7 @@ def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:
     )
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[1] == Naming("error", "3 pairs")
+    assert lines[1] == Naming("error", "one score")
     assert lines[2].startswith("ways")
     assert "error" not in lines[2]
     assert "1 measurement failed" in result.stderr

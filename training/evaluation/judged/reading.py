@@ -214,11 +214,16 @@ def _sts(layout: Layout, name: str) -> JudgedSet:
         pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.label)
     except UnknownColumnsError as error:
         raise _unknown(layout, error) from error
+    if len({pair.score for pair in pairs}) < 2:
+        raise _undefined(layout, f"one score alone, {pairs[0].score:g}", "pairs of different scores")
     return StsSet(name, tuple(pairs))
 
 
 def _pairs(layout: Layout, name: str) -> JudgedSet:
-    return pair_set(_labelled(layout, pairs=True), name)
+    found = pair_set(_labelled(layout, pairs=True), name)
+    if not any(same for _, _, same in found.rows):
+        raise _undefined(layout, "no pair with the label 1", "some that mean the same")
+    return found
 
 
 def _triplets(layout: Layout, name: str) -> JudgedSet:
@@ -242,6 +247,8 @@ def _retrieval(layout: Layout, name: str) -> JudgedSet:
 
 def _clustering(layout: Layout, name: str) -> JudgedSet:
     found = _labelled(layout, pairs=False)
+    if len({row.label for row in found.rows}) < 2:
+        raise _undefined(layout, f"one label alone, {found.rows[0].label!r}", "texts of two labels or more")
     return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), notes=tuple(found.notes))
 
 
@@ -309,6 +316,13 @@ def _labelled(layout: Layout, *, pairs: bool) -> LabelledTexts:
 def _unknown(layout: Layout, error: UnknownColumnsError) -> BadInputError:
     names = ",".join(_COLUMNS[layout.kind])
     return BadInputError(f"{error}, or behind the file, as in {layout.kind}:{layout.path}:{names}")
+
+
+def _undefined(layout: Layout, has: str, wanted: str) -> BadInputError:
+    """What an encoder would only hear when it is measured, perhaps after a training."""
+    return BadInputError(
+        f"{layout.path} has {has}: as a set of the kind {layout.kind} it measures nothing. Give {wanted}"
+    )
 
 
 def _learning_note(name: str, train: Path, rows: int) -> str:

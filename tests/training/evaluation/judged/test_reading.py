@@ -17,7 +17,7 @@ from nearsay.training.evaluation.judged.suite import find_suite
 
 FILES = {
     "stsb/test.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n1\ta cat\train\n",
-    "stsb/dev.tsv": "score\tsentence1\tsentence2\n3\tone\ttwo\n",
+    "stsb/dev.tsv": "score\tsentence1\tsentence2\n3\tone\ttwo\n2\tone\tfour\n",
     "asked/asked_test.csv": "question1,question2,is_duplicate\nwhy?,how so?,1\nwhy?,when?,0\n",
     "nli/nli_test.tsv": "label\tpremise\thypothesis\nneutral\ta cat\ta pet\n",
     "nli/nli_train.tsv": "label\tpremise\thypothesis\nneutral\ta cat\ta pet\nentailment\ta dog\ta pet\n",
@@ -71,7 +71,7 @@ def suite(tmp_path: Path) -> Path:
     ("spec", "kind", "name", "items"),
     [
         ("stsb", "sts", "stsb/test", 2),
-        ("stsb/dev.tsv", "sts", "stsb/dev", 1),
+        ("stsb/dev.tsv", "sts", "stsb/dev", 2),
         ("asked", "pairs", "asked_test", 2),
         ("nli/nli_test.tsv", "nli", "nli_test", 1),
         ("intents", "classification", "intents/test", 1),
@@ -258,6 +258,24 @@ def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_
     (tmp_path / "lists.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(BadInputError, match=said):
         read_judged_set(f"reranking:{tmp_path}/lists.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "value"),
+    [
+        ("sts", "score\tsentence1\tsentence2\n3\ta\tb\n3\tc\td\n", 3),
+        ("pairs", "label\tsentence1\tsentence2\n0\ta\tb\n0\tc\td\n", 1),
+        ("clustering", "label\ttext\nfish\ta\nfish\tb\n", "fish"),
+    ],
+)
+def test_what_no_encoder_can_be_measured_on_is_refused_before_anything_is_trained(
+    kind: str, content: str, value: object, tmp_path: Path
+) -> None:
+    file = tmp_path / "judged.tsv"
+    file.write_text(content, "utf-8")
+    with pytest.raises(BadInputError) as raised:
+        read_judged_set(f"{kind}:{file}")
+    assert str(raised.value) == Naming(file, value, kind, "Give")
 
 
 def test_a_kind_that_there_is_not_is_named(tmp_path: Path) -> None:
