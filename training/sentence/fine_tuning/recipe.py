@@ -78,7 +78,7 @@ def read_recipe(path: str | Path) -> Recipe:
     """
     place = Path(path)
     try:
-        told = tomllib.loads(place.read_text("utf-8"))
+        told = tomllib.loads(place.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path} cannot be read ({error}). Name a recipe file") from error
     except tomllib.TOMLDecodeError as error:

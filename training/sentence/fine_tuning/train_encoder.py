@@ -76,10 +76,14 @@ def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, nam
         from peft import LoraConfig, LoraModel
     except ImportError as error:
         raise MissingExtraError("Training with LoRA", "lora") from error
+    targets = options.lora_targets.split(",") if options.lora_targets else []
+    places = [f".{place}" for place, _ in transformer.named_modules()]
+    if unknown := [one for one in targets if not any(place.endswith(f".{one}") for place in places)]:
+        raise _no_layers(transformer, unknown, name)  # peft passes over what it does not find
     config = LoraConfig(
         r=options.lora_rank,
         lora_alpha=options.scale,
-        target_modules=options.lora_targets.split(",") if options.lora_targets else "all-linear",
+        target_modules=targets or "all-linear",
         exclude_modules=_NO_STATES,
         bias="none",
     )
@@ -88,14 +92,18 @@ def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, nam
         try:
             return LoraModel(transformer, config, "default")
         except ValueError as error:
-            linear = {
-                place.rpartition(".")[2]
-                for place, module in transformer.named_modules()
-                if isinstance(module, nn.Linear)
-            }
-            raise BadInputError(
-                f"{name} has no linear layers {options.lora_targets}. It has: {', '.join(sorted(linear))}"
-            ) from error
+            raise _no_layers(transformer, targets, name) from error
+
+
+def _no_layers(transformer: nn.Module, targets: Sequence[str], name: str) -> BadInputError:
+    linear = {
+        place.rpartition(".")[2]
+        for place, module in transformer.named_modules()
+        if isinstance(module, nn.Linear)
+    }
+    return BadInputError(
+        f"{name} has no linear layers {', '.join(targets)}. It has: {', '.join(sorted(linear))}"
+    )
 
 
 def merge_adapters(adapters: "LoraModel") -> None:

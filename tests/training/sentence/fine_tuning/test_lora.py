@@ -133,8 +133,11 @@ def test_what_lora_cannot_train_is_refused(
     examples_of: Callable[..., SentenceExamples], scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(BadInputError, match=r"linear layers nothing.*: .*query"):
-        trained(scored, tiny_folder, out, options(lora_targets="nothing"))
+    for targets in ("nothing", "query,nothing"):
+        with pytest.raises(BadInputError, match=r"linear layers nothing\..*: .*query"):
+            trained(scored, tiny_folder, out, options(lora_targets=targets))
+    with pytest.raises(BadInputError, match=r"linear layers LayerNorm\..*: .*query"):
+        trained(scored, tiny_folder, out, options(lora_targets="LayerNorm"))
     texts = examples_of(ExampleKind.TEXTS, [("the cat",), ("a dog",)])
     with pytest.raises(BadInputError, match=r"tsdae.*--lora-rank"):
         trained(texts, tiny_folder, out, options(), objective=ObjectiveKind.TSDAE)

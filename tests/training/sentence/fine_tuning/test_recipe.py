@@ -81,6 +81,10 @@ def test_a_colon_in_a_file_name_is_no_kind(tmp_path: Path) -> None:
     assert recipe.evaluate == (str(tmp_path / "a:b.tsv"),)
 
 
+def test_a_recipe_may_begin_with_the_mark_of_windows(tmp_path: Path) -> None:
+    assert read_recipe(written(tmp_path, "\ufeffepochs = 2")).training.epochs == 2
+
+
 def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "my-base").mkdir()
     assert read_recipe(written(tmp_path, 'base = "my-base"')).base == str(tmp_path / "my-base")
