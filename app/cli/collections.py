@@ -7,7 +7,14 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup
 from nearsay.app.cli.options import COLLECTION, JSON, PLOT, ROWS, Place, Removal
-from nearsay.app.cli.printing import indexed_words, print_json, print_reports, print_results, print_table
+from nearsay.app.cli.printing import (
+    in_the_library,
+    indexed_words,
+    print_json,
+    print_reports,
+    print_results,
+    print_table,
+)
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
@@ -110,23 +117,23 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
     click.echo(f"{found.name}: {documents}, {passages}, made {found.created_at}")
     click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
     if found.waiting:
-        click.echo(
-            f"{counted(found.waiting, 'passage')} without a vector yet: nearsay index rebuild {found.name}"
-        )
+        waiting = counted(found.waiting, "passage")
+        click.echo(in_the_library(f"{waiting} without a vector yet: nearsay index rebuild {found.name}"))
     if found.live is not None:
         click.echo(indexed_words(found))
     if found.clusters is not None:
         more = f"; {counted(found.unclustered, 'newer passage')} in none" if found.unclustered else ""
-        click.echo(f"{counted(found.clusters, 'cluster')}{more}: nearsay explore clusters {found.name}")
+        clusters = f"{counted(found.clusters, 'cluster')}{more}"
+        click.echo(in_the_library(f"{clusters}: nearsay explore clusters {found.name}"))
     if found.removed:
         removed = counted(found.removed, "removed passage")
-        click.echo(f"{removed} still there, taking room: nearsay index compact {found.name}")
+        click.echo(in_the_library(f"{removed} still there, taking room: nearsay index compact {found.name}"))
     if found.gate is not None:
         gate = found.gate
         click.echo(f"near-duplicates of a cosine of {gate.threshold:g} and above: {gate.action}")
     if found.linked:
         linked = counted(found.linked, "linked near-duplicate")
-        click.echo(f"{linked}: nearsay documents list {found.name} --near-duplicates")
+        click.echo(in_the_library(f"{linked}: nearsay documents list {found.name} --near-duplicates"))
     click.echo()
     print_results(JobResults(tables=[[generation_row(row, found.segments) for row in found.generations]]))
     for row in found.generations:

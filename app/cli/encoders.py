@@ -12,7 +12,6 @@ from nearsay.app.cli.encoders_inside import inside
 from nearsay.app.cli.options import (
     ENCODER,
     JSON,
-    LIBRARY_GIVEN,
     ONE_ENCODER,
     POOLING,
     TEXT,
@@ -20,7 +19,14 @@ from nearsay.app.cli.options import (
     Place,
     Run,
 )
-from nearsay.app.cli.printing import print_done, print_json, print_notes, print_results, print_table
+from nearsay.app.cli.printing import (
+    LIBRARY_GIVEN,
+    print_done,
+    print_json,
+    print_notes,
+    print_results,
+    print_table,
+)
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Done

@@ -91,7 +91,7 @@ def rebuild(
     )
     print_notes(report.notes)
     if state == "ready":
-        click.echo(f"Make it live: nearsay index promote {collection}", err=True)
+        print_notes([f"Make it live: nearsay index promote {collection}"])
 
 
 @index.command()

@@ -8,7 +8,14 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
 from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal
-from nearsay.app.cli.printing import print_done, print_json, print_notes, print_results, print_table
+from nearsay.app.cli.printing import (
+    in_the_library,
+    print_done,
+    print_json,
+    print_notes,
+    print_results,
+    print_table,
+)
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
@@ -196,7 +203,8 @@ def _waited(found: "Jobs", job: "Job") -> "Job":
         return found.wait(job.number)
     except KeyboardInterrupt:
         number = job.number
-        click.echo(f"\njob {number} is still running. Stop it: nearsay jobs cancel {number}", err=True)
+        click.echo(err=True)
+        print_notes([f"job {number} is still running. Stop it: nearsay jobs cancel {number}"])
         sys.exit(130)
 
 
@@ -206,7 +214,7 @@ def _told(job: "Job", *, as_json: bool) -> None:
         print_json(_facts(job))
     else:
         state = f"{job.state}: {job.message}" if job.message else job.state
-        click.echo(f"job {job.number} is {visible(state)}. See: nearsay jobs show {job.number}", err=True)
+        print_notes([f"job {job.number} is {state}. See: nearsay jobs show {job.number}"])
     if job.state.ended and job.state != "done":
         sys.exit(job.exit_code or 1)
 
@@ -249,4 +257,4 @@ def print_result(job: "Job", first: int | None = None) -> None:
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
-        click.echo(f"… all rows: nearsay jobs show {job.number} --all")
+        click.echo(in_the_library(f"… all rows: nearsay jobs show {job.number} --all"))

@@ -7,7 +7,6 @@ Exit status 0: done, no hits included. 1: a known error, one clear line with its
 import errno
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,8 +28,7 @@ from nearsay.app.cli.explore import explore
 from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
-from nearsay.app.cli.options import LIBRARY_GIVEN
-from nearsay.app.cli.printing import takes_colour
+from nearsay.app.cli.printing import in_the_library, takes_colour
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -41,7 +39,6 @@ __all__ = ["main"]
 
 _CONFIG = "nearsay.config"  # the file that gives options their defaults
 _NO_PLACE = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP}
-_REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 
 
 class _Root(CommandGroup):
@@ -69,7 +66,7 @@ class _Root(CommandGroup):
             said = "\n".join(" ".join(line.split()) for line in whole.splitlines())
             if sys.getfilesystemencoding() != "utf-8" and re.search("[\udc80-\udcff]", "".join(sys.argv)):
                 said += ". This locale cannot read a letter of the command line: set LC_ALL=C.UTF-8"
-            raise click.ClickException(visible(_in_the_library(ctx, said))) from error
+            raise click.ClickException(visible(in_the_library(said, ctx))) from error
         except OSError as error:
             from nearsay.data.durable import FULL
 
@@ -102,19 +99,6 @@ def _open_closed_streams() -> None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open
             os.set_inheritable(stream.fileno(), True)
             setattr(sys, name, stream)
-
-
-def _in_the_library(ctx: click.Context, said: str) -> str:
-    """A message whose remedy, the command at its end, works in the library that the command line named."""
-    remedy, library = _REMEDY.search(said), ctx.meta.get(LIBRARY_GIVEN)
-    if remedy is None or library is None or "--library" in remedy[0]:
-        return said
-    command: click.Command | None = ctx.command
-    for name in remedy[1].split():
-        command = command.commands.get(name) if isinstance(command, click.Group) else command
-    if command is None or not any("--library" in option.opts for option in command.params):
-        return said
-    return f"{said} --library {shlex.quote(library)}"
 
 
 def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:

@@ -59,7 +59,6 @@ class _EncoderName(click.types.StringParamType):
 
 ENCODER = _EncoderName()
 _LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # in a context's meta: what --library names
-LIBRARY_GIVEN = f"{_LIBRARY}.given"  # in a context's meta: the same, if the command line says it
 
 
 def encoder_named(name: str, ctx: click.Context) -> str:

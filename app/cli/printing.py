@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = [
+    "LIBRARY_GIVEN",
     "ROWS_FORMAT",
     "filled",
+    "in_the_library",
     "indexed_words",
     "near_line",
     "print_done",
@@ -45,11 +48,13 @@ __all__ = [
 
 
 ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
+LIBRARY_GIVEN: Final = "nearsay.library.given"  # in the context: the library that the command line names
 _CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
 _ENDLESS = 1_000_000  # columns: no row is wrapped
 _LEAST_WIDTH = 8  # characters of a longer word that a cell has to have room for beside each other
+_REMEDY = re.compile(r": nearsay ((?:(?!\. |: )[^;,])+)$")
 _NUMBER = re.compile(r"-?[\d,.]+")
 _LONGEST = 60  # characters of a value of JSON without a kind
 _PREVIEW = 400  # characters of a passage shown to a person
@@ -94,7 +99,22 @@ def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
 def print_notes(notes: Iterable[str]) -> None:
     """Plain sentences on standard error, beside the results."""
     for note in notes:
-        click.echo(visible(note), err=True)
+        click.echo(visible(in_the_library(note)), err=True)
+
+
+def in_the_library(said: str, context: click.Context | None = None) -> str:
+    """A sentence whose remedy, the command at its end, works in the library that the command line named."""
+    context = context or click.get_current_context(silent=True)
+    remedy = _REMEDY.search(said)
+    library = None if context is None else context.meta.get(LIBRARY_GIVEN)
+    if context is None or remedy is None or library is None or "--library" in remedy[0]:
+        return said
+    command: click.Command | None = context.find_root().command
+    for name in remedy[1].split():
+        command = command.commands.get(name) if isinstance(command, click.Group) else command
+    if command is None or not any("--library" in option.opts for option in command.params):
+        return said
+    return f"{said} --library {shlex.quote(library)}"
 
 
 def print_done(result: object, said: str, *, as_json: bool) -> None:
@@ -316,11 +336,12 @@ def indexed_words(found: "CollectionOverview") -> str:
     from nearsay.indexer.plans.plan import EXACT_UP_TO
 
     others, indexes = counted(found.unindexed, "passage"), found.indexes
+    are = "is" if found.unindexed == 1 else "are"
     if not indexes:
-        return f"{others} are compared one by one: up to {EXACT_UP_TO:,} need no index"
+        return f"{others} {are} compared one by one: up to {EXACT_UP_TO:,} need no index"
     covered = counted(sum(row.count for row in indexes), "passage")
     said = f"{covered} in {counted(len(indexes), 'index', 'indexes')}"
-    return f"{said}; {others} that came since are compared one by one" if found.unindexed else said
+    return f"{said}; {others} that came since {are} compared one by one" if found.unindexed else said
 
 
 def takes_colour() -> bool:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError, first_line
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, documents, generations, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -303,8 +304,9 @@ def cluster_collection(
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)
     encode, notes = _phrase_encoder(explored, snapshot.generation, listener)
     found = int(labels[0].max(initial=-1)) + 1
-    if options.method is ClusterMethod.GRAPH and options.resolution is None and found * _LARGE < len(points):
-        notes = (*notes, f"{found} large clusters fit best by themselves. For smaller ones: --resolution 4")
+    graph = options.method is ClusterMethod.GRAPH and options.resolution is None
+    if graph and 0 < found * _LARGE < len(points):
+        notes = (*notes, f"{counted(found, 'large cluster')} fit best. For smaller ones: --resolution 4")
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)

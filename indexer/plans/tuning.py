@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index, part_shape
@@ -351,7 +352,7 @@ class _Tuning:
         if row.kind is not PlanKind.EXACT:
             return "" if not row.mapped else "within the memory limit by leaving the index in its file"
         if self._ids.size < _FEWEST:
-            return f"{self._ids.size:,} passages need no index: searched exactly"
+            return f"{counted(self._ids.size, 'passage')} and no more: searched exactly, without an index"
         if not self._can_be_shown:
             return f"{len(self._deciding):,} queries cannot show {self._contract}: searched exactly"
         if any(other.verdict.startswith(_KEEPS) for other in report):

@@ -115,6 +115,15 @@ def test_a_remedy_names_the_library_that_the_command_line_named(
     assert elsewhere.stderr.endswith(f": nearsay {command} --library '{tmp_path}/my own'\n")
 
 
+def test_a_note_names_the_library_that_the_command_line_named(pets: Run) -> None:
+    place = ("--library", "library")
+    assert pets("documents", "remove", "pets", "--id", "cat", *place).exit_code == 0
+    assert (
+        "nearsay index compact pets --library library\n" in pets("collections", "show", "pets", *place).stdout
+    )
+    assert "nearsay index compact pets\n" in pets("collections", "show", "pets").stdout
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 
 __all__ = [
     "PseudoQuery",
@@ -55,7 +56,7 @@ class UnlabelledCorpus:
             raise ValueError("texts, titles and documents are of the same passages")
         if len(self.texts) < _LEAST_PASSAGES:
             raise BadInputError(
-                f"{self.name} holds {len(self.texts)} passages, too few to learn from. "
+                f"{self.name} holds {counted(len(self.texts), 'passage')}, too few to learn from. "
                 f"Add documents until there are {_LEAST_PASSAGES} or more"
             )
 
