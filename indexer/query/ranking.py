@@ -200,10 +200,10 @@ def judged_anew(
 
     So pages show each candidate once. Those that end before the place `first` are left as they are.
     """
+    if len(found) <= first:
+        return found
     begin = first // together * together
     some = found[begin:]
-    if not some:
-        return found
     scores = judged_scores(judge, [(query, encoded_text(row.title, row.text)) for _, row in some])
     judged = [(score, row) for score, (_, row) in zip(scores, some, strict=True)]
     ranked = found[:begin]

@@ -260,6 +260,8 @@ def test_pages_of_what_a_judge_ranks_anew_show_each_candidate_once(library: Libr
         sorted(once[at : at + 50]) for at in (0, 50, 100)
     ]
     assert seen[:50] == ids(collection.search("fox", 50, mode="dense", rerank=Shortest()))
+    judge = Shortest()
+    assert (len(collection.search("fox", k, offset=120, rerank=judge)), judge.shown) == (0, [])
 
 
 def test_several_queries_get_what_each_would_alone(yard: Collection) -> None:
