@@ -352,7 +352,8 @@ class _Tuning:
         if row.kind is not PlanKind.EXACT:
             return "" if not row.mapped else "within the memory limit by leaving the index in its file"
         if self._ids.size < _FEWEST:
-            return f"{counted(self._ids.size, 'passage')} and no more: searched exactly, without an index"
+            need = "needs" if self._ids.size == 1 else "need"
+            return f"{counted(self._ids.size, 'passage')} {need} no index: searched exactly"
         if not self._can_be_shown:
             return f"{len(self._deciding):,} queries cannot show {self._contract}: searched exactly"
         if any(other.verdict.startswith(_KEEPS) for other in report):
