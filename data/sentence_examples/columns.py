@@ -62,7 +62,10 @@ _TUPLE_STARTS: Final = (
     *(("sent0", "sent1"), ("premise", "entailment"), ("query", "passage"), ("question", "answer")),
 )
 _NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)")
-_BESIDE: Final = frozenset({*ID_NAMES, *_LABEL_NAMES, "split", "idx", "index", "url", "source", "genre"})
+_BESIDE: Final = frozenset(
+    {*ID_NAMES, *_LABEL_NAMES, "split", "subset", "dataset", "idx", "index", "url", "source", "genre"}
+    | {"domain", "lang", "language", "year", "date"}
+)
 _PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
 _NAMES_SHOWN: Final = 12

@@ -38,7 +38,7 @@ def look_at_examples(path: Path) -> ExamplesLook:
     if path.stat().st_size > _READ_WHOLE:
         return ExamplesLook(path.name, None, None, tuple(_first_rows(path)), ())
     examples = read_sentence_examples(path)
-    notes = tuple(note.removeprefix(f"{path}: ") for note in examples.notes)
+    notes = tuple(note.removeprefix(f"{path}: ").replace(str(path), path.name) for note in examples.notes)
     return ExamplesLook(path.name, examples.kind, len(examples), tuple(_rows(examples)), notes)
 
 

@@ -50,6 +50,12 @@ def test_other_columns_are_passed_over(values: list[str], tmp_path: Path) -> Non
     assert read_sentence_examples(path).kind is ExampleKind.PAIRS
 
 
+@pytest.mark.parametrize(("name", "values"), [("lang", ["de", "en"]), ("Year", ["2019", "2020"])])
+def test_what_is_never_a_label_is_not_asked_about(name: str, values: list[str], tmp_path: Path) -> None:
+    path = written(tmp_path, f"title\tabstract\t{name}", values * 5)
+    assert read_sentence_examples(path).columns == ("title", "abstract")
+
+
 def test_words_for_labels_say_what_to_write_instead(tmp_path: Path) -> None:
     path = written(tmp_path, "sentence1\tsentence2\tlabel", ["alike", "unlike", "alike", "unlike"])
     with pytest.raises(BadInputError, match=r"\b1 .*same.*\b0 .*different"):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, in_the_page_s_words
 from nearsay.data.errors import BadInputError
@@ -78,6 +79,13 @@ def test_an_error_of_a_file_names_no_place_and_no_option(tmp_path, rows, told):
     assert said.startswith("wrong.csv: ")
     assert told in said
     assert "--" not in said
+
+
+def test_notes_on_rows_name_the_file_without_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("anchor,positive\na,b\nc,\n", "utf-8")
+    assert look_at_examples(file).notes[1] == Naming("left out", 1, "pairs.csv:3", "empty")
+    assert not any(str(tmp_path) in note for note in look_at_examples(file).notes)
 
 
 @pytest.mark.parametrize("kind", list(ExampleKind))
