@@ -24,7 +24,18 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 
-__all__ = ["EXISTING", "FILE", "FOLDER", "GROUP", "CommandGroup", "OneOf", "argument", "command", "option"]
+__all__ = [
+    "EXISTING",
+    "FILE",
+    "FOLDER",
+    "GROUP",
+    "CommandGroup",
+    "NamedPath",
+    "OneOf",
+    "argument",
+    "command",
+    "option",
+]
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -65,7 +76,7 @@ class _Declared:
         optional = get_origin(of) in (Union, UnionType) and NoneType in get_args(of)
         if optional:
             of = next(part for part in get_args(of) if part is not NoneType)
-        settings = {"type": _click_type(of), "callback": _sensible, **self.settings}
+        settings = {"type": _click_type(of), "callback": _in_range, **self.settings}
         if self.argument:
             yield click.Argument([name], nargs=-1 if many else 1, **settings)
             return
@@ -79,6 +90,21 @@ class _Declared:
             settings["required"] = True
         settings.setdefault("show_default", True)
         yield click.Option([name, *names], multiple=many, **settings)
+
+
+class NamedPath(click.Path):
+    """A path; neither an empty one, as of a variable that is not set, nor - where that is no stream."""
+
+    def __init__(self, *, dir_okay: bool = True, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=dir_okay, allow_dash=allow_dash, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - as click
+        """The path."""
+        if value == "":
+            self.fail("it is empty. Name a place.", param, ctx)
+        if value == "-" and not self.allow_dash:
+            self.fail("- is no standard stream here. Name a place.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class OneOf(click.Choice[str]):
@@ -98,20 +124,15 @@ class OneOf(click.Choice[str]):
 
 def _click_type(of: Any) -> Any:  # noqa: ANN401 - any type
     if of is Path:
-        return click.Path(path_type=Path)
+        return NamedPath()
     if isinstance(of, type) and issubclass(of, StrEnum):
         return OneOf(of)
     return click.Choice(list(get_args(of))) if get_origin(of) is Literal else of
 
 
-def _sensible(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
-    """The value; BadParameter for what no 64 bits hold, for nan, which would pass every bound, and for a
-    file that would be called -, which stands for a standard stream elsewhere.
-    """
-    of = parameter.type
+def _in_range(context: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - any type
+    """The value; BadParameter for what no 64 bits hold, and for nan, which would pass every bound."""
     for one in value if isinstance(value, tuple) else [value]:
-        if one == Path("-") and isinstance(of, click.Path) and not of.allow_dash:
-            raise click.BadParameter("- is no standard stream here. Name a file.", context, parameter)
         if isinstance(one, int | float) and not abs(one) < 2**63:
             raise click.BadParameter(f"{one} is out of range.", context, parameter)
     return value

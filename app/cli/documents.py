@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import click
 
-from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
+from nearsay.app.cli.command import GROUP, CommandGroup, NamedPath, argument, option
 from nearsay.app.cli.options import (
     COLLECTION,
     DTYPE,
@@ -318,7 +318,7 @@ def export(
     out: Path | None = option(
         "File to write, or - for standard output.",
         shown="standard output",
-        type=click.Path(allow_dash=True, path_type=Path),
+        type=NamedPath(allow_dash=True),
     ),
     where: str | None = WHERE,
     vectors: bool = option("Write one line per passage with its vector instead of one line per document."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from nearsay.app.cli.command import GROUP, argument, command, option
+from nearsay.app.cli.command import GROUP, NamedPath, argument, command, option
 from nearsay.app.cli.options import (
     COLLECTION,
     DATE_FIELD,
@@ -76,7 +76,7 @@ def clusters(
     out: Path | None = option(
         "Also write each passage with its cluster to this file: .jsonl or .csv.",
         metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=NamedPath(dir_okay=False),
     ),
     as_json: bool = ROWS,
     place: Encoding = GROUP,
@@ -209,7 +209,7 @@ def over_time(
     out: Path | None = option(
         "Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
         metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=NamedPath(dir_okay=False),
     ),
     limit: int = LIMIT(8),
     where: str | None = WHERE,

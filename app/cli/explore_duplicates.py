@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from nearsay.app.cli.command import GROUP, command, option
+from nearsay.app.cli.command import GROUP, NamedPath, command, option
 from nearsay.app.cli.options import COLLECTION, ROWS, UNIT, WHERE, OnDevice
 from nearsay.app.cli.printing import filled, print_json, print_notes, rows_alone
 from nearsay.app.cli.progress import ProgressBar
@@ -116,7 +116,7 @@ def duplicates(
     out: Path | None = option(
         "Write the documents to this file as JSON lines, keeping one of each group.",
         metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=NamedPath(dir_okay=False),
     ),
     where: str | None = WHERE,
     as_json: bool = ROWS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from nearsay.app.cli.command import GROUP, argument, command, option
+from nearsay.app.cli.command import GROUP, NamedPath, argument, command, option
 from nearsay.app.cli.options import (
     COLLECTION,
     JSON,
@@ -46,7 +46,7 @@ def next_(
     queries: Path | None = option(
         "File with the queries to compare on: .txt with one per line, or .jsonl.",
         metavar="FILE",
-        type=click.Path(allow_dash=True, path_type=Path),
+        type=NamedPath(allow_dash=True),
         shown="queries judged so far",
     ),
     from_documents: int | None = option(
@@ -144,7 +144,7 @@ def log(
 @command("import")
 def import_(
     collection: str = COLLECTION,
-    source: Path = argument(type=click.Path(path_type=Path)),
+    source: Path = argument(),
     queries: Path | None = option(
         "File with the texts of the queries for TREC qrels: a table with the columns _id and text.",
         metavar="FILE",

@@ -81,6 +81,8 @@ def encoder_named(name: str, ctx: click.Context) -> str:
 
 def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
     def remember(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value == "":  # as of a variable that is not set
+            raise click.BadParameter("it is empty. Name one, or leave the option away.", ctx, param)
         ctx.meta[key] = value
         if ctx.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
             ctx.meta[f"{key}.given"] = value

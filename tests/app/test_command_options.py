@@ -152,10 +152,17 @@ def paths(command: click.Command) -> Iterator[click.Parameter]:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if [*paths(COMMANDS[name])]])
-def test_no_command_makes_a_file_whose_name_is_a_dash(name: str) -> None:
+def test_no_command_makes_a_file_whose_name_is_a_dash_or_empty(name: str) -> None:
     for one in paths(COMMANDS[name]):
-        with pytest.raises(click.BadParameter):
-            one.process_value(click.Context(COMMANDS[name]), "-")
+        for given in ("-", ""):
+            with pytest.raises(click.BadParameter):
+                one.process_value(click.Context(COMMANDS[name]), given)
+
+
+@pytest.mark.parametrize("option", ["--library", "--database"])
+def test_an_empty_place_is_not_the_working_folder(option: str) -> None:
+    with pytest.raises(click.BadParameter):
+        COMMANDS["documents add"].make_context("add", [option, "", "pets", __file__])
 
 
 # Of other programs: torchrun, pip, initdb, `ray start` and Embedding Atlas.
