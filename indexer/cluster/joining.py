@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,12 +31,15 @@ __all__ = [
     "Cluster",
     "ClusterState",
     "answers_of",
+    "connection",
     "connection_lost",
     "end_processes",
     "errors_away",
     "free_room",
     "is_client",
+    "is_lost",
     "joined",
+    "leave_lost",
     "raised_by",
     "ray_module",
     "refuse_far",
@@ -50,6 +54,8 @@ _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
 _users = 0  # blocks within `joined`
 _ours = "", ""  # the cluster's address as the first of them was given it, and as Ray knows it
+_connection = 0  # counts the times that a cluster was joined
+_through_client = False  # whether it was through a client server
 _leaving = contextlib.ExitStack()  # what the last of them does
 _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
@@ -75,18 +81,22 @@ def joined(cluster: Cluster) -> Iterator[str]:
     client loses its connection within. Within another `joined`, or where the program has joined one itself,
     that one is used; of threads the last one leaves.
     """
-    global _users, _ours  # noqa: PLW0603 - Ray joins one cluster for a whole process
+    global _users, _ours, _connection, _through_client  # noqa: PLW0603 - Ray joins one for a whole process
     with _joining:
         if not ray_module().is_initialized():
+            _leaving.close()  # a connection that was lost, which others have not left yet
             _ours = cluster.address, _join(cluster)
+            _connection, _through_client = _connection + 1, is_client()
         elif not _users:  # the program joined it, and knows which
             _ours = cluster.address, cluster.address
+            _connection, _through_client = _connection + 1, is_client()
         address = _joined(cluster)
         _users += 1
-    away = errors_away()
     try:
         yield address
-    except away as error:
+    except Exception as error:
+        if not is_lost(error):
+            raise
         raise connection_lost(error) from error
     finally:
         with _joining:
@@ -115,14 +125,18 @@ def _join(cluster: Cluster) -> str:
         # Ray prints the fate of machines to standard output, whatever it is told; a result may go there.
         leaving.callback(setattr, ray._private.worker, "_worker_logs_enabled", True)  # noqa: SLF001
         ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
+        # Else a call after a client's connection was lost starts a cluster, or joins another.
+        starting = ray._private.auto_init_hook  # noqa: SLF001
+        leaving.callback(setattr, starting, "enable_auto_connect", starting.enable_auto_connect)
+        starting.enable_auto_connect = False
         try:
             with _no_native_words():
                 _refuse_open(address)
                 _init(address)
-                ray.is_initialized()  # a client asks the cluster once, which it could not while it is away
+                leaving.callback(ray.shutdown)
+                _known("is_initialized")  # a client asks the cluster once, and could not while it is away
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
-        leaving.callback(ray.shutdown)
         _leaving.push(leaving.pop_all())
     return address
 
@@ -210,17 +224,37 @@ def is_client() -> bool:
 
 def errors_away() -> tuple[type[Exception], ...]:
     """What a client's calls raise while its connection is away; nothing where no client joined."""
-    return (ConnectionError, import_module("grpc").RpcError) if is_client() else ()
+    return (ConnectionError, *_of_grpc()) if is_client() else ()
+
+
+def _of_grpc() -> tuple[type[Exception], ...]:
+    return (sys.modules["grpc"].RpcError,) if "grpc" in sys.modules else ()
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether it was raised since a client's connection was lost. Within `joined`.
+
+    Once that was given up, Ray raises whatever its next call meets.
+    """
+    of_ours = isinstance(error, NearsayError) or not _through_client
+    return not of_ours and (isinstance(error, errors_away()) or not is_client())
+
+
+def connection() -> int:
+    """The number of this process's connection; what was got through another is of no use. Within `joined`."""
+    return _connection
 
 
 def _known(what: str) -> Any:  # noqa: ANN401 - lists of Ray's
     """What the cluster says of itself, which a client of Ray asks only once. Within `joined`.
 
-    ConnectionError where its connection is just made anew: of its closed channel gRPC says ValueError.
+    ConnectionError where its connection is away; of a closed channel, just made anew, gRPC says ValueError.
     """
     try:
         return getattr(ray_module(), what)()
-    except ValueError as error:
+    except Exception as error:
+        if not isinstance(error, (ValueError, *_of_grpc())):
+            raise
         raise ConnectionError(first_line(error)) from error
 
 
@@ -276,10 +310,21 @@ def end_processes(actors: Iterable[Any]) -> None:
 
 def connection_lost(error: Exception) -> ClusterError:
     """The error of a client whose connection was away for longer than Ray waits."""
+    of_grpc = re.search(r'details = "(.+?)"', str(error))  # one of many lines
+    said = of_grpc[1] if of_grpc else first_line(error)
+    if not isinstance(error, (ConnectionError, *_of_grpc())):
+        said = "Ray has given it up"
     return ClusterError(
-        f"the connection to the cluster was lost ({first_line(error)}). What is done is kept: ask again, or "
-        "run the same command again"
+        f"the connection to the cluster was lost ({said}). What is done is kept: ask again, or run the same "
+        "command again"
     )
+
+
+def leave_lost(lost: int) -> None:
+    """Leave a connection that was lost, whoever else uses it: the next to ask joins anew. Within `joined`."""
+    with _joining:
+        if connection() == lost:  # else another has joined anew
+            _leaving.close()
 
 
 def state_of(cluster: Cluster) -> ClusterState:

@@ -34,9 +34,12 @@ from nearsay.indexer.catalogue.tables import libraries
 from nearsay.indexer.catalogue.writer_lock import serving_lock
 from nearsay.indexer.cluster.joining import (
     answers_of,
+    connection,
     connection_lost,
     free_room,
+    is_lost,
     joined,
+    leave_lost,
     raised_by,
     ray_module,
     refuse_far,
@@ -159,7 +162,8 @@ class Shards:
         """Nothing is joined yet."""
         self.cluster, self._store = cluster, store
         self._stack, self._joined = ExitStack(), False
-        self._found: dict[int, list[list[Any]]] = {}  # actors by collection, shard and replica
+        # Actors by connection and collection, shard and replica.
+        self._found: dict[tuple[int, int], list[list[Any]]] = {}
         self._turn = count()
 
     def ask(self, collection: CollectionRow, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
@@ -168,9 +172,18 @@ class Shards:
         ClusterError where none serve the collection, or a client lost its connection: the next call joins
         the cluster anew. What a shard raises is raised.
         """
+        if self._joined and not ray_module().is_initialized():
+            self.close()  # its connection was lost since the last call
+        if not self._joined:
+            self._stack.enter_context(joined(self.cluster))
+            self._joined = True
+        asked_through = connection()
         try:
             return self._answers(collection, method, given)
-        except ConnectionError as error:
+        except Exception as error:
+            if not is_lost(error):
+                raise
+            leave_lost(asked_through)
             self.close()
             raise connection_lost(error) from error
 
@@ -179,7 +192,7 @@ class Shards:
         shared: list[Any] = []
         for known in (True, False):
             shards = self._shards(collection, known=known)
-            if not shared:  # within the cluster by now
+            if not shared:
                 shared = [ray.put(one) if _bytes(one) > _INLINE else one for one in given]
             turn = next(self._turn)
             calls = [_called(replicas, turn, method, shared) for replicas in shards]
@@ -193,15 +206,13 @@ class Shards:
 
     def _shards(self, collection: CollectionRow, *, known: bool) -> list[list[Any]]:
         """The actors by shard and replica; known: as they were found before, when all were there."""
-        shards = self._found.get(collection.id) if known else None
+        shards = self._found.get((connection(), collection.id)) if known else None
         if shards is None:
-            if not self._joined:
-                self._stack.enter_context(joined(self.cluster))
-                self._joined = True
             shards = _running(self._store, collection.id)
-            self._found.pop(collection.id, None)
+            key = connection(), collection.id
+            self._found.pop(key, None)
             if shards and all(shards):  # else they are being started
-                self._found[collection.id] = shards
+                self._found[key] = shards
         if not shards:
             raise ClusterError(
                 f"no shards serve collection '{collection.name}' on the cluster. "

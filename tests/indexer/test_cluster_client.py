@@ -155,9 +155,11 @@ def test_a_client_that_is_interrupted_goes_on_where_it_was(
 
 _EMBEDS = """
 import sys
+import time
 from ray import cloudpickle
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, Library
+from nearsay.indexer.cluster.joining import is_client
 from nearsay.indexer.snapshots import segment_writer
 
 segment_writer.ROWS = 16
@@ -166,9 +168,14 @@ sys.path.append(tests)
 import words_encoder
 cloudpickle.register_pickle_by_value(words_encoder)
 texts = [f"Sentence {number} speaks of {number % 7} birds." for number in range(100)]
+def said(now):
+    if not now.doing:
+        print(now.done, flush=True)
+        if sys.stdin.readline() == "after Ray has given it up\\n":
+            while is_client():
+                time.sleep(0.05)
 with Library.open(folder, cluster=Cluster(address), load_encoder=words_encoder.WordsEncoder) as library:
     try:
-        said = lambda now: now.doing or (print(now.done, flush=True), sys.stdin.readline())
         library.collection("notes", encoder="words").add_rows(texts, progress=said)
     except NearsayError as error:
         sys.exit(f"{type(error).__name__}: {error}")
@@ -186,9 +193,16 @@ def _processes_of_clients(head: int) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize("lost", ["its process at the head", "the head"])
+@pytest.mark.parametrize(
+    ("lost", "asks"),
+    [
+        ("its process at the head", "at once"),
+        ("the head", "at once"),
+        ("the head", "after Ray has given it up"),
+    ],
+)
 def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on(
-    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str
+    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str, asks: str
 ) -> None:
     with ExitStack() as stack:
         process, address, _ = head if lost != "the head" else stack.enter_context(_started())
@@ -203,7 +217,7 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         ends = _processes_of_clients(process.pid) - others
         assert len(ends) == 1
         _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
-        _, said = driver.communicate("\n", timeout=300)
+        _, said = driver.communicate(f"{asks}\n", timeout=300)
     assert driver.returncode == 1
     assert said.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
     with Library.open(tmp_path, cluster=Cluster(client), load_encoder=WordsEncoder) as library:
@@ -211,6 +225,63 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         assert notes.snapshot().searchable == 16
         assert notes.rebuild().embedded == 84
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+_SEARCHES = """
+import sys
+import time
+import numpy as np
+from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
+from nearsay.indexer.cluster.joining import is_client
+
+def search(library):
+    try:
+        hits = library.collection("made").search(np.float32([1, 0]), mode="dense")
+        print([hit.id for hit in hits], flush=True)
+    except ClusterError as error:
+        print(type(error).__name__, flush=True)
+        print(error, file=sys.stderr)
+
+folder, address, lost = sys.argv[1:]
+with Library.open(folder, cluster=Cluster(address, cpus=0.25)) as library:
+    rows = [{"id": name, "text": name} for name in "ab"]
+    made = library.collection("made", encoder=VectorsOnly("made", 2))
+    made.add_rows(rows, vectors=np.eye(2, dtype=np.float32))
+    library.serve("made", 1)
+one, other = (Library.open(folder, cluster=Cluster(address, searches=True)) for _ in range(2))
+search(one)
+search(other)
+sys.stdin.readline()
+while lost == "the head" and is_client():
+    time.sleep(0.05)
+search(one)
+search(one)
+search(other)
+"""
+
+
+@pytest.mark.parametrize("lost", ["its process at the head", "the head"])
+def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
+    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str
+) -> None:
+    found = "['a', 'b']\n"
+    with ExitStack() as stack:
+        process, address, _ = head if lost != "the head" else stack.enter_context(_started())
+        others, pipe = _processes_of_clients(process.pid), subprocess.PIPE
+        command = [sys.executable, "-c", _SEARCHES, str(tmp_path), address, lost]
+        searching = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        stack.enter_context(searching)
+        stack.callback(searching.kill)
+        assert searching.stdout is not None
+        assert [searching.stdout.readline() for _ in range(2)] == [found] * 2
+        ends = _processes_of_clients(process.pid) - others
+        _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
+        said, went_wrong = searching.communicate("\n", timeout=300)
+    again = "ClusterError\n" if lost == "the head" else found
+    assert said == "ClusterError\n" + 2 * again, went_wrong
+    if lost != "the head":
+        with Library.open(tmp_path, cluster=Cluster(client)) as library:
+            assert library.release("made") == 1
 
 
 def test_a_client_whose_connection_is_just_made_anew_says_so(

@@ -69,19 +69,41 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
         shards, row = Shards(Cluster("ray://head:10001"), library.store), library.collection("notes")
         monkeypatch.setattr(shards, "_shards", lost)
         monkeypatch.setattr(shards, "_joined", True)
+        monkeypatch.setattr(joining, "_through_client", True)
+        monkeypatch.setattr(joining, "is_client", lambda: True)
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
         with pytest.raises(ClusterError, match="away for too long"):
             shards.ask(cast("Any", row), "nearest_many")
         assert not shards._joined
 
     killed: list[object] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(joining, "_join", lambda cluster: cluster.address)
-    monkeypatch.setattr(joining, "is_client", lambda: True)
     monkeypatch.setattr(ray, "kill", killed.append)
     leaving = contextlib.ExitStack()
     leaving.callback(joining.end_processes, ["an actor"])
     with pytest.raises(ClusterError, match=r"long.*again"), joined(Cluster("ray://a:1")), leaving:
         lost()
     assert killed == [], "Ray would join another cluster, or start one"
+
+
+def test_a_client_whose_connection_is_lost_as_it_joins_says_so_and_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grpc = pytest.importorskip("grpc")
+    left: list[str] = []
+
+    def lost() -> bool:
+        raise grpc.RpcError("unavailable")
+
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    monkeypatch.setattr(joining, "_refuse_open", lambda _: None)
+    monkeypatch.setattr(joining, "_init", lambda _: None)
+    monkeypatch.setattr(ray, "is_initialized", lost)
+    monkeypatch.setattr(ray, "shutdown", lambda: left.append("left"))
+    with pytest.raises(ClusterError, match=r"ray://a:1.*unavailable"):
+        joining._join(Cluster("ray://a:1"))
+    assert left == ["left"]
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
