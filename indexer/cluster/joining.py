@@ -47,7 +47,11 @@ __all__ = [
     "state_of",
 ]
 
+logger = logging.getLogger("nearsay")
+
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
+_LOOKS = 5.0  # seconds between two looks whether the head answers
+_AWAY = 30.0  # seconds without an answer after which it is said
 _PROBES = 10.0  # seconds for an answer to who shows no token
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
@@ -137,8 +141,34 @@ def _join(cluster: Cluster) -> str:
                 _known("is_initialized")  # a client asks the cluster once, and could not while it is away
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
+        if not address.startswith(_CLIENT):
+            left = threading.Event()
+            leaving.callback(left.set)
+            threading.Thread(target=_watch_head, args=(address, left), daemon=True).start()
         _leaving.push(leaving.pop_all())
     return address
+
+
+def _watch_head(address: str, left: threading.Event) -> None:
+    """Say it where the head does not answer for long, until the cluster was left.
+
+    After a minute Ray ends the process of a driver, without a word.
+    """
+    host, _, port = address.rpartition(":")
+    since = None
+    while not left.wait(_LOOKS):
+        with contextlib.suppress(OSError):
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()
+            since = None
+            continue
+        since = since or time.monotonic()
+        if time.monotonic() - since > _AWAY:
+            logger.error(
+                "the head of the cluster at %s does not answer, and Ray will end this process. What is done "
+                "is kept: start the cluster again, then run the same command again",
+                address,
+            )
+            return
 
 
 def _init(address: str) -> None:

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -19,6 +21,7 @@ if find_spec("ray") is None:
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
 import ray
+from free_port import free_port
 from ray_processes import MEMORY, await_listening
 
 from nearsay.indexer import Cluster, ClusterError, Library
@@ -104,6 +107,30 @@ def test_a_client_whose_connection_is_lost_as_it_joins_says_so_and_leaves(
     with pytest.raises(ClusterError, match=r"ray://a:1.*unavailable"):
         joining._join(Cluster("ray://a:1"))
     assert left == ["left"]
+
+
+def test_a_driver_says_that_its_head_is_away_before_ray_ends_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(joining, "_LOOKS", 0.01)
+    monkeypatch.setattr(joining, "_AWAY", 0.02)
+    closed = f"127.0.0.1:{free_port()}"
+    joining._watch_head(closed, threading.Event())
+    assert [(record.levelname, closed in record.message) for record in caplog.records] == [("ERROR", True)]
+    caplog.clear()
+    left = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as head:
+
+        def answer() -> None:
+            for _ in range(20):
+                head.accept()[0].close()
+            left.set()
+
+        answered = threading.Thread(target=answer)
+        answered.start()
+        joining._watch_head(f"127.0.0.1:{head.getsockname()[1]}", left)
+        answered.join(60)
+    assert caplog.records == []
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
