@@ -4,6 +4,7 @@ Ray runs whatever its clients send, so a cluster without token authentication is
 https://docs.ray.io/en/latest/ray-security/token-auth.html
 """
 
+import atexit
 import contextlib
 import logging
 import os
@@ -145,6 +146,9 @@ def _join(cluster: Cluster) -> str:
             left = threading.Event()
             leaving.callback(left.set)
             threading.Thread(target=_watch_head, args=(address, left), daemon=True).start()
+        # Who does not close a library leaves before Python's modules go.
+        leaving.callback(atexit.unregister, _leaving.close)
+        atexit.register(_leaving.close)
         _leaving.push(leaving.pop_all())
     return address
 

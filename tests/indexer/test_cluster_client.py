@@ -279,6 +279,7 @@ def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
         said, went_wrong = searching.communicate("\n", timeout=300)
     again = "ClusterError\n" if lost == "the head" else found
     assert said == "ClusterError\n" + 2 * again, went_wrong
+    assert "Exception ignored" not in went_wrong, "of libraries that were not closed"
     if lost != "the head":
         with Library.open(tmp_path, cluster=Cluster(client)) as library:
             assert library.release("made") == 1
