@@ -7,9 +7,9 @@ import socket
 
 __all__ = ["free_port"]
 
-# Connections have ports from 32768 on, Ray's workers those below 20000: one of those could be taken between
-# being found and being listened at.
-_FIRST, _COUNT = 20_000, 12_000
+# Connections have ports from 32768 on, Ray's workers those below 20000, its clients' processes some of the
+# 23000s: one of those could be taken between being found and being listened at.
+_FIRST, _COUNT = 24_000, 8_000
 _tried = itertools.count(97 * os.getpid())  # each process begins elsewhere
 
 

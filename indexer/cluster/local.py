@@ -1,8 +1,10 @@
 """A Ray cluster of this machine alone, for trying one: it lasts until it is stopped, whoever uses it."""
 
 import contextlib
+import errno
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -34,6 +36,9 @@ __all__ = [
 _STARTS = 60.0  # seconds that it may take to answer
 _ENDS = 30.0  # and to stop
 _LOOPBACK = "127.0.0.1"
+# What Ray runs has ports below. The system gives those above to whoever asks for any, as Ray itself does many
+# times before it listens at the one that was found.
+_PORTS = range(24_000, 32_768)
 TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 # Else Ray puts the machine's own address in the place of the loopback's; it does by default on Linux alone.
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -194,6 +199,9 @@ def _ready(log: Path, process: "subprocess.Popen[bytes]", until: float) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback at which nobody listens; OSError where there is none."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind((_LOOPBACK, port))
+            return port
+    raise OSError(errno.EADDRINUSE, "no port is free", f"{_PORTS[0]}-{_PORTS[-1]}")

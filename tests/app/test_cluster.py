@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from free_port import free_port
 from naming import Naming
 
 from nearsay.data import samples
@@ -104,6 +106,15 @@ def test_a_cluster_whose_start_was_killed_can_be_ended(
         starting.kill()
     assert local.stop_local().workers == 1
     assert local.running_cluster() is None
+
+
+def test_a_port_is_none_that_the_system_or_ray_gives_away_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 24_000 <= local.free_port() < 32_768
+    with socket.create_server(("127.0.0.1", free_port())) as listening:
+        taken = listening.getsockname()[1]
+        monkeypatch.setattr(local, "_PORTS", range(taken, taken + 1))
+        with pytest.raises(OSError, match=str(taken)):
+            local.free_port()
 
 
 def test_a_token_that_was_never_written_is_made_again(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import words_encoder
+from free_port import free_port
 from words_encoder import WordsEncoder
 
 if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
@@ -52,7 +53,7 @@ _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boat
 @contextmanager
 def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A head of two cores, the address of its client server, and its own."""
-    port, own = local.free_port(), local.free_port()
+    port, own = free_port(), free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={own}", "--num-cpus=2"]
     start += [f"--ray-client-server-port={port}", "--include-dashboard=false"]
     start += [f"--object-store-memory={80 * 2**20}"]

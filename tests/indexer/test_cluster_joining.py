@@ -52,7 +52,7 @@ def test_an_address_where_nothing_listens_and_one_that_is_none_are_named(
     for address in ("nonsense", "http://head:6379"):
         with pytest.raises(ClusterError, match=rf"'{address}'.*HOST:PORT"), joined(Cluster(address)):
             pass
-    closed = f"127.0.0.1:{local.free_port()}"
+    closed = f"127.0.0.1:{free_port()}"
     for address in (closed, f"ray://{closed}")[: 2 if find_spec("grpc") else 1]:
         with pytest.raises(ClusterError, match=rf"{address}.*refused"), joined(Cluster(address)):
             pass
@@ -213,7 +213,7 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"} | local.NO_FORKS
     environment["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
-    port, through = local.free_port(), local.free_port()
+    port, through = free_port(), free_port()
     start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
     start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
     start += [f"--ray-client-server-port={through}"]
