@@ -191,7 +191,9 @@ def take(browser: webdriver.Chrome, address: str, picture: Picture, out: Path) -
         now = browser.get_screenshot_as_png()
         settled, before = (settled + 1, now) if now == before else (0, now)
     with Image.open(io.BytesIO(before)) as shot:
-        shot.convert("RGB").quantize(128).save(out / f"{picture.name}.png", optimize=True)
+        # Of another method, or without the means, clusters of the map would share a colour.
+        few = shot.convert("RGB").quantize(method=Image.Quantize.MAXCOVERAGE, kmeans=5)
+        few.save(out / f"{picture.name}.png", optimize=True)
     sys.stderr.write(f"{picture.name}\n")
 
 
