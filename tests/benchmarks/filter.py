@@ -12,9 +12,11 @@ There are a hundred different queries, which are left out of the library; a long
 turn, under other filters. Once the library is built, a run takes some ten minutes on two cores.
 
 The vectors are real ones and as many made ones as are needed, or drawn at random where no file is given. The
-library is built once in `--library` and used again.
+library is built once in `--library` and used again. More than two million vectors are kept in a file beside
+it, in float32 (15 GB for ten million of 384), which is mapped.
 
-    python tests/benchmarks/filter.py --vectors FILE.npy --library DIR [--count 1000000] [--out FILE.json]
+    python tests/benchmarks/filter.py --vectors FILE.npy --library DIR [--count 1000000] [--dtype float32]
+        [--no-peer] [--out FILE.json]
 """
 
 import argparse
@@ -27,11 +29,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
 from machine import commit, machine
-from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
+from made_vectors import HOW_MADE, blocks, grown, held_out, real_vectors, sha256
 from numpy.typing import NDArray
 
 from nearsay.indexer import Collection, Library
@@ -44,20 +47,39 @@ from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 SEED = 20190827
 K = 10
 DIFFERENT_QUERIES = 100  # held out of the library, so it serves runs of any length
+HELD = 2_000_000  # passages whose vectors are held in memory
+BLOCK = 50_000
+ROUNDED = {"float32": 1e-5, "float16": 1e-3, "int8": 1e-2}  # by how much a number may differ
 
 
 def given_vectors(
-    file: Path | None, texts: Path | None, count: int
+    file: Path | None, texts: Path | None, count: int, kept: Path
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
-    """The passages' vectors, the queries', and where they come from."""
+    """The passages' vectors, the queries', and where they come from; kept: a file for those of many."""
     if file is not None or texts is not None:
         wanted, real = held_out(real_vectors(file, texts, None), DIFFERENT_QUERIES, SEED)
-        return grown(real, count, SEED), wanted, f"{len(real)} real ones; {HOW_MADE}"
+        made = grown(real, count, SEED) if count <= HELD else grown_on_disk(real, count, kept)
+        return made, wanted, f"{len(real)} real ones; {HOW_MADE}"
     generator = np.random.default_rng(SEED)
     drawn = generator.standard_normal((count + DIFFERENT_QUERIES, 384), dtype=np.float32)
     drawn *= 1.0 / (1.0 + np.arange(384, dtype=np.float32) / 8)
     drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
     return drawn[:count], drawn[count:], "random, their spread falling from dimension to dimension"
+
+
+def grown_on_disk(real: NDArray[np.float32], count: int, kept: Path) -> NDArray[np.float32]:
+    """The real vectors and made ones, `count` in all, mapped from a file; written unless it is there."""
+    if not kept.exists():
+        begun = kept.with_suffix(".begun.npy")
+        written = np.lib.format.open_memmap(begun, "w+", np.float32, (count, real.shape[1]))
+        for at, block in enumerate(blocks(real, count, SEED, BLOCK)):
+            written[at * BLOCK : at * BLOCK + len(block)] = block
+        written.flush()
+        begun.rename(kept)
+    made = np.load(kept, mmap_mode="r")
+    if made.shape != (count, real.shape[1]):
+        raise SystemExit(f"{kept} has vectors of another shape. Remove it, or give another folder")
+    return made
 
 
 class GivenEncoder:
@@ -146,19 +168,14 @@ KINDS = (
 
 
 def built(
-    folder: Path, encoder: GivenEncoder, columns: dict[str, NDArray[np.generic]], count: int
+    folder: Path, encoder: GivenEncoder, columns: dict[str, NDArray[np.generic]], count: int, dtype: str
 ) -> tuple[Library, Collection, dict[str, float]]:
     """The library, made unless it is there, and what making it took."""
     library = Library.open(folder, load_encoder=lambda _source: encoder)
-    collection = library.collection("passages", encoder=encoder, chunking="none")
+    collection = library.collection("passages", encoder=encoder, chunking="none", dtype=dtype)
     seconds: dict[str, float] = {}
     if not collection.exists() or collection.overview().passages < count:
-        names = list(columns)
-        values = zip(*(columns[name].tolist() for name in names), strict=True)
-        rows = (
-            {"id": f"d{i}", "text": str(i)} | dict(zip(names, each, strict=True))
-            for i, each in enumerate(values)
-        )
+        rows = (row for begin in range(0, count, BLOCK) for row in passages(columns, begin))
         begin = time.perf_counter()
         collection.add_rows([next(rows)])
         kind = PlanKind.IVF_SQ8
@@ -168,9 +185,16 @@ def built(
         seconds["adding, with the index"] = round(time.perf_counter() - begin, 1)
     some = np.arange(0, count, max(1, count // 1000))
     kept = collection.snapshot().vectors.rows(some)
-    if not np.allclose(kept, encoder.encode([str(i) for i in some]), atol=1e-5):
+    if not np.allclose(kept, encoder.encode([str(i) for i in some]), atol=ROUNDED[dtype]):
         raise SystemExit(f"the library in {folder} was built of other vectors. Give another folder")
     return library, collection, seconds
+
+
+def passages(columns: dict[str, NDArray[np.generic]], begin: int) -> Iterator[dict[str, Any]]:
+    """A block of rows with their metadata."""
+    some = [column[begin : begin + BLOCK].tolist() for column in columns.values()]
+    for i, values in enumerate(zip(*some, strict=True), begin):
+        yield {"id": f"d{i}", "text": str(i)} | dict(zip(columns, values, strict=True))
 
 
 def keep_plan(library: Library, collection: Collection, plan: Plan) -> None:
@@ -379,15 +403,17 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, help="or a text a line; their vectors are kept beside the file")
     parser.add_argument("--library", type=Path, required=True, help="built there once, used again afterwards")
     parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--dtype", choices=ROUNDED, default="float32", help="how the library keeps them")
     parser.add_argument("--queries", type=int, default=120, help="searches under each kind of filter")
     parser.add_argument("--no-peer", action="store_true", help="leave FAISS alone out")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     begin = time.perf_counter()
-    vectors, queries, source = given_vectors(chosen.vectors, chosen.texts, chosen.count)
+    kept = chosen.library.with_name(chosen.library.name + ".npy")
+    vectors, queries, source = given_vectors(chosen.vectors, chosen.texts, chosen.count, kept)
     columns = metadata(vectors)
     encoder = GivenEncoder(vectors, queries)
-    library, collection, seconds = built(chosen.library, encoder, columns, chosen.count)
+    library, collection, seconds = built(chosen.library, encoder, columns, chosen.count, chosen.dtype)
     scores = scored(vectors, queries)
     unfiltered = [best(row) for row in scores]
     probe_enough(library, collection, queries, unfiltered)
@@ -410,6 +436,7 @@ def main() -> None:
         "vectors": source,
         "passages": chosen.count,
         "dimension": int(vectors.shape[1]),
+        "dtype": chosen.dtype,
         "queries": chosen.queries,
         "different_queries": len(queries),
         "data_sha256": sha256(vectors),
