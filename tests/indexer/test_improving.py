@@ -276,6 +276,7 @@ def test_a_weight_of_words_is_that_of_the_fusion(mistaken: Collection) -> None:
     with mistaken.library.store.database.writing() as connection:
         refinements.add(connection, snapshot.collection.id, 1, Refinement(0, None, 0.8, {}, ""))
         collections.changed(connection, snapshot.collection.id)
+    mistaken.snapshot()  # what another wrote may be searched a tenth of a second later
     heavier = mistaken.search(question, 1)[0].scores
     assert heavier.fused is not None
     assert heavier.dense is not None

@@ -134,7 +134,7 @@ def test_searches_go_on_while_the_files_of_others_are_hashed(
     monkeypatch.setattr(segment, "known_sha256", slow)
     for _ in range(3):
         assert len(pets.search("a cat", 9)) == 3  # the former snapshot serves
-    assert hashing.is_set()
+    assert hashing.wait(_LONG)
     let_go.set()
     assert pets.snapshot().searchable == 4
     assert len(pets.search("a cat", 9)) == 4
