@@ -14,6 +14,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.snapshots import latest_snapshot
 from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError
 
 OpenLibrary = Callable[[], Library]
@@ -63,7 +64,9 @@ def test_a_damaged_segment_is_refused_set_aside_and_mended(
     open_library: OpenLibrary,
     words: WordsEncoder,
     damage: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 60.0)  # seconds until the former one serves
     before = answers(collection)
     row = segment_of(collection, 3)
     path = path_of(collection, row)
