@@ -254,8 +254,8 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a fifth more has come, and 16,384 passages at least, index only that, with indexes that hold "
-        "no more: quicker."
+        "Once a fifth more has come, and 16,384 passages at least, index only that, beside the indexes there "
+        "are: quicker."
     ),
     as_json: bool = JSON,
     place: OnCluster = GROUP,

@@ -55,18 +55,6 @@ class IndexState:
         return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
 
     @property
-    def outweighing(self) -> tuple[SegmentRow, ...]:
-        """The indexes that are each larger than all that came after them, by their passages.
-
-        When what came after is put together again and again, each passage is indexed but a few times.
-        """
-        newer, count = self.newer, len(self.indexes)
-        while count and self.indexes[count - 1].count <= newer:
-            count -= 1
-            newer += self.indexes[count].count
-        return tuple(self.indexes[:count])
-
-    @property
     def whole(self) -> bool:
         """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
         return all(row.state is SegmentState.CURRENT for row in self.vectors)

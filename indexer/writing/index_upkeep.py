@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -217,8 +218,7 @@ def prepare_index(
     folder:   the caller's own, on the file system of the segments, for what is written
     contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
               given before, if they are enough for it, else stored vectors
-    newer:    beside the indexes that are larger than what came after them, build one of the rest, once there
-              is enough of it
+    newer:    build one beside those there are, of what is newer than they, once there is enough of it
 
     Without a contract nothing is measured unless the collection has doubled. The kind is then chosen anew
     where stored vectors chose it; where queries that were given did, it stays if it keeps the contract for
@@ -267,8 +267,8 @@ def _prepare(
     else:
         if not state.whole or (newer and state.indexed and not _many_newer(store, collection, state, TAIL)):
             return None
-        if newer and state.indexed and (beside := state.outweighing):
-            return _prepared_beside(store, collection, generation, state, beside, folder)
+        if newer and state.indexed:
+            return _prepared_beside(store, collection, generation, state, folder)
         choose, doubled, queries = _grown(store, generation, plan, total, exact_up_to)
         if not choose and (plan.kind is PlanKind.EXACT or state.one_of_all):
             return None
@@ -356,10 +356,8 @@ def _index_tail(
     """Index the passages that are newer than the indexes where they have become many."""
     if not faiss_is_installed() or not state.whole or not _many_newer(store, collection, state, least):
         return
-    folder, beside = store.segments(collection.id), tuple(state.indexes)
-    _kept(
-        store, collection, generation, _prepared_beside(store, collection, generation, state, beside, folder)
-    )
+    folder = store.segments(collection.id)
+    _kept(store, collection, generation, _prepared_beside(store, collection, generation, state, folder))
 
 
 def _prepared_beside(
@@ -367,17 +365,17 @@ def _prepared_beside(
     collection: CollectionRow,
     generation: GenerationRow,
     state: IndexState,
-    beside: tuple[SegmentRow, ...],
     folder: Path,
 ) -> Prepared:
-    """One index, by the plan that stands, of all that is newer than some of the indexes."""
-    plan, after, index = state.plan, beside[-1].last_passage, None
+    """One index, by the plan that stands, of all that is newer than the indexes."""
+    plan, after, index = state.plan, state.through, None
     some = replace(state, vectors=state.after(after))
     vectors, alive, last = _opened(store, collection, generation, some, after)
     ids = vectors.ids[alive[vectors.ids]]
     if store.cluster is not None:  # the centroids that its groups have in common, of any sound one
         made_by = generation.encoder
-        opened = (emptied(store.segment(collection.id, row.sha256), row, made_by, plan) for row in beside)
+        segment = partial(store.segment, collection.id)
+        opened = (emptied(segment(row.sha256), row, made_by, plan) for row in state.indexes)
         index = next((one for one in opened if one is not None), None)
     if index is not None:
         fill(index.faiss_index, vectors, ids)
@@ -385,7 +383,7 @@ def _prepared_beside(
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
         index = build(plan.kind, vectors, ids, last, shape)
     part = IndexPart(written_index(folder, generation.encoder, index), len(index), (after + 1, last))
-    return Prepared(plan, (part,), tuple(state.indexes[len(beside) :]), beside=beside)
+    return Prepared(plan, (part,), (), beside=tuple(state.indexes))
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
