@@ -18,12 +18,8 @@ _UNSEEN: Final = frozenset(
     {"head", "script", "style", "noscript", "template", "iframe", "object", "canvas", "datalist", "-comment"}
     | {"rt", "rp"}  # how the characters before are read, written above them
     | {"audio", "video", "noframes", "noembed"}  # what stands in them is for browsers that cannot show more
-    | {
-        "title",
-        "desc",
-        "annotation",
-        "annotation-xml",
-    }  # of drawings, and the formula again, as it was written
+    | {"title", "desc"}  # what a drawing is called
+    | {"annotation", "annotation-xml"}  # a formula again, as it was written
 )
 _BLOCKS: Final = frozenset(
     {
