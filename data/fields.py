@@ -132,12 +132,15 @@ def _note(fields: Fields, survey: FieldSurvey, file: str, option: str, *, text_g
             rest = [name for name in rest if name != "metadata"]
             rest += [name for name in survey.inner_names if name not in rest]
         metadata = tuple(rest)
+    # Where the text's name is no usual one, the first line may be a row like others.
+    by_length = text_guessed and survey.longest == fields.text and fields.text.lower() not in TEXT_NAMES
+    header = "; the first line is taken as the header" if by_length else ""
     unnamed = "none" if fields.metadata == () else f"none (name one: {option})"  # texts alone need no ids
     return (
         f"{file}: text = {fields.text!r}{' (guessed)' if text_guessed else ''}, "
         f"id = {unnamed if fields.id is None else repr(fields.id)}, "
         f"title = {'none' if fields.title is None else repr(fields.title)}, "
-        f"metadata = {_listed(metadata)}"
+        f"metadata = {_listed(metadata)}{header}"
     )
 
 

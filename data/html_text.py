@@ -58,6 +58,7 @@ _BANNER: Final = re.compile(
     r"|onetrust|cookiebot|\bcky-",
     re.IGNORECASE,
 )
+_NOT_SHOWN: Final = re.compile(r"(?:^|;)\s*display\s*:\s*none\s*(?:[;!]|$)", re.IGNORECASE)
 _LITTLE: Final = 500  # characters around a short main element that do not make it unclear
 _SPACE: Final = re.compile(r"[ \t\n\r\f]+")
 _META_CHARSET: Final = re.compile(
@@ -100,8 +101,9 @@ def html_encoding(data: bytes) -> str | None:
 def html_text(markup: str, *, main_content: bool = False) -> FileText:
     """Read a page as it is seen: its title, and its text with a line for each block.
 
-    There are no scripts, styles, templates, `hidden` parts or readings above characters; white space is as a
-    browser collapses it. The metadata is the author and the date that a `<meta>` names.
+    There are no scripts, styles, templates, parts that are `hidden` or of `display: none`, or readings above
+    characters; white space is as a browser collapses it. The metadata is the author and the date that a
+    `<meta>` names.
 
     main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
         dialogs and cookie banners in it; a page without one is read whole
@@ -265,4 +267,7 @@ def _leave(tag: str, writer: _Writer, written: int) -> int:
 
 
 def _is_hidden(node: "LexborNode") -> bool:
-    return node.is_element_node and "hidden" in node.attributes
+    if not node.is_element_node:
+        return False
+    attributes = node.attributes
+    return "hidden" in attributes or _NOT_SHOWN.search(attributes.get("style") or "") is not None

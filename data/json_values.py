@@ -1,6 +1,7 @@
 """Metadata values as JSON has them."""
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -17,6 +18,7 @@ __all__ = [
     "MAX_VALUES",
     "UnusableRowError",
     "check_string",
+    "is_blank",
     "is_nan",
     "json_value",
     "text_of",
@@ -28,6 +30,9 @@ MAX_VALUES: Final = 100_000  # in one field, against aliases that multiply (YAML
 
 
 _MOST_BITS: Final = 13_288  # of a whole number, 4,000 digits: Python prints no more than 4,300
+
+
+_SEEN: Final = re.compile(r"[^\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
 class UnusableRowError(Exception):
@@ -51,10 +56,15 @@ def text_of(value: object, what: str) -> str:
         if value is None or is_nan(value):
             raise UnusableRowError(f"{what} is missing")
         raise UnusableRowError(f"{what} is no text but of type {type(value).__name__}")
-    if not value or value.isspace():
+    if is_blank(value):
         raise UnusableRowError(f"{what} is empty")
     check_string(value, what)
     return value
+
+
+def is_blank(text: str) -> bool:
+    """Say whether `text` shows nothing: white space and characters without a width."""
+    return _SEEN.search(text) is None
 
 
 def is_nan(value: object) -> bool:

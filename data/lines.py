@@ -23,9 +23,10 @@ __all__ = [
 
 
 # Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
+# Of Shift-JIS and EUC-KR these are Windows' own, which have more.
 USUAL_ENCODINGS: Final = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp874", "koi8_r", "mac_roman"),
-    *("cp932", "euc_jp", "gb18030", "big5", "cp949", "utf_8"),  # Windows' Shift-JIS and EUC-KR have more
+    *("cp1257", "iso8859_15", "cp932", "euc_jp", "gb18030", "big5", "cp949", "utf_8"),
 )
 _SAMPLE: Final = 16 * 2**10  # bytes that the guess is made from
 _WORDS: Final = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]|[\x80-\xff]{4}")  # not a byte alone
@@ -60,6 +61,12 @@ _CZECH: Final = re.compile(rb"[A-Za-z]\xec[a-z](?s:.*)[\xe1\xed\xfd]")  # ě, th
 # letter, which Hebrew joins to the next.
 _NO_HEBREW: Final = re.compile(rb"[\xc0-\xdf\xfb-\xff]|[\xea\xed\xef\xf3\xf5][\xe0-\xfa]| [\xe0-\xfa] ")
 _LEAST_LETTERS: Final = 24
+_BALTIC: Final = (  # of Lithuanian and Latvian all letters, and those of which one is in any two sentences
+    (frozenset("ąčęėįšųūžĄČĘĖĮŠŲŪŽ".encode("cp1257")), frozenset("ėĖ".encode("cp1257"))),
+    (frozenset("āčēģīķļņšūžĀČĒĢĪĶĻŅŠŪŽ".encode("cp1257")), frozenset("āĀ".encode("cp1257"))),
+)
+_Z_OR_S: Final = frozenset("žšŽŠ".encode("cp1257"))  # in cp1252 þ and ð, beside which no ë and no â stands
+_EURO: Final = re.compile(rb"\xa4|[a-z]\xbd[a-z]")  # €, œ; in cp1252 ¤, which is no price, and ½
 _HUNGARIAN: Final = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ".encode("cp1250"))
 
 
@@ -67,9 +74,13 @@ def _by_its_letters(sample: bytes, guessed: str) -> str:
     """Tell encodings apart by bytes that are common letters, or stand anywhere, in one of them alone.
 
     The guess goes by the shares of letters, and those of a few lines fit several: Portuguese in cp1250,
-    Hebrew in cp1251, and in cp1252 Polish, Czech, Hungarian and Turkish, whose ı, ğ and ş are ý, ð and þ
-    there (as in Icelandic, where ð is the commonest of them).
+    Hebrew in cp1251, and in cp1252 Polish, Czech, Hungarian, Lithuanian, Latvian and Turkish, whose ı, ğ and
+    ş are ý, ð and þ there (as in Icelandic, where ð is the commonest of them).
     """
+    letters = {byte for byte in sample if byte >= 0xC0}
+    baltic = letters & _Z_OR_S and any(letters <= known and letters & least for known, least in _BALTIC)
+    if baltic and guessed in {"cp1250", "cp1252"}:
+        return "cp1257"
     if guessed == "cp1250":
         tildes = sample.count(b"\xe3") + sample.count(b"\xc3")  # of which Romanian has few before o and e
         return "cp1252" if 2 * len(_WESTERN.findall(sample)) > tildes else guessed
@@ -80,7 +91,8 @@ def _by_its_letters(sample: bytes, guessed: str) -> str:
         return guessed
     if sample.count(b"\xfd") > sample.count(b"\xf0") and (b"\xf0" in sample or b"\xfe" in sample):
         return "cp1254"
-    letters = {byte for byte in sample if byte >= 0xC0}
+    if _EURO.search(sample) and not any(0x80 <= byte < 0xA0 for byte in sample):
+        return "iso8859_15"
     hungarian = b"\xf5" in sample and letters <= _HUNGARIAN and b"\xf5e" not in sample  # õe is Portuguese
     return "cp1250" if hungarian or _POLISH.search(sample) or _CZECH.search(sample) else guessed
 

@@ -18,6 +18,9 @@ __all__ = ["markdown_text"]
 
 _FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_WIKI_LINK: Final = re.compile(  # x[[1]] is code, and behind a picture's name stands its width
+    r"!\[\[([^][|\n]+)(?:\|[^][\n]*)?\]\]|(?<!\w)\[\[(?:[^][|\n]+\|)?([^][|\n]+)\]\]"
+)
 # What is a number or a truth value, as in tables, and as YAML 1.2 has it. To YAML 1.1, and so to PyYAML, NO
 # is false, 12:30 is 750 and the postcode 01067 is 567. https://yaml.org/spec/1.2.2/#1032-tag-resolution
 _SCALARS: Final = (
@@ -34,8 +37,9 @@ def markdown_text(source: str) -> FileText:
     Front matter is YAML between lines of ---, or TOML between lines of +++, as Hugo has it.
 
     The rest of the front matter is metadata; blocks, the headings among them, are separated by blank lines.
-    Code stays as text, of links and images their text, of HTML blocks what can be read. UnusableRowError for
-    front matter that is neither; MissingExtraError without the `documents` packages.
+    Code stays as text, of links, wiki links ([[page|text]]) and images their text, of HTML blocks what can be
+    read. UnusableRowError for front matter that is neither; MissingExtraError without the `documents`
+    packages.
     """
     try:
         from markdown_it import MarkdownIt
@@ -160,7 +164,9 @@ def _text(tokens: Sequence["Token"]) -> str:
 def _inline(token: "Token") -> str:
     parts: list[str] = []
     for child in token.children or ():
-        if child.type in {"text", "code_inline", "text_special"}:
+        if child.type == "text":
+            parts.append(_WIKI_LINK.sub(r"\1\2", child.content))
+        elif child.type in {"code_inline", "text_special"}:
             parts.append(child.content)
         elif child.type == "image":
             parts.append(_inline(child))

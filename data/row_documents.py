@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Final, NoReturn, TypeAlias
 from uuid import UUID
@@ -14,7 +14,7 @@ from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import MISSING, Fields, FieldSurvey, reach
-from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_nan, json_value
+from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_blank, is_nan, json_value
 from nearsay.data.lines import too_long
 
 __all__ = [
@@ -62,6 +62,7 @@ class RowDocuments:
         self._limit = max_text_bytes
         self._nan_is_missing = nan_is_missing
         self._used = frozenset({fields.text, fields.id, fields.title})
+        self._inner = any("." in name for name in self._used if name)
 
     def documents(self, rows: Iterable[Row | Fault]) -> Iterator[Document | Fault]:
         """Turn rows into documents one by one, faults passing through."""
@@ -102,6 +103,8 @@ class RowDocuments:
                     self._keep(kept, name, value)
             return kept
         used = self._used
+        if self._inner:
+            row = _without(row, used)
         for name, value in row.items():
             if name in used:
                 continue
@@ -126,6 +129,17 @@ class RowDocuments:
             kept[name] = usable
 
 
+def _without(row: Mapping[str, object], used: Set[str | None], path: str = "") -> dict[str, object]:
+    """A row without the fields that are used, and without what is empty then."""
+    kept: dict[str, object] = {}
+    for key, value in row.items():
+        place = f"{path}{key}"
+        inner = _without(value, used, f"{place}.") if isinstance(value, Mapping) else value
+        if place not in used and (inner or not value):
+            kept[key] = inner
+    return kept
+
+
 def refuse_vector(name: str, value: JsonValue) -> None:
     """UnusableRowError for an embedding: kept as metadata it would never be searched."""
     inner = value[0] if isinstance(value, list) and value and isinstance(value[0], list) else value
@@ -147,7 +161,7 @@ def checked_text(value: object, field: str, limit: int) -> str:
         if value is None or is_nan(value):  # NaN: pandas' way to say null
             raise UnusableRowError(f"no text: the field {field!r} is null")
         raise UnusableRowError(f"the text field {field!r} is {_kind(value)}, not text")
-    if not value or value.isspace():
+    if is_blank(value):
         raise UnusableRowError(f"the text field {field!r} is empty")
     if len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit:
         raise UnusableRowError(too_long("the text", limit))
@@ -289,12 +303,17 @@ def _fails_at(text: str) -> int:
 
 
 SURVEYED_ROWS: Final = 100
+_LOOKED_THROUGH: Final = 10_000
 _SURVEYED_CHARACTERS: Final = 8 * 2**20  # fewer rows when they are long: they are held in memory
 
 
-def first_rows(rows: Iterator[Row | Fault]) -> list[Row | Fault]:
-    """Take the rows that the fields are guessed from: 100 good ones, or those in 8 million characters."""
+def first_rows(rows: Iterator[Row | Fault], named: Iterable[str | None] = ()) -> list[Row | Fault]:
+    """Take the rows that the fields are guessed from: 100 good ones, or those in 8 million characters.
+
+    named: fields that the user names; where the first 100 rows lack one, it is looked for in 10,000
+    """
     taken: list[Row | Fault] = []
+    lacking = set(named) - {None}
     good = size = 0
     for row in rows:
         taken.append(row)
@@ -303,7 +322,8 @@ def first_rows(rows: Iterator[Row | Fault]) -> list[Row | Fault]:
         else:
             good += 1
             size += sum(len(value) for value in row[1].values() if isinstance(value, str))
-        if good >= SURVEYED_ROWS or size >= _SURVEYED_CHARACTERS:
+            lacking = {name for name in lacking if name and reach(row[1], name) is MISSING}
+        if good >= (_LOOKED_THROUGH if lacking else SURVEYED_ROWS) or size >= _SURVEYED_CHARACTERS:
             break
     return taken
 

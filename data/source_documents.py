@@ -15,7 +15,7 @@ from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import Fields, FieldSurvey, choose_fields
-from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.json_values import UnusableRowError, check_string, is_blank
 from nearsay.data.lines import Lines, too_long
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, ReadOptions, Split
@@ -282,7 +282,8 @@ class SourceDocuments:
 
     def _json(self, lines: Iterator[NumberedLine], source: Source) -> Iterator[Document | Fault]:
         rows = json_rows(lines, source.name)
-        first = first_rows(rows)
+        asked = self._options
+        first = first_rows(rows, (asked.text, asked.id, asked.title, *(asked.metadata or ())))
         good = [row[1] for row in first if not isinstance(row, Fault)]
         if not good:  # the file is at its end: nothing to guess from
             yield from (row for row in first if isinstance(row, Fault))
@@ -371,7 +372,7 @@ def _passages(lines: Iterator[NumberedLine], source: Source) -> Iterator[Documen
         line = line.strip()
         if "\0" in line:
             yield Fault(source.name, number, "the line holds a NUL character")
-        elif line:
+        elif not is_blank(line):
             yield Document(line, source=source.document_source, line=number)
 
 

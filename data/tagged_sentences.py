@@ -1,5 +1,6 @@
 """Sentences whose words are tagged: named entities in a CoNLL file."""
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ __all__ = ["OUTSIDE", "TaggedSentence", "TaggedSentences", "read_tagged_sentence
 
 OUTSIDE: Final = "O"  # the tag of a word that is in no entity
 _DOCUMENT_LINE: Final = "-DOCSTART-"
+_COMMENT: Final = re.compile(r"# +\w[\w.]* *=|#(begin|end) document\b|#(?= )(?!.*\s(O|[BI]-\S+)\s*$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,10 @@ def read_tagged_sentences(path: str | Path) -> TaggedSentences:
     """Read a CoNLL file (or its .gz): a word a line, its first column the word and its last the tag.
 
     Columns are separated by tabs, in a line without tabs by blanks, and in one without either by any other
-    white space; blank lines separate sentences, and -DOCSTART- lines of CoNLL-2003 are passed over. An I-
-    that continues nothing begins an entity, as conlleval has it; the notes count them. BadInputError names
-    the file and line of the first line that cannot be used.
+    white space; blank lines separate sentences. -DOCSTART- lines of CoNLL-2003, and comments before a
+    sentence, as CoNLL-U has them (# text = …), are passed over. An I- that continues nothing begins an
+    entity, as conlleval has it; the notes count them. BadInputError names the file and line of the
+    first line that cannot be used.
 
     Tjong Kim Sang & De Meulder 2003, section 2, https://aclanthology.org/W03-0419/
     """
@@ -52,7 +55,7 @@ def read_tagged_sentences(path: str | Path) -> TaggedSentences:
     tags: list[str] = []
     first = stray = 0
     for line, text in file_lines(path):
-        if not text.strip() or text.startswith(_DOCUMENT_LINE):
+        if not text.strip() or text.startswith(_DOCUMENT_LINE) or (not words and _COMMENT.match(text)):
             if words:
                 sentences.append(TaggedSentence(tuple(words), tuple(tags), first))
                 words, tags = [], []

@@ -12,7 +12,7 @@ from nearsay.data.document import Document, FileText
 from nearsay.data.errors import MissingExtraError, first_line
 from nearsay.data.faults import Fault
 from nearsay.data.html_text import html_encoding, html_text
-from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.json_values import UnusableRowError, check_string, is_blank
 from nearsay.data.lines import encoding_hint, settled_encoding, too_long
 from nearsay.data.markdown_text import markdown_text
 from nearsay.data.read_options import Format, ReadOptions
@@ -174,7 +174,7 @@ def _sample(data: bytes) -> bytes:
 
 
 def _document(source: Source, options: ReadOptions, found: FileText) -> Document:
-    if not found.text:
+    if is_blank(found.text):
         raise UnusableRowError("the file has no text")
     path, metadata = source.document_source, found.metadata
     if options.metadata is not None:

@@ -62,6 +62,14 @@ def test_markdown_becomes_readable_text(
     assert read_file("a.md", NOTE) == ([Document(text, path, "The title", metadata, path)], [])
 
 
+def test_of_wiki_links_what_they_show_is_read() -> None:
+    note = "See [[Page]], [[Folder/Page#Part|that part]] and ![[a.png|300]]; [[a]](b), `[[ -f x ]]`, x[[1]]"
+    table = "\n\n| a |\n|---|\n| [[Page\\|p]] |"
+    assert markdown_text(note + table).text == (
+        "See Page, that part and a.png; [a], [[ -f x ]], x[[1]]\n\na\np"
+    )
+
+
 def test_front_matter_is_read_as_yaml_1_2_and_tables_are() -> None:
     note = """---
 title: Yes
@@ -122,9 +130,11 @@ Text below rules.
         ("<p>a <video><source src=x>No video here.</video>b</p><audio>No audio.</audio>", "a b"),
         ("<math><semantics><mi>x</mi><annotation encoding='tex'>\\x</annotation></semantics></math>", "x"),
         ("<button><svg><title>Menu</title><desc>bars</desc></svg>Open</button>", "Open"),
+        ("<p>a<i style='color: red; DISPLAY :none !important'>b</i></p><div style=display:none>c</div>", "a"),
+        ("<p style='--no-display: none'>a</p><i style='display: none-such'>b</i>", "a\nb"),
         ("<p>Donau&shy;dampf&shy;schiff</p>", "Donaudampfschiff"),
     ],
-    ids=["players", "formulas", "drawings", "soft hyphens"],
+    ids=["players", "formulas", "drawings", "not displayed", "displayed", "soft hyphens"],
 )
 def test_what_a_page_does_not_show_is_no_text(markup: str, text: str) -> None:
     assert html_text(markup).text == text

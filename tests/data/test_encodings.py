@@ -96,6 +96,13 @@ def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encodi
         ("Ploaia cădea pe casă. A găsit o găoace sub fereastră şi a plecat fără să spună nimic.", "cp1250"),
         ("дорога в город", "cp1251"),
         ("он говорил о том, что видел в городе", "cp1251"),
+        ("Lietuvių kalba yra graži. Šiandien lyja, o rytoj švies saulė. Ačiū už pagalbą.", "cp1257"),
+        ("Vakar mes ėjome į mišką ir radome daug grybų, žemuogių bei šermukšnių.", "cp1257"),
+        ("Rīga ir Latvijas galvaspilsēta, kurā dzīvo daudz cilvēku un šķērso Daugavu.", "cp1257"),
+        ("Føroyar eru vakrar, tað er gott at vera her", "cp1252"),
+        ("Ça coûte 12 €. Où est la sœur de l'élève?", "iso8859_15"),
+        ("Das kostet 25 € im Geschäft.", "iso8859_15"),
+        ("Größe ½ und ¼ der Straße", "cp1252"),
         ("Bugün hava çok güzel. Şehir dışına çıkıp yürüyüş yapmak istiyorum.", "cp1254"),
     ],
 )

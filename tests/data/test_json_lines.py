@@ -52,6 +52,7 @@ def test_rows_become_documents_with_id_title_metadata_source_and_line(
         ('{"text": {"a": 1}}', "'text' is a mapping"),
         ('{"text": ""}', "the text field 'text' is empty"),
         ('{"text": " \\n\\u00a0"}', "the text field 'text' is empty"),
+        ('{"text": "\\u200b \\ufeff\\u200d"}', "the text field 'text' is empty"),
         ('{"text": "a\\u0000b"}', "the text holds a NUL character"),
         ('{"text": "a", "id": "\\u0000"}', "the id holds a NUL character"),
         ('{"text": "a", "title": "\\u0000"}', "the title holds a NUL character"),
@@ -148,7 +149,7 @@ def test_a_field_that_no_row_has_is_refused_with_the_names_there_are(
         list(read([name], ReadOptions(**{option: value})))
 
 
-def test_fields_are_found_in_the_first_hundred_good_rows_and_none_of_these_is_lost(
+def test_fields_that_are_named_are_found_in_the_first_ten_thousand_rows_and_none_of_these_is_lost(
     write: Callable[[str, str | bytes], str],
 ) -> None:
     lines = ["bad"] * 3 + ['{"body": "b"}'] * 99 + ['{"body": "b", "late": "x"}'] + ['{"body": "b"}'] * 50
@@ -156,6 +157,9 @@ def test_fields_are_found_in_the_first_hundred_good_rows_and_none_of_these_is_lo
     assert [isinstance(item, Fault) for item in items] == [True] * 3 + [False] * 150
     assert [item.line for item in items] == list(range(1, 154))
     assert items[102].metadata == {"late": "x"}
+    lines[3:3] = ['{"body": "b"}'] * 9_900
+    items = list(read([write("a.jsonl", "\n".join(lines))], ReadOptions(text="late")))
+    assert [(item.text, item.line) for item in items if isinstance(item, Document)] == [("x", 10_003)]
     lines.insert(3, '{"body": "b"}')
     with pytest.raises(BadInputError, match="no field 'late'"):
         list(read([write("b.jsonl", "\n".join(lines))], ReadOptions(text="body", metadata=("late",))))
@@ -202,6 +206,20 @@ def test_dotted_names_reach_into_objects(read_file: Callable[..., tuple[list[Doc
         "a.jsonl", '{"page": {"body": {"en": "hello"}}, "a.b": "x"}', text="page.body.en", id="a.b"
     )
     assert (documents[0].text, documents[0].id) == ("hello", "x")
+    assert documents[0].metadata == {}
+
+
+def test_what_a_dotted_name_takes_is_no_metadata_beside_what_it_leaves(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    row = '{"doc": {"text": "a", "year": 2019, "in": {"id": 1, "x": null}}, "text": "b", "in": {"id": 2}}'
+    documents, _ = read_file("a.jsonl", row, text="doc.text", id="doc.in.id")
+    assert (documents[0].text, documents[0].id) == ("a", "1")
+    assert documents[0].metadata == {
+        "doc": {"year": 2019, "in": {"x": None}},
+        "text": "b",
+        "in": {"id": 2},
+    }
 
 
 @pytest.mark.parametrize(

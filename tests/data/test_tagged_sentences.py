@@ -31,6 +31,19 @@ def test_blanks_inside_a_word_stay_when_tabs_separate(write: Write) -> None:
     assert read_tagged_sentences(name).sentences[0].words == ("New York", "😀")
 
 
+def test_comments_between_sentences_are_passed_over(write: Write) -> None:
+    name = write(
+        "a.conll",
+        "# sent_id = 1\n# text = Vitamin O\nAda\tB-person\n# \tO\n\n#begin document (a); part 000\n"
+        "# newpar\n# O\n#\tB-sign\n\n# SYM B-NP B-sign\n",
+    )
+    assert read_tagged_sentences(name).sentences == [
+        TaggedSentence(("Ada", "#"), ("B-person", "O"), 3),
+        TaggedSentence(("#", "#"), ("O", "B-sign"), 8),
+        TaggedSentence(("#",), ("B-sign",), 11),
+    ]
+
+
 def test_an_i_that_continues_nothing_is_taken_and_counted(write: Write) -> None:
     name = write("a.conll", "a\tI-x\nb\tI-x\nc\tI-y\nd\tO\ne\tI-x\n\nf\tI-x\n")
     assert read_tagged_sentences(name).notes == [Naming("a.conll", "4 I- tags", "begins one")]
