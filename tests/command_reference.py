@@ -23,8 +23,9 @@ Every command with its arguments and options, as `nearsay COMMAND --help` prints
 by `tests/command_reference.py`.
 
 The exit status is 0 when the command did what it was asked to do (a search without hits included), 1 for an
-error that the message explains, 2 for a command line that cannot be understood, and 130 after Ctrl-C. Where
-the meaning of an option names an environment variable, the option takes its value from there by default; a
+error that the message explains, or without one where nobody reads its output any more (`| head -1`), 2 for a
+command line that cannot be understood, and 130 after Ctrl-C. Where the meaning of an option names an
+environment variable, the option takes its value from there by default; a
 [configuration file](command-line.md#set-defaults-in-a-file) can give any option its default.
 
 ## Options of many commands

@@ -135,6 +135,10 @@ def duplicates(
     """
     if out is not None and unit == "passages":
         raise click.UsageError("--out writes whole documents. Leave --unit passages out.")
+    if out is not None:
+        from nearsay.indexer.query.export import check_lines_name
+
+        check_lines_name(out)  # refused now rather than after the work
     with place.open() as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.duplicates(

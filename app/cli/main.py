@@ -1,7 +1,7 @@
 """The command's root: its groups, and how it ends.
 
-Exit status 0: done, no hits included. 1: a known error, one clear line with its remedy. 2: usage.
-130: stopped by the user.
+Exit status 0: done, no hits included. 1: a known error, one clear line with its remedy, or a pipe that nobody
+reads any more. 2: usage. 130: stopped by the user.
 """
 
 import errno
@@ -77,14 +77,15 @@ class _Root(CommandGroup):
                 )
                 raise click.ClickException(f"{said} to another place") from error
             if error.errno in _NO_PLACE and error.filename is not None:
-                said = f"{error.filename} cannot be looked at ({error.strerror}). Name another place"
+                said = f"{error.filename} cannot be used ({error.strerror}). Change its permissions, or name"
+                said += " another place"
                 raise click.ClickException(visible(said)) from error
             raise
         except (KeyboardInterrupt, click.Abort) as stop:
             if isinstance(stop, click.Abort) and not isinstance(stop.__context__, KeyboardInterrupt):
                 raise  # a question was answered by no
             click.echo(
-                "\nStopped. What was written is kept: the same command does what is missing.", err=True
+                "\nStopped. Whatever was written is kept: the same command does what is missing.", err=True
             )
             sys.exit(130)
 

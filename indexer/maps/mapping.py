@@ -1,6 +1,7 @@
 """The map of a collection: the one that is kept, brought up to date, or a new one."""
 
 import struct
+import time
 import zlib
 from dataclasses import dataclass, replace
 
@@ -379,6 +380,7 @@ def current_map(
 
     BadInputError for a collection without vectors.
     """
+    started = time.monotonic()
     look = explored.look()
     snapshot, points = look.snapshot, look.points
     if not snapshot.searchable:
@@ -400,7 +402,7 @@ def current_map(
             older = (before.generation, MapPoints.from_bytes(before.points, explored.name))
         found = _laid_out(explored.name, number, points, chosen, older, progress)
     if found.new or found.added:
-        found = _keep(explored, snapshot, found)
+        found = _keep(explored, snapshot, found, started)
     return found
 
 
@@ -449,11 +451,15 @@ def _laid_out(
     return Map(name, generation, made.points, parameters, now(), added=0, new=True, notes=notes)
 
 
-def _keep(explored: Explored, snapshot: Snapshot, found: Map) -> Map:
-    """Save it, unless another generation went live or it cannot be written just now: that is noted."""
+def _keep(explored: Explored, snapshot: Snapshot, found: Map, started: float) -> Map:
+    """Save it; that another generation went live, or it cannot be written just now, is noted.
+
+    A writer is waited for as long as the work took: started, by the clock.
+    """
+    wait = max(explored.store.wait, time.monotonic() - started)
     try:
         with (
-            explored.locked(snapshot.collection, "map") as store,
+            explored.locked(snapshot.collection, "map", wait) as store,
             store.database.writing() as connection,
         ):
             live = generations.live(connection, snapshot.collection.id)

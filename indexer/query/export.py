@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.formulas import defused
+from nearsay.data.read_options import Format, format_of
 from nearsay.indexer.catalogue import collections, documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.store import Store
@@ -27,6 +28,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
     "Sample",
+    "check_lines_name",
     "drawn_sample",
     "ending_of",
     "export_documents",
@@ -127,8 +129,12 @@ def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> It
 
 
 def write_lines(rows: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
-    """Write JSON lines to a stream, or to a file that is there whole or not at all; how many."""
+    """Write JSON lines to a stream, or to a file that is there whole or not at all; how many.
+
+    BadInputError for a file that is called one of another kind, as which it would be read.
+    """
     if isinstance(out, Path):
+        check_lines_name(out)
         with replacing(out) as stream:
             return write_lines(rows, stream)
     count = 0
@@ -136,6 +142,13 @@ def write_lines(rows: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
         out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         count += 1
     return count
+
+
+def check_lines_name(out: Path) -> None:
+    """BadInputError for the name of a file of another kind than JSON lines."""
+    if out.suffix.lower() == ".gz" or format_of(out) not in (None, Format.JSONL):
+        name = out.with_suffix(".jsonl")
+        raise BadInputError(f"'{out.name}' is no name of JSON lines, which are written. Name it {name.name}")
 
 
 def write_csv(

@@ -1,5 +1,6 @@
 """What a collection holds, at one look."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nearsay.indexer.catalogue import (
@@ -29,6 +30,7 @@ class CollectionOverview:
     documents: int
     passages: int
     waiting: int  # passages that have no vector in the live generation
+    unindexed: int  # those with one that are newer than its indexes: each search compares them all
     removed: int  # passages that are gone but still in segments: `compact` drops them
     chunking: str
     fields: tuple[str, ...]  # metadata fields of the first thousand documents
@@ -48,21 +50,12 @@ class CollectionOverview:
     @property
     def indexes(self) -> tuple[SegmentRow, ...]:
         """The indexes of the live generation."""
-        return tuple(row for row in self._of_live if row.kind is SegmentKind.INDEX)
+        return _indexes(self.live, self.segments)
 
-    @property
-    def unindexed(self) -> int:
-        """Vectors of the live generation that are newer than its indexes: each search compares them all."""
-        rows = self._of_live
-        through = max((row.last_passage for row in rows if row.kind is SegmentKind.INDEX), default=0)
-        return sum(
-            row.count for row in rows if row.kind is SegmentKind.VECTORS and row.last_passage > through
-        )
 
-    @property
-    def _of_live(self) -> tuple[SegmentRow, ...]:
-        live = self.live
-        return tuple(row for row in self.segments if live is not None and row.generation == live.number)
+def _indexes(live: GenerationRow | None, segments: Iterable[SegmentRow]) -> tuple[SegmentRow, ...]:
+    number = None if live is None else live.number
+    return tuple(row for row in segments if row.generation == number and row.kind is SegmentKind.INDEX)
 
 
 def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
@@ -74,11 +67,18 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
         removed = count_of(connection, removed_passages, removed_passages.c.collection_id == collection.id)
         clustering = clusterings.of_live(connection, collection.id)
         of_it = passages.c.collection_id == collection.id
+        waiting = passage_count if live is None else ranges.unembedded(connection, live)
+        segments = tuple(generations.segments_of(connection, collection.id))
+        through = max((row.last_passage for row in _indexes(live, segments)), default=0)
+        newer = passage_count
+        if through:
+            newer = count_of(connection, passages, of_it, passages.c.number > through)
         return CollectionOverview(
             name=collection.name,
             documents=document_count,
             passages=passage_count,
-            waiting=passage_count if live is None else ranges.unembedded(connection, live),
+            waiting=waiting,
+            unindexed=max(0, newer - waiting),
             removed=removed,
             chunking=collection.chunking,
             fields=tuple(documents.fields_seen(connection, collection.id)),
@@ -88,7 +88,7 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             else count_of(connection, passages, of_it, passages.c.number > clustering.through),
             created_at=collection.created_at,
             generations=tuple(every),
-            segments=tuple(generations.segments_of(connection, collection.id)),
+            segments=segments,
             gate=near_duplicates.gate_of(connection, collection.id),
             linked=len(near_duplicates.linked_numbers(connection, collection.id)),
         )

@@ -95,6 +95,18 @@ def test_duplicates_are_shown_in_groups(pets: Run) -> None:
     assert result.stderr.splitlines() == [Naming("1 group", "4 documents", "0.95", "1 document")]
 
 
+@pytest.mark.parametrize("name", ["kept.csv", "kept.parquet", "kept.txt", "kept.jsonl.gz"])
+def test_json_lines_are_written_to_no_file_that_is_called_another(
+    pets: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("explore", "duplicates", "pets"), ("documents", "export", "pets")):
+        refused = pets(*command, "--out", name)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr == Naming(name, ".jsonl")
+        assert not Path(name).exists()
+
+
 def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path) -> None:
     result = pets("explore", "duplicates", "pets", "--link", "complete", "--out", "kept.jsonl", "--json")
     assert result.stderr == Naming("kept.jsonl", "3 documents kept", "1 left out")

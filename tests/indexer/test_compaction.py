@@ -51,7 +51,7 @@ def test_segments_are_merged_and_the_answer_stays(pets: Collection) -> None:
 def test_the_vectors_of_removed_passages_are_dropped(pets: Collection) -> None:
     pets.remove([f"d{n}" for n in range(0, 20, 3)])
     before = _answer(pets)
-    assert pets.overview().removed == 7
+    assert (pets.overview().removed, pets.overview().unindexed) == (7, 13)
     assert sum(row.count for row in pets.overview().segments) == 20
     report = pets.compact()
     assert report.vectors_dropped == 7

@@ -1,8 +1,11 @@
 """A collection's map: kept, brought up to date, begun anew."""
 
+import itertools
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library, collection_writing
+from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import maps as table
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.maps import mapping
@@ -62,6 +66,21 @@ def test_a_map_is_laid_out_once_and_then_kept(papers: Collection, map_of: MapOf)
     assert np.array_equal(again.points.places, first.points.places)
     assert np.array_equal(again.points.ids, papers.vectors()[0])
     assert again.parameters == {"seed": MapOptions().seed, "neighbours": 4, "laid_out": 40, "exact": True}
+
+
+def test_a_writer_at_the_end_is_waited_for_as_long_as_the_work_took(
+    papers: Collection, map_of: MapOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def lock(*of: object) -> AbstractContextManager[Database]:
+        waits.append(of[-1])
+        return writer_lock(*of)
+
+    monkeypatch.setattr(mapping, "time", SimpleNamespace(monotonic=itertools.count(0.0, 60.0).__next__))
+    monkeypatch.setattr(collection_writing, "writer_lock", lock)
+    assert map_of(papers).new
+    assert waits == [60.0]
 
 
 def test_what_is_added_comes_among_the_others_and_what_is_removed_leaves(

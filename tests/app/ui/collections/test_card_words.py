@@ -6,6 +6,7 @@ import pytest
 
 from nearsay.app.ui.collections.overview_part import facts, to_be_told
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.vectors.segment import SegmentKind
 
@@ -43,15 +44,20 @@ def test_what_no_index_has_is_told_when_it_is_much(library: Library, monkeypatch
     assert said.startswith("300 passages have no index")
 
 
-def test_what_is_newer_than_every_index_is_unindexed(library: Library) -> None:
+def test_what_is_newer_than_every_index_is_unindexed(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cats = library.collection("cats")
     for batch in range(3):
         cats.add_rows([{"id": f"{batch}-{at}", "text": f"a cat sat {at} times"} for at in range(10 + batch)])
-    found = cats.overview()
-    first, second, third = found.segments
-    index = replace(second, kind=SegmentKind.INDEX)
-    assert replace(found, segments=(first, second, third, index)).unindexed == third.count == 12
-    assert replace(found, segments=(first, second, third, replace(third, kind=index.kind))).unindexed == 0
+    vectors = cats.overview().segments
+    for newest, count in ((vectors[1], 12), (vectors[2], 0)):
+        of_it = [*vectors, replace(newest, kind=SegmentKind.INDEX)]
+        monkeypatch.setattr(generations, "segments_of", lambda *_, of_it=of_it: of_it)
+        assert cats.overview().unindexed == count
+    monkeypatch.undo()
+    cats.remove(["1-3", "2-0", "2-5"])
+    assert cats.overview().unindexed == 30
 
 
 def test_no_remedy_is_told_to_who_only_reads(library: Library) -> None:
