@@ -20,10 +20,11 @@ from nearsay.data.read_options import Format, format_of
 from nearsay.indexer.catalogue import collections, documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import documents_where, passing, select
+from nearsay.indexer.filters.expression import Expression
+from nearsay.indexer.filters.parse import Where, expression_of
+from nearsay.indexer.filters.selection import passing, passing_documents, select
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import UnknownCollectionError
+from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
@@ -65,6 +66,16 @@ def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: 
 _PAGE = 1000
 
 
+def _same_clusters(before: Expression | None, now: Expression | None) -> Expression | None:
+    """What a filter says on this page; BusyError where its clusters are others than on the one before."""
+    if before not in (None, now):
+        raise BusyError(
+            "the collection was put into clusters anew while its documents were read, so that not all came. "
+            "Try again"
+        )
+    return now
+
+
 @contextlib.contextmanager
 def _page(store: Store, collection_id: int) -> Iterator[sa.Connection]:
     """A look at the catalogue for one page; UnknownCollectionError once the collection was deleted."""
@@ -82,10 +93,11 @@ def stored_documents(store: Store, collection_id: int, where: Where | None) -> I
 
     Others may write meanwhile: each page is as it is when it is read.
     """
-    after = 0
+    after, meant = 0, None
     while True:
         with _page(store, collection_id) as connection:
-            chosen = documents_where(connection, collection_id, where)
+            meant = _same_clusters(meant, expression_of(connection, collection_id, where))
+            chosen = passing_documents(connection, collection_id, meant)
             page = list(documents.matching(connection, collection_id, chosen, after, _PAGE))
         yield from (document for _, document in page)
         if len(page) < _PAGE:
@@ -106,11 +118,12 @@ def export_documents(store: Store, collection_id: int, where: Where | None) -> I
 
 def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> Iterator[dict[str, Any]]:
     """A JSON object a passage with its vector: id, passage, title, text, metadata, encoder, vector."""
-    ids = snapshot.living()
+    ids, meant = snapshot.living(), None
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
         with _page(store, snapshot.collection.id) as connection:
             selection = select(connection, snapshot, where, frozenset())
+            meant = _same_clusters(meant, selection.expression)
             some = some[passing(connection, snapshot, some, selection)]
             rows = passages.read_passages(connection, snapshot.collection.id, some.tolist())
         vectors = snapshot.vectors.rows(snapshot.vectors.positions(some))

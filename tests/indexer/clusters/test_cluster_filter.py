@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -13,7 +13,9 @@ from nearsay.indexer.clusters import partition
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.expression import Compare, InClusters, Operator, Or
 from nearsay.indexer.filters.parse import CLUSTER, Where, _Meaning
-from nearsay.indexer.vectors.errors import BadFilterError
+from nearsay.indexer.query import export
+from nearsay.indexer.query.export import export_passages
+from nearsay.indexer.vectors.errors import BadFilterError, BusyError
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 PETS, PLANTS, BEASTS = 1, 2, 3
@@ -235,3 +237,23 @@ def test_a_known_filter_is_asked_anew_of_new_clusters(clustered: Collection) -> 
     assert found() == [EVERY, set(), set()]
     clustered.explore.cluster("kmeans", clusters=1, least_size=13)
     assert [hit.id for hit in clustered.search("cat", 1, where="cluster is missing")] != []
+
+
+def _documents(zoo: Collection) -> Iterable[object]:
+    return zoo.documents("cluster = 1")
+
+
+def _passages(zoo: Collection) -> Iterable[object]:
+    return export_passages(zoo.library.store, zoo.snapshot(), "cluster = 1")
+
+
+@pytest.mark.parametrize("read", [_documents, _passages])
+def test_documents_of_two_clusterings_are_never_mixed(
+    clustered: Collection, read: Callable[[Collection], Iterable[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_PAGE", 2)
+    found = iter(read(clustered))
+    next(found)
+    clustered.explore.cluster("kmeans", clusters=2)
+    with pytest.raises(BusyError):
+        list(found)
