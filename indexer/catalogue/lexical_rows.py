@@ -49,7 +49,13 @@ __all__ = [
 
 
 POSTGRES_CONFIGURATION: Final = "nearsay_words"
-TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
+# Signs that came after Unicode 6.1, which FTS5 knows, would be letters to it: "good🥰" one word.
+_SIGNS: Final = "".join(
+    sign
+    for sign in map(chr, (*range(0x20A0, 0x20D0), *range(0x1F000, 0x1FB00)))
+    if unicodedata.category(sign) in ("Sc", "Sk", "So")
+)
+TOKENIZER: Final = f"porter unicode61 remove_diacritics 2 separators {_SIGNS}"
 _MOST_CHARACTERS: Final = 150_000  # of a passage, in PostgreSQL
 _LONGEST_WORD: Final = 500  # characters: PostgreSQL leaves words above 2,046 bytes out with a warning
 # Pieces of FTS5's index on a level before they are merged. With its own number, 4, adding words takes a third
@@ -73,19 +79,21 @@ def plain_words(text: str) -> str:
     return " ".join(words)
 
 
-def create_table(connection: sa.Connection, collection_id: int, *, temporary: bool = False) -> None:
-    """Make a new collection's lexical table, or one that this connection alone sees."""
+def create_table(connection: sa.Connection, collection_id: int, like: int | None = None) -> None:
+    """Make a new collection's lexical table; like: one that this connection alone sees, as another's is."""
     name = table_name(collection_id)
     if connection.dialect.name == "sqlite":
-        schema = "temp" if temporary else "main"
-        connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE {schema}.{name} USING fts5(words, content='', tokenize='{TOKENIZER}')"
-        )
+        schema, made = "main", f"(words, content='', tokenize='{TOKENIZER}')"
+        if like is not None:  # an earlier nearsay may have made it, with another tokenizer
+            of_name = "SELECT substr(sql, instr(sql, '(')) FROM sqlite_master WHERE name = ?"
+            schema = "temp"
+            made = connection.exec_driver_sql(of_name, (table_name(like),)).scalar_one()
+        connection.exec_driver_sql(f"CREATE VIRTUAL TABLE {schema}.{name} USING fts5{made}")
         connection.exec_driver_sql(
             f"INSERT INTO {schema}.{name} ({name}, rank) VALUES ('automerge', {_MERGED})"  # noqa: S608 - ours
         )
         return
-    kind = "TEMPORARY TABLE" if temporary else "TABLE"
+    kind = "TABLE" if like is None else "TEMPORARY TABLE"
     connection.exec_driver_sql(
         f"CREATE {kind} {name} (passage bigint CONSTRAINT pk_{name} PRIMARY KEY, "
         "tokens integer NOT NULL, words tsvector NOT NULL)"
@@ -240,7 +248,7 @@ def _numbers_there(connection: sa.Connection, collection_id: int) -> NDArray[np.
 
 def _wrong(connection: sa.Connection, collection_id: int) -> int:
     kept, made = table_name(collection_id), table_name(_PROVING)
-    create_table(connection, _PROVING, temporary=True)
+    create_table(connection, _PROVING, collection_id)
     try:
         fill_table(connection, collection_id, into=_PROVING)
         if connection.dialect.name == "sqlite":

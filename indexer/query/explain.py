@@ -16,7 +16,7 @@ from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.lexical_rows import TOKENIZER
 from nearsay.indexer.catalogue.passages import encoded_text
 from nearsay.indexer.query.hit import BestSentence, ExplainedPassage, Explanation, Hit, MatchedWord, WordShare
-from nearsay.indexer.query.lexical import MOST_WORDS
+from nearsay.indexer.query.lexical import MOST_WORDS, quoted
 from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
@@ -55,13 +55,13 @@ def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[Match
         )
         terms: list[list[str]] = [[] for _ in passages]
         for word in words:
-            for (i,) in connection.execute("SELECT rowid FROM passage WHERE passage MATCH ?", [f'"{word}"']):
+            for (i,) in connection.execute("SELECT rowid FROM passage WHERE passage MATCH ?", [quoted(word)]):
                 terms[i].append(word)
         found: dict[int, tuple[MatchedWord, ...]] = {}
         marked = connection.execute(
             "SELECT rowid, highlight(passage, 0, ?, ?), highlight(passage, 1, ?, ?) FROM passage "
             "WHERE passage MATCH ?",
-            [_OPEN, _CLOSE, _OPEN, _CLOSE, " OR ".join(f'"{word}"' for word in words)],
+            [_OPEN, _CLOSE, _OPEN, _CLOSE, " OR ".join(map(quoted, words))],
         )
         for i, title, body in marked:
             found[i] = (*_marked(title, in_title=True), *_marked(body, in_title=False))

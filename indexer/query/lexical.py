@@ -37,6 +37,7 @@ __all__ = [
     "QueryWord",
     "affordable",
     "lexical_candidates",
+    "quoted",
     "unreadable_words",
     "words_in",
 ]
@@ -121,7 +122,7 @@ class _Sqlite:
         """How many passages there are, and how many of them have each word, counted up to `most`."""
         passages = self.connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar_one()  # noqa: S608
         one = f"(SELECT count(*) FROM (SELECT 1 FROM {self.name} WHERE {self.name} MATCH ? LIMIT {most}))"  # noqa: S608
-        return passages, _counts(self.connection, one, [f'"{word}"' for word in words])
+        return passages, _counts(self.connection, one, [*map(quoted, words)])
 
     def numbers_with(self, words: Sequence[QueryWord]) -> NDArray[np.int64]:
         """Every passage with any of the words, rising, unscored."""
@@ -144,7 +145,7 @@ class _Sqlite:
         """
         name = self.name
         # Each word is quoted, so that nothing of it is read as syntax.
-        match = " AND ".join(map(_quoted, words)) if every_word else _any_of(words)
+        match = (" AND " if every_word else " OR ").join(quoted(word.text) for word in words)
         # With the sign SQLite does not look each number up: FTS5 would count the words anew every time.
         among, parameters = "", [match]
         if allowed is not None:
@@ -165,11 +166,14 @@ class _Sqlite:
 
 
 def _any_of(words: Sequence[QueryWord]) -> str:
-    return " OR ".join(map(_quoted, words))
+    return " OR ".join(quoted(word.text) for word in words)
 
 
-def _quoted(word: QueryWord) -> str:
-    return f'"{word.text}"'
+def quoted(word: str) -> str:
+    """A word and, as a text may have it, its letters and accents apart: FTS5 joins those of Latin alone."""
+    apart = unicodedata.normalize("NFD", word)
+    latin = apart.translate(_DROPPED).isascii()
+    return f'"{word}"' if latin or apart == word else f'("{word}" OR "{apart}")'
 
 
 _MEASURED = 1_000  # passages that the average length is taken from: the first

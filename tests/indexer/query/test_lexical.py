@@ -1,6 +1,7 @@
 """Passages by the words that they share with a query, in both kinds of catalogue."""
 
 import gc
+import unicodedata
 from collections.abc import Callable, Iterator
 from math import log
 
@@ -165,6 +166,28 @@ def test_a_dot_or_an_accent_of_its_own_splits_no_word(catalogue: Database, query
             [3],
             [4],
         ]
+
+
+@pytest.mark.parametrize("word", ["йод", "ёлка", "ὀδυσσεύς", "がっこう", "한국어", "café"])
+def test_a_letter_and_its_accent_may_be_two_characters_in_any_script(catalogue: Database, word: str) -> None:
+    forms = [unicodedata.normalize(form, f"{word} word") for form in ("NFC", "NFD")]
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        texts = [*forms, "none", "none", "none"]
+        lexical_rows.insert_rows(open_connection, 8, range(1, 6), texts)
+        for asked in forms:
+            result = lexical_candidates(open_connection, 8, asked.removesuffix("word"))
+            assert sorted(result.ids.tolist()) == [1, 2]
+            assert set(lexical_candidates(open_connection, 8, asked, budget=2).ids.tolist()) == {1, 2}
+
+
+@pytest.mark.parametrize("text", ["good🙂", "🥰good🥰ness", "₿good", "bad🤔good"])
+def test_a_sign_ends_a_word_however_new_it_is(catalogue: Database, text: str) -> None:
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        lexical_rows.insert_rows(open_connection, 8, [1, 2], [text, "goodwill"])
+        for query in ("good", text):
+            assert lexical_candidates(open_connection, 8, query).ids.tolist() == [1]
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import collections, documents, migrations, tables
+from nearsay.indexer.catalogue import collections, documents, lexical_rows, migrations, tables
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.lexical_rows import LexicalFault, check_words, plain_words, refill, table_name
@@ -53,6 +53,16 @@ def found(catalogue: Database, key: int, query: str) -> list[int]:
 def fault(catalogue: Database, key: int) -> LexicalFault | None:
     with catalogue.writing() as connection:
         return check_words(connection, key, prove=True)
+
+
+def test_a_table_of_an_earlier_tokenizer_is_compared_by_that_one(
+    key: int, catalogue: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with catalogue.writing() as connection:
+        monkeypatch.setattr(lexical_rows, "TOKENIZER", "unicode61")  # which does not stem
+        refill(connection, key)
+        monkeypatch.undo()
+        assert check_words(connection, key, prove=True) is None
 
 
 def test_title_and_text_are_found_by_their_words(catalogue: Database, key: int) -> None:
