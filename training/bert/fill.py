@@ -32,8 +32,9 @@ class _Headed:
         try:
             model = load_model(bert, kind)
         except BadInputError as error:
+            has = "predicts each token from those before it, and has" if bert.is_causal else "has"
             raise BadInputError(
-                f"{bert.name} has no {head}: {error}. nearsay train pretrain makes one"
+                f"{bert.name} {has} no {head}. Name another BERT, or make one: nearsay train pretrain"
             ) from error
         return cls(bert, model, choose_device(device))
 

@@ -36,7 +36,7 @@ from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import TrainingProgress, go_on
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 
@@ -175,8 +175,7 @@ def pretrain(
     """
     require_clients(log_to)
     say = report or (lambda _: None)
-    folder = RunFolder(out)
-    with processes(device) as joined:
+    with RunFolder(out) as folder, processes(device) as joined:
         quiet = say if joined.leads else (lambda _: None)
         network, tokenizer, lineage, start_sha256 = _network(wanted, quiet)
         backend = _backend(tokenizer)
@@ -196,7 +195,7 @@ def pretrain(
         if joined.leads and _begin(wanted, folder, config, joined):
             say(f"going on with the run in {folder.out}")
         joined.wait()
-        evaluation = _evaluation(wanted, network, dev, special) if dev else None
+        evaluation = _evaluation(wanted, network, dev, special, stop) if dev else None
         result = train(
             task,
             folder,
@@ -334,14 +333,25 @@ def _task(
 
 
 def _evaluation(
-    wanted: Pretraining, network: PretrainingNetwork, dev: PreparedText, special: SpecialTokens
+    wanted: Pretraining,
+    network: PretrainingNetwork,
+    dev: PreparedText,
+    special: SpecialTokens,
+    stop: Callable[[], bool] | None,
 ) -> Evaluation:
     # Held-out text is masked token by token, so that runs with different masking can be compared.
     masking = Masking.CAUSAL if wanted.examples.masking is Masking.CAUSAL else Masking.TOKENS
     examples = replace(wanted.examples, masking=masking)
 
     def measure() -> dict[str, float]:
-        return evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
+        return evaluate_mlm(
+            network,
+            dev,
+            special,
+            examples,
+            most_rows=wanted.dev_rows,
+            progress=lambda rows: go_on(rows, wanted.dev_rows, stop),
+        ).metrics()
 
     return Evaluation(measure, every=wanted.evaluate_every)
 

@@ -29,7 +29,7 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
-from nearsay.training.run.training_progress import Pace, PaceWatch, TrainingProgress
+from nearsay.training.run.training_progress import Pace, PaceWatch, StoppedError, TrainingProgress
 
 __all__ = [
     "Evaluation",
@@ -143,7 +143,8 @@ _CIRCUMSTANCES = {"step", "learning_rate", "tokens", "seconds", "tokens_per_seco
 class Evaluation:
     """How a run looks at itself while it goes on."""
 
-    # Called in evaluation mode by the process that leads; must leave the weights alone.
+    # Called in evaluation mode by the process that leads; must leave the weights alone. StoppedError ends the
+    # run, whose resume measures before anything else.
     measure: Callable[[], Mapping[str, float]]
     every: int | None = None  # steps; None: at the end alone
     best: str | None = None  # the metric whose highest value decides which weights are kept; None: the last
@@ -250,8 +251,11 @@ class _Loop:
         self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
     ) -> TrainingResult:
         self.task.model.train()
-        if self.evaluation and self.evaluation.first and self.step == 0 and self.evaluated < 0:
-            self._evaluate(self.evaluation)
+        asked = False
+        if self.evaluation and self._evaluates(self.evaluation):  # before the first step, or when resumed
+            asked = self._evaluate(self.evaluation)
+        if asked:
+            return self._result(finished=False)
         with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
             self._start_clocks()
             for data in steps:
@@ -265,9 +269,12 @@ class _Loop:
         finished = self._done()
         if finished and self.evaluation:
             if self.processes.of_the_first(float(self.evaluated != self.step)):
-                self._evaluate(self.evaluation)
-            if self.processes.leads:
+                finished = not self._evaluate(self.evaluation)
+            if finished and self.processes.leads:
                 self.last_evaluation = self.best.restore(self.task.model) or self.last_evaluation
+        return self._result(finished=finished)
+
+    def _result(self, *, finished: bool) -> TrainingResult:
         self.task.model.eval()
         return TrainingResult(
             finished=finished,
@@ -289,7 +296,7 @@ class _Loop:
         """Count, log, evaluate and keep what is due; True when the run is asked to stop."""
         logs = self.step % self.settings.log_every == 0
         evaluation = self.evaluation
-        evaluates = evaluation is not None and evaluation.every and self.step % evaluation.every == 0
+        evaluates = evaluation is not None and self._evaluates(evaluation)
         due = logs or evaluates or self._done() or self._checkpoint_is_due()
         if self.kind != "cpu" and due:
             torch.accelerator.synchronize(self.processes.device)  # what it has still to do is training
@@ -299,13 +306,14 @@ class _Loop:
         logged = bool(logs or self._done())
         if logged:
             self._log()
+        asked = False
         if evaluation is not None and evaluates:
-            self._evaluate(evaluation)
+            asked = self._evaluate(evaluation)
             if self._done() and not logged:  # it has lost patience
                 self._log()
         if listener and self.processes.leads:
             listener(self._progress())
-        asked = self.processes.of_the_first(float(stop() if stop else False)) > 0
+        asked = self.processes.of_the_first(float(asked or (stop() if stop else False))) > 0
         if asked or self._done() or self._checkpoint_is_due():
             self._checkpoint(data.state)
         return asked
@@ -403,21 +411,32 @@ class _Loop:
                 }
             )
 
-    def _evaluate(self, evaluation: Evaluation) -> None:
+    def _evaluates(self, evaluation: Evaluation) -> bool:
+        """Whether the weights as they are have to be measured, and are not yet."""
+        due = evaluation.first if self.step == 0 else evaluation.every and self.step % evaluation.every == 0
+        return bool(due) and self.processes.of_the_first(float(self.evaluated != self.step)) > 0
+
+    def _evaluate(self, evaluation: Evaluation) -> bool:
+        """Measure, and keep the weights if they are the best; True where the run is asked to stop instead."""
+        asked = False
         if self.processes.leads:  # of several processes one measures: the others' cores are its own
             self.task.model.eval()
             device = self.processes.device
-            with (
-                naming_out_of_memory("an evaluation beside the training", device, _LESS_BESIDE),
-                torch.inference_mode(),
-                self._narrowed(),
-            ):
-                self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
-            self.patience.count(self.last_evaluation)
+            try:
+                with (
+                    naming_out_of_memory("an evaluation beside the training", device, _LESS_BESIDE),
+                    torch.inference_mode(),
+                    self._narrowed(),
+                ):
+                    self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
+            except StoppedError:
+                asked = True
+            else:
+                self.patience.count(self.last_evaluation)
+                self.best.offer(self.task.model, self.last_evaluation)
+                self.log.append({"step": self.step, "evaluation": dict(self.last_evaluation)})
             self.task.model.train()
-            self.best.offer(self.task.model, self.last_evaluation)
-            self.log.append({"step": self.step, "evaluation": dict(self.last_evaluation)})
-        self.processes.wait()
+        return self.processes.of_the_first(float(asked)) > 0
 
     def _checkpoint_is_due(self) -> bool:
         every, minutes = self.settings.checkpoint_every, self.settings.checkpoint_minutes

@@ -9,8 +9,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from nearsay.data.document import JsonValue
@@ -38,7 +39,8 @@ class RunFolder:
     """`OUT` becomes the model; `OUT/run` holds config.json, metrics.jsonl, plot.png and the checkpoints.
 
     config.json says what decides the run's numbers. A run whose folder holds the same config goes on from its
-    last checkpoint.
+    last checkpoint. Who begins a run holds the folder until the end of the block that it is entered for: its
+    model is measured and written before another process can have it.
     """
 
     def __init__(self, out: str | Path) -> None:
@@ -48,6 +50,13 @@ class RunFolder:
         self.best = self.run / _BEST
         self.metrics = self.run / "metrics.jsonl"
         self.plot = self.run / "plot.png"
+        self._lock = FileLock(self.run / _LOCK, timeout=0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release(force=True)
 
     @property
     def config_file(self) -> Path:
@@ -100,16 +109,21 @@ class RunFolder:
         self.check()
         wanted = _settings(json.loads(json.dumps(config)))
         with self.held():
-            if self.has_checkpoint:
+            self.check()  # it may have been finished since
+            resumed = self.has_checkpoint
+            if resumed:
                 self._resume(wanted, environment, exact=exact)
-                return True
-            discarded = (self.run / "result.json").is_file()
-            if self.best.is_file() or (self.metrics.is_file() and not discarded):
-                logger.warning("the run in %s ended before its first checkpoint and begins again", self.out)
-            for name in _OF_ONE_RUN:
-                _remove(self.run / name)
-            self.write_run_json(self.config_file.name, {**wanted, "environment": environment.to_json()})
-        return False
+            else:
+                discarded = (self.run / "result.json").is_file()
+                if self.best.is_file() or (self.metrics.is_file() and not discarded):
+                    logger.warning(
+                        "the run in %s ended before its first checkpoint and begins again", self.out
+                    )
+                for name in _OF_ONE_RUN:
+                    _remove(self.run / name)
+                self.write_run_json(self.config_file.name, {**wanted, "environment": environment.to_json()})
+            self._lock.acquire()  # a second time: for what comes after this, too
+        return resumed
 
     def _resume(self, wanted: Mapping[str, JsonValue], environment: RunEnvironment, *, exact: bool) -> None:
         """Raise BadInputError unless the run that is there can be resumed; note what it is resumed with."""
@@ -152,12 +166,9 @@ class RunFolder:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training here; NearsayError at once when one does."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.run / _LOCK, timeout=0.0)
         try:
             self.run.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
+            self._lock.acquire()
         except Timeout:
             raise NearsayError(
                 f"another process trains in {self.out}. Wait for it, or name another folder"
@@ -167,7 +178,7 @@ class RunFolder:
         try:
             yield
         finally:
-            lock.release()
+            self._lock.release()
 
     def config(self) -> dict[str, JsonValue]:
         """Give what config.json says; NearsayError when it is damaged."""

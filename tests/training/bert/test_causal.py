@@ -212,7 +212,7 @@ def test_its_next_tokens_are_measured_as_in_its_training(causal: Path, corpus: s
 def test_it_fills_no_masks(causal: Path) -> None:
     with pytest.raises(BadInputError) as raised:
         Filler.load(str(causal))
-    assert str(raised.value) == Naming(causal, "from those before it", "pretrained on these")
+    assert str(raised.value) == Naming(causal.name, "from those before it", "masked words", "another BERT")
     reader = AttentionReader.load(causal, device="cpu")
     assert not reader.has_words
     assert reader.read(TEXTS[0], masked=[2]).words == ()

@@ -19,7 +19,7 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import StoppedError, TrainingProgress
 
 ALONE = Processes()
 STEPS = 7
@@ -36,6 +36,8 @@ def go(
     seed: int = 0,
     die_at: int | None = None,
     stop_at: int | None = None,
+    stop_measuring: int | None = None,
+    first: bool = False,
     best: str | None = "score",
     **others: object,
 ) -> tuple[TrainingResult, LinearTask]:
@@ -52,7 +54,14 @@ def go(
     told = {"steps": STEPS, "learning_rate": 0.05, "log_every": 3, "checkpoint_every": 2}
     told |= {"checkpoint_minutes": 0.0, "precision": Precision.FLOAT32}
     optimisation = Optimisation(**told | others)  # type: ignore[arg-type]  # passed through
-    evaluation = Evaluation(task.measure, every=2, best=best)
+    measurements = itertools.count(1)
+
+    def measure() -> dict[str, float]:
+        if next(measurements) == stop_measuring:
+            raise StoppedError
+        return task.measure()
+
+    evaluation = Evaluation(measure, every=2, best=best, first=first)
     done = (lambda: next(steps) == stop_at) if stop_at else None
     return train(task, folder, optimisation, ALONE, evaluation=evaluation, listener=listen, stop=done), task
 
@@ -219,6 +228,18 @@ def test_the_best_weights_stay_with_their_evaluation_when_the_run_goes_back_behi
     result, task = run(die_at=None)
     assert result.evaluation == {"score": 0.9}  # although the run that goes on never saw it
     assert all(torch.equal(tensor, kept[1][name]) for name, tensor in weights(task).items())
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_run_that_is_stopped_while_it_is_measured_is_measured_there_when_it_goes_on(
+    tmp_path: Path, number: int
+) -> None:
+    whole = go(tmp_path / "whole", first=True)  # measured before the first step, at 2, 4, 6, and at the end
+    stopped, _ = go(tmp_path / "parts", first=True, stop_measuring=number)
+    assert not stopped.finished
+    assert stopped.steps == [0, 2, 4, 6, STEPS][number - 1]
+    assert_equal(go(tmp_path / "parts", first=True, seed=min(number - 1, 1)), whole)
+    assert numbers(tmp_path / "parts") == numbers(tmp_path / "whole")
 
 
 def test_checkpoints_come_when_they_are_due_and_two_stay(

@@ -53,8 +53,8 @@ def refusal(out: Path, config: dict[str, object] | None = None) -> str:
 
 def kept(out: Path) -> RunFolder:
     """A run that has come to a checkpoint."""
-    folder = RunFolder(out)
-    folder.begin(CONFIG, ENVIRONMENT)
+    with RunFolder(out) as folder:
+        folder.begin(CONFIG, ENVIRONMENT)
     (folder.checkpoints / "step-0000000001").mkdir(parents=True)
     return folder
 
@@ -301,8 +301,8 @@ def test_a_run_on_a_file_system_that_became_read_only_is_refused(
 
 
 def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: Path) -> None:
-    folder = RunFolder(out)
-    folder.begin(CONFIG, ENVIRONMENT)
+    with RunFolder(out) as folder:
+        folder.begin(CONFIG, ENVIRONMENT)
     with folder.held():
         with pytest.raises(NearsayError) as raised, RunFolder(out).held():
             pass
@@ -314,8 +314,8 @@ def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: 
 
 
 def with_leftovers(out: Path) -> RunFolder:
-    folder = RunFolder(out)
-    folder.begin(CONFIG, ENVIRONMENT)
+    with RunFolder(out) as folder:
+        folder.begin(CONFIG, ENVIRONMENT)
     for place in ("checkpoints/step-0000000001", "text", "dev-text", "start-3-abc", f"{TEMPORARY_PREFIX}1"):
         (folder.run / place).mkdir(parents=True)
         (folder.run / place / "part").write_bytes(b"x")
@@ -442,3 +442,20 @@ def test_a_full_disk_that_the_weights_own_writer_meets_is_told_with_its_remedy(o
     with pytest.raises(DiskFullError, match=r"no room .*finished .*Free some space"):
         folder.finish(save)
     assert tree(out) == before
+
+
+def test_who_began_a_run_holds_its_folder_until_the_end(out: Path) -> None:
+    with RunFolder(out) as folder:
+        folder.begin(CONFIG, ENVIRONMENT)
+        with folder.held():
+            pass  # as the loop does; what comes after it is measured and written
+        for ask in (RunFolder(out).check, lambda: RunFolder(out).begin(CONFIG, ENVIRONMENT)):
+            with pytest.raises(NearsayError, match=str(out)):
+                ask()
+        folder.finish(save_model)
+        with pytest.raises(BadInputError, match=str(out)):
+            RunFolder(out).begin(CONFIG, ENVIRONMENT)
+    assert not (out / "run" / LOCK).exists()
+    with RunFolder(out.parent / "other") as folder:
+        folder.begin(CONFIG, ENVIRONMENT)
+    assert RunFolder(out.parent / "other").begin(CONFIG, ENVIRONMENT) is False

@@ -23,7 +23,7 @@ from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import Watch
+from nearsay.training.run.training_progress import Watch, go_on
 
 __all__ = [
     "FineTuning",
@@ -134,6 +134,7 @@ def start_linear(
     network.eval()
 
     def take(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
+        go_on(0, 1, network.stop)
         targets = tensors.pop("targets").cpu().numpy()
         seen = network.vectors(**tensors).cpu().numpy()
         for row, place in enumerate(batch):

@@ -15,6 +15,7 @@ from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.heads.example import HeadExample, batch_tensors
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.encoder.hardware import Precision, computing_in, narrow_linear_weights
+from nearsay.training.run.training_progress import go_on
 from nearsay.training.sentence.batching import inference_batches
 
 __all__ = [
@@ -94,6 +95,8 @@ class HeadNetwork(torch.nn.Module):
         """Whether its last layer is random, and not from the folder."""
         self.frozen: tuple[torch.nn.Module, ...] = ()
         """Parts that are not trained; they stay in evaluation mode, without dropout."""
+        self.stop: Callable[[], bool] | None = None
+        """Asked before each batch of rows that it does not learn from; True raises StoppedError."""
 
     @property
     def head(self) -> torch.nn.Linear:
@@ -205,6 +208,7 @@ def example_logits(
     network.eval()
 
     def take(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
+        go_on(0, 1, network.stop)
         targets = tensors.pop("targets")
         del targets
         logits = network(**tensors).cpu().numpy()

@@ -35,7 +35,7 @@ from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
-from nearsay.training.run.training_progress import Watch
+from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.quiet import quiet_libraries
@@ -112,12 +112,16 @@ def train_head(
         task = Sentences(files, length)
     else:
         task = Questions(files, settings or ReaderSettings())
-    run = _Run(RunFolder(out), task, files)
-    if not isinstance(chosen, LinearFit):
-        return _fine_tuned(task, run, chosen, bert, device, watch)
-    if isinstance(task, Questions):
-        raise BadInputError("a reader cannot be a linear layer; fine-tune it")
-    return _fitted(task, run, chosen, bert, device, watch)
+    with RunFolder(out) as folder:
+        run = _Run(folder, task, files)
+        if not isinstance(chosen, LinearFit):
+            try:
+                return _fine_tuned(task, run, chosen, bert, device, watch)
+            except StoppedError:  # before the first step, or where it is measured after the last
+                return HeadResult(finished=False, seconds=0.0)
+        if isinstance(task, Questions):
+            raise BadInputError("a reader cannot be a linear layer; fine-tune it")
+        return _fitted(task, run, chosen, bert, device, watch)
 
 
 def _fine_tuned(
@@ -138,6 +142,7 @@ def _fine_tuned(
     examples = task.examples(tokens, watch)
     network = fresh_network(base, task.kind, task.labels, seed=chosen.seed, device=place)
     task.stand_on(network, tokens, place, precision)
+    network.stop = watch.stop
     trained = fine_tune(
         task.kind,
         network,

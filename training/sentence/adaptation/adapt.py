@@ -113,7 +113,6 @@ def adapt_encoder(
     source = find_encoder(base)
     refuse_unsafe(source.folder)
     _refuse_single_sentences(corpus, options.several_sentences)
-    run = RunFolder(out)
     settings: dict[str, JsonValue] = {
         "task": "adaptation",
         "base": source.source,
@@ -124,36 +123,37 @@ def adapt_encoder(
         **options.to_json(),
     }
     environment = RunEnvironment.here(place, options.precision)
-    run.begin(settings, environment, exact=False)
-    queries = draw_pseudo_queries(corpus, options.held_out, options.seed)
-    watch.report(f"pseudo-queries to measure on: {len(queries):,}")
-    encoder = Encoder.load_found(source, device=place, precision=options.precision)
-    if vectors is None:
-        vectors = unit_rows(encoder.encode(corpus.texts, kind=TextKind.PASSAGE))
-    layer = partial_whitening(vectors, options.power)
-    asked = unit_rows(encoder.encode([query.text for query in queries], kind=TextKind.QUERY))
-    held_out = _held_out_set(corpus, queries, asked @ vectors.T)
-    sets = [held_out, *([judged] if judged else []), *general_sets(), *tests]
-    watch.report("measuring the original and what was made of it")
-    known = {TextKind.PASSAGE: dict(zip(corpus.texts, vectors, strict=True))}
-    first = Remembering(encoder, known)
-    before = [evaluate_judged_set(first, one) for one in sets]
-    found = changed(before, [evaluate_judged_set(_Fitted(first, layer), one) for one in sets])
-    better, seconds = is_better(found), time.monotonic() - began
-    if better:
-        _, model = open_model(base)
-        append_layer(model, layer)
-        finish_encoder(
-            run,
-            model,
-            SentenceResult(finished=True, seconds=seconds, changes=found),
-            learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
-            base=lineage_of(source),
-            settings=settings | environment.settings(),
-            texts=LearnedTexts.of(source.folder.path, source.name),
-        )
-    else:
-        run.discard({"adapted": False, "evaluations": [as_json(change) for change in found]})
+    with RunFolder(out) as run:
+        run.begin(settings, environment, exact=False)
+        queries = draw_pseudo_queries(corpus, options.held_out, options.seed)
+        watch.report(f"pseudo-queries to measure on: {len(queries):,}")
+        encoder = Encoder.load_found(source, device=place, precision=options.precision)
+        if vectors is None:
+            vectors = unit_rows(encoder.encode(corpus.texts, kind=TextKind.PASSAGE))
+        layer = partial_whitening(vectors, options.power)
+        asked = unit_rows(encoder.encode([query.text for query in queries], kind=TextKind.QUERY))
+        held_out = _held_out_set(corpus, queries, asked @ vectors.T)
+        sets = [held_out, *([judged] if judged else []), *general_sets(), *tests]
+        watch.report("measuring the original and what was made of it")
+        known = {TextKind.PASSAGE: dict(zip(corpus.texts, vectors, strict=True))}
+        first = Remembering(encoder, known)
+        before = [evaluate_judged_set(first, one) for one in sets]
+        found = changed(before, [evaluate_judged_set(_Fitted(first, layer), one) for one in sets])
+        better, seconds = is_better(found), time.monotonic() - began
+        if better:
+            _, model = open_model(base)
+            append_layer(model, layer)
+            finish_encoder(
+                run,
+                model,
+                SentenceResult(finished=True, seconds=seconds, changes=found),
+                learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
+                base=lineage_of(source),
+                settings=settings | environment.settings(),
+                texts=LearnedTexts.of(source.folder.path, source.name),
+            )
+        else:
+            run.discard({"adapted": False, "evaluations": [as_json(change) for change in found]})
     return AdaptationResult(better, found, seconds)
 
 

@@ -105,16 +105,25 @@ Measured: TypeAlias = TrainedEncoder | CrossEncoderJudge  # a model in training,
 
 
 def dev_evaluation(
-    dev: JudgedSet, measured: Measured, *, every: int | None, patience: int | None, first: bool = True
+    dev: JudgedSet,
+    measured: Measured,
+    *,
+    every: int | None,
+    patience: int | None,
+    first: bool = True,
+    stop: Callable[[], bool] | None = None,
 ) -> Evaluation:
     """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
 
     every: steps between two; None: at the end alone
     first: whether the weights that the run began with may be kept, too
+    stop:  asked after some of its texts or pairs
     """
 
     def measure() -> Mapping[str, float]:
-        return dev_figure(evaluate_judged_set(measured, dev))
+        return dev_figure(
+            evaluate_judged_set(measured, dev, progress=lambda done, total: go_on(done, total, stop))
+        )
 
     return Evaluation(measure, every=every, best=f"{dev.kind}_score", first=first, patience=patience)
 
@@ -161,10 +170,6 @@ def outcomes(
 
     stop: asked before each test and after some of its texts or pairs; True raises StoppedError
     """
-
-    def progress(done: int, total: int) -> None:
-        go_on(done, total, stop)
-
     measured.model.eval()
     with (
         naming_out_of_memory("measuring on a test set", device, _LESS_TO_MEASURE),
@@ -173,5 +178,7 @@ def outcomes(
         found: list[Outcome] = []
         for test in tests:
             go_on(len(found), len(tests), stop)
-            found.append(evaluate_judged_set(measured, test, progress=progress))
+            found.append(
+                evaluate_judged_set(measured, test, progress=lambda done, total: go_on(done, total, stop))
+            )
         return found

@@ -98,7 +98,9 @@ class OneTraining:
         if self.dev is not None:
             every = self._steps_between(steps, optimisation)
             patience = self.chosen.patience
-            evaluation = dev_evaluation(self.dev, measured, every=every, patience=patience, first=first)
+            evaluation = dev_evaluation(
+                self.dev, measured, every=every, patience=patience, first=first, stop=self.watch.stop
+            )
         ended = train(
             task,
             self.run,
@@ -184,12 +186,12 @@ def begun_training(
     watch: Watch | None,
 ) -> Iterator[OneTraining]:
     """Join torchrun's processes, of which the first reports for all, and find the base."""
-    with processes(device) as joined:
+    with RunFolder(out) as run, processes(device) as joined:
         told = watch or Watch()
         if not joined.leads:
             told = Watch(stop=told.stop)
         source = find_encoder(base)
-        yield OneTraining(RunFolder(out), source, options or SentenceTraining(), dev, tests, joined, told)
+        yield OneTraining(run, source, options or SentenceTraining(), dev, tests, joined, told)
 
 
 def without_all_leaks(

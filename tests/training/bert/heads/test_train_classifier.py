@@ -21,7 +21,7 @@ from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, load_network
-from nearsay.training.bert.heads.train_head import train_head
+from nearsay.training.bert.heads.train_head import HeadResult, train_head
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
@@ -149,6 +149,41 @@ def test_the_epoch_that_is_best_on_dev_is_kept(
     assert max(reached) > reached[-1]
     assert result.dev["accuracy"] == max(reached)
     assert evaluate_classifier(loaded(out), dev).accuracy == max(reached)
+
+
+def test_a_head_can_be_stopped_while_it_is_measured(
+    single: LabelledTexts, learner_folder: Path, tmp_path: Path
+) -> None:
+    asked: list[object] = []
+
+    def train(watch: Watch) -> HeadResult:
+        options = FineTuning(epochs=1, batch=len(single), precision=Precision.FLOAT32)
+        return train_head(
+            single,
+            tmp_path / "out",
+            bert=learner_folder,
+            dev=single,
+            test=single,
+            options=options,
+            length=16,
+            device="cpu",
+            watch=watch,
+        )
+
+    first = train(Watch(listener=asked.append, stop=lambda: bool(asked)))  # asked for after the only step
+    assert not first.finished
+    assert not (tmp_path / "out" / "config.json").exists()
+    result = train(Watch())
+    assert (result.finished, result.steps) == (True, 1)
+    assert result.test == result.dev
+    assert train_head(  # before the first step, where the linear fit looks at the rows
+        single,
+        tmp_path / "other",
+        bert=learner_folder,
+        length=16,
+        watch=Watch(stop=lambda: True),
+        device="cpu",
+    ) == HeadResult(finished=False, seconds=0.0)
 
 
 @pytest.mark.long
