@@ -126,7 +126,7 @@ def test_seeds_are_trained_one_after_another_and_not_again(
         (["--steps", "3", "--epochs", "1"], "Give one of them"),
         (["--negatives", "0"], "the number of negatives is 0"),
         (["--length", "99"], "32 at most"),
-        (["--patience", "2"], "patience counts"),
+        (["--patience", "2"], "--patience"),
     ],
 )
 def test_a_mistake_is_one_clear_sentence(

@@ -176,12 +176,12 @@ def pretrain(
     require_clients(log_to)
     say = report or (lambda _: None)
     with RunFolder(out) as folder, processes(device) as joined:
+        if joined.leads:
+            folder.check()
         quiet = say if joined.leads else (lambda _: None)
         network, tokenizer, lineage, start_sha256 = _network(wanted, quiet)
         backend = _backend(tokenizer)
         special = SpecialTokens.from_tokenizer(backend)
-        if joined.leads:
-            folder.check()
         place = Path(wanted.prepared) if wanted.prepared else folder.run / "text"
         text = _prepared(wanted, wanted.texts, backend, place, joined, folder, reading, say)
         dev = None

@@ -113,6 +113,7 @@ def train_head(
     else:
         task = Questions(files, settings or ReaderSettings())
     with RunFolder(out) as folder:
+        folder.check()
         run = _Run(folder, task, files)
         if not isinstance(chosen, LinearFit):
             try:

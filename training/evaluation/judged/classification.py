@@ -23,7 +23,9 @@ from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, enco
 
 __all__ = [
     "ClassificationSet",
+    "LearnedSet",
     "NliSet",
+    "require_learnable",
 ]
 
 
@@ -38,17 +40,12 @@ def linear_predictions(
     train, test: (rows, width) float32; name: of the set, for messages
     returns:     a label for each test row, and the C that was best on the rows held out of training
 
-    A label that the training rows lack is never predicted. Deterministic. Raises BadInputError for training
-    rows of one label, or fewer than 10.
+    A label that the training rows lack is never predicted. Deterministic. Raises as `require_learnable` does.
 
     Conneau & Kiela 2018 (SentEval), https://arxiv.org/abs/1803.05449
     """
+    require_learnable(train_labels, name)
     names, targets = np.unique(np.asarray(train_labels), return_inverse=True)
-    if len(names) < 2 or len(train) < 10:
-        raise BadInputError(
-            f"{name}: the training file has {len(train)} rows of the labels {', '.join(names[:9]) or '-'}; "
-            "a linear layer needs 10 rows or more, of 2 labels or more"
-        )
     held_out = every_tenth(len(train))
     chosen = chosen_head(
         train,
@@ -60,6 +57,16 @@ def linear_predictions(
     )
     predicted = chosen.head.logits(test).argmax(axis=1)
     return [str(names[label]) for label in predicted], chosen.regularisation
+
+
+def require_learnable(labels: Sequence[str], name: str) -> None:
+    """Raise BadInputError for training rows of one label, or fewer than 10."""
+    different = sorted({*labels})
+    if len(different) < 2 or len(labels) < 10:
+        raise BadInputError(
+            f"{name}: the training file has {len(labels)} rows of the labels "
+            f"{', '.join(different[:9]) or '-'}; a linear layer needs 10 rows or more, of 2 labels or more"
+        )
 
 
 @dataclass(frozen=True, slots=True)

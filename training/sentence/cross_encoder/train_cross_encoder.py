@@ -160,7 +160,8 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
     if call.tests:
         watch.report("measuring the cross-encoder")
     try:
-        after = outcomes(measured, call.tests, precision=precision, device=place, stop=watch.stop)
+        with call.measuring():
+            after = outcomes(measured, call.tests, precision=precision, device=place, stop=watch.stop)
     except StoppedError:
         return dataclasses.replace(result, finished=False)
     result = dataclasses.replace(

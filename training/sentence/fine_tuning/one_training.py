@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts, find_leaks, without_leaks
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
+from nearsay.training.evaluation.judged.classification import LearnedSet, require_learnable
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
 from nearsay.training.run.optimisation import Optimisation
@@ -55,13 +56,17 @@ class OneTraining:
         return [*([self.dev] if self.dev else []), *self.tests]
 
     def without_leaks(self, sets: Sequence[SentenceExamples]) -> list[SentenceExamples | None]:
-        """As `without_all_leaks`; BadInputError without sets, and for patience without a dev set."""
+        """As `without_all_leaks`; BadInputError without sets, and for what a dev set decides without one."""
         if not sets:
             raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
-        if self.dev is None and self.chosen.patience is not None:
+        usual = SentenceTraining()
+        of_dev = [
+            one for one in ("patience", "evaluations") if getattr(self.chosen, one) != getattr(usual, one)
+        ]
+        if self.dev is None and of_dev:
             raise BadInputError(
-                "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
-                "--patience out"
+                f"{of_dev[0]} is for evaluations of a dev set, and there is none. Name one with --dev, or "
+                f"leave --{of_dev[0]} out"
             )
         return without_all_leaks(sets, self.held_out, self.watch)
 
@@ -121,6 +126,17 @@ class OneTraining:
             dev=ended.evaluation,
             leads=self.joined.leads,
         )
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Say in an error of what is measured after the last step that the training is kept, and where."""
+        try:
+            yield
+        except NearsayError as error:
+            raise NearsayError(
+                f"{error}. What was trained is kept in {self.run.checkpoints}; the same command measures it "
+                "again"
+            ) from error
 
     def texts_learned(self, sets: Sequence[SentenceExamples], guides: Iterable[str | None]) -> LearnedTexts:
         """The texts of the sets, those that the base learned from, and those of teachers and guides."""
@@ -190,6 +206,9 @@ def begun_training(
         told = watch or Watch()
         if not joined.leads:
             told = Watch(stop=told.stop)
+        for judged in (dev, *tests):
+            if isinstance(judged, LearnedSet):  # what it would only say after the training
+                require_learnable([row[-1] for row in judged.train], judged.name)
         source = find_encoder(base)
         yield OneTraining(run, source, options or SentenceTraining(), dev, tests, joined, told)
 

@@ -1,6 +1,7 @@
 """From a recipe to trained encoders: one, or one for each of several seeds."""
 
 import json
+import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,6 +76,8 @@ def train_seeds(
     watch: Watch,
 ) -> list[SeedResult]:
     """Train what `prepared` makes of the recipe's sets; as `run_recipe`."""
+    if recipe.seeds == 1 and os.environ.get("RANK", "0") == "0":  # of torchrun's processes the first holds it
+        RunFolder(out).check()  # before everything that takes long
     dev = next(iter(read_judged_sets([recipe.dev] if recipe.dev else [], watch.report)), None)
     tests = read_judged_sets(recipe.evaluate, watch.report)
     if not recipe.sets:

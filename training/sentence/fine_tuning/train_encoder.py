@@ -189,14 +189,15 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         base = build_encoder(source.folder, structure, device=joined.device, seed=chosen.seed)
         before = TrainedEncoder(source, base)
         try:
-            found = changes(
-                before,
-                measured,
-                call.tests,
-                precision=chosen.precision,
-                device=joined.device,
-                stop=watch.stop,
-            )
+            with call.measuring():
+                found = changes(
+                    before,
+                    measured,
+                    call.tests,
+                    precision=chosen.precision,
+                    device=joined.device,
+                    stop=watch.stop,
+                )
         except StoppedError:
             return dataclasses.replace(result, finished=False)
         result = dataclasses.replace(result, changes=found)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
@@ -285,6 +286,13 @@ def test_seeds_of_another_base_under_the_same_name_are_refused(
     (out / "seeds.json").write_text(json.dumps(told), "utf-8")
     make_folder("base", seed=1)
     assert all(one.result and one.result.finished for one in run_recipe(wanted, out, device="cpu"))
+
+
+def test_a_folder_that_cannot_be_trained_in_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(BadInputError) as raised:
+        run_recipe(Recipe(sets=(SetRecipe("there is none.tsv"),)), tmp_path / "out")
+    assert str(raised.value) == Naming(tmp_path / "out", "is a file")
 
 
 def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:

@@ -14,16 +14,18 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.classification import ClassificationSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning import one_training
 from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder
 from nearsay.training.sentence.fine_tuning.settings import (
     EncoderStructure,
@@ -537,9 +539,29 @@ def test_a_stop_while_the_tests_are_measured_ends_it_and_the_same_call_resumes_i
     assert result.steps == 1
 
 
-def test_patience_without_a_dev_set_is_refused(scored: SentenceExamples, train: Train) -> None:
+def test_a_set_that_cannot_be_measured_after_the_training_says_what_is_kept(
+    scored: SentenceExamples, tmp_path: Path, train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(f"sat {letter}", "early" if letter < "g" else "late") for letter in "abcdefghijklm"]
+    few = ClassificationSet("pets", tuple(rows), tuple(rows[2:9]), "few.tsv")
+    with pytest.raises(BadInputError) as raised:
+        train([cosent(scored)], tests=[few])
+    assert str(raised.value) == Naming("pets", 7)
+    assert not (tmp_path / "out" / "run").exists()
+    monkeypatch.setattr(one_training, "require_learnable", lambda *_: None)  # as one whose vectors are NaN
+    with pytest.raises(NearsayError) as later:
+        train([cosent(scored)], tests=[few])
+    assert str(later.value) == Naming("pets", tmp_path / "out" / "run" / "checkpoints", "same command")
+    whole = dataclasses.replace(few, train=tuple(rows))
+    assert train([cosent(scored)], tests=[whole]).steps == 1
+
+
+@pytest.mark.parametrize("given", [{"patience": 2}, {"evaluations": 2.0}])
+def test_what_a_dev_set_decides_is_refused_without_one(
+    scored: SentenceExamples, train: Train, given: dict[str, Any]
+) -> None:
     with pytest.raises(BadInputError, match="Name one with --dev"):
-        train([cosent(scored)], options=SentenceTraining(patience=2))
+        train([cosent(scored)], options=SentenceTraining(**given))
 
 
 @pytest.mark.parametrize("changed", ["dev", "scores of dev", "guide"])
