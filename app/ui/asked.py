@@ -84,8 +84,8 @@ def query_control(page: str) -> str:
     """
     said = st.query_params.get("q", "")
     before, last = st.session_state.get(_ASKED_LAST, (page, None))
-    if before != page:  # by the menu, which keeps nothing in the address
-        st.session_state["q"] = said or last
+    if before != page or "q" not in st.session_state:  # from elsewhere: the menu keeps nothing in the address
+        st.session_state["q"] = said or ("" if {"like", "filter"} & set(st.query_params) else last or "")
     elif said != last:  # a link, or Back
         st.session_state["q"] = said
     query: str = st.text_input(

@@ -282,9 +282,11 @@ def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
 
 
 def _log(job: Job, lines: int, doing: str = "") -> None:
-    """Show the log's last lines; doing: what the bar above says of it, its lines do not say again."""
+    """Show the log's last lines; doing: what the bar above says of it. What was said is not said again."""
     found = job.log(last=lines) if lines else []
-    last = [visible(line) for line in found if not doing or not line.startswith(f"{doing}:")]
+    said = (job.message or "").splitlines()
+    new = (line for line in found if line.removeprefix("Error: ") not in said)
+    last = [visible(line) for line in new if not doing or not line.startswith(f"{doing}:")]
     if last:
         st.code("\n".join(last), language=None, wrap_lines=True)
 

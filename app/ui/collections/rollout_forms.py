@@ -90,6 +90,8 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
     waiting: passages that have no vector in it yet
     """
     said: list[str] = []
+    if chosen.gate is not None and chosen.gate.get("forced"):
+        said.append(f"It did not pass the gate when it went live before: {chosen.gate['figures']}.")
     if live is not None:
         before, after = live.encoder, chosen.encoder
         if before.fingerprint != after.fingerprint:

@@ -264,7 +264,7 @@ def show(visit: Visit) -> None:
         depth = int(st.selectbox("Results", _DEPTHS, key="depth", bind="query-params"))
     query = short_enough(query)
     sides = _sides(generations)
-    if len(generations) == 1:
+    if len(generations) == 1 and visit.may_write:
         _how_to_make_another(visit)
     where = _filter(visit)
     if not query:

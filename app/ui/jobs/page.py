@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,8 @@ def show(visit: Visit) -> None:
     st.title("Jobs", anchor=False)
     asked = st.query_params.get("job")
     if asked is not None:
-        show_job(visit, _number(asked))
+        link_to("jobs", "All jobs", icon=":material/arrow_back:")
+        show_job(visit, _named(visit, asked))
         return
     jobs = jobs_of(visit).list(limit=_MOST)
     if not jobs:
@@ -98,10 +100,12 @@ def _row(job: Job) -> None:
         st.caption(" · ".join(parts))
 
 
-def _number(asked: str) -> int:
-    if not asked.isdecimal() or len(asked) > 9:
-        raise BadInputError("the address names no job. Open one from the list on the page Jobs")
-    return int(asked)
+def _named(visit: Visit, asked: str) -> Job:
+    """The job that the address names; BadInputError if it names none that there is."""
+    with suppress(BadInputError):
+        if asked.isdecimal() and len(asked) <= 9:
+            return jobs_of(visit).get(int(asked))
+    raise BadInputError("the address names no job that there is. Open one from the list of all jobs")
 
 
 _ALONE = {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}  # each in its own chart
@@ -200,10 +204,8 @@ def metrics_of(job: Job) -> list[dict[str, JsonValue]]:
 _ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
 
 
-def show_job(visit: Visit, number: int) -> None:
-    """Show the job of that number."""
-    link_to("jobs", "All jobs", icon=":material/arrow_back:")
-    job = jobs_of(visit).get(number)
+def show_job(visit: Visit, job: Job) -> None:
+    """Show the job in full."""
     watch_job(visit, job, place="open", log=0, follow=False)
     _facts(visit, job)
     if job.kind in TRAININGS:

@@ -11,6 +11,7 @@ from nearsay.app.ui.controls import as_note
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.plans.plan import Plan
 
 
 @pytest.fixture
@@ -108,6 +109,24 @@ def test_a_link_to_a_page_for_changes_says_that_it_is_closed(
     assert app.title[0].value == path.capitalize()
     assert "only be read" in app.info[0].value
     assert not app.button
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_how_to_compare_with_another_encoder_is_for_who_can_make_one(
+    page: Callable[..., AppTest], settings: Settings, read_only: bool
+) -> None:
+    app = page("compare", settings=replace(settings, read_only=read_only))
+    assert any("index rebuild" in code.value for code in app.code) is not read_only
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_index_that_finds_too_little_is_told_with_a_command_for_who_can_use_it(
+    page: Callable[..., AppTest], settings: Settings, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    monkeypatch.setattr(Plan, "warning", lambda *_: "no longer holds. Choose anew: nearsay index tune x")
+    app = page("collections", settings=replace(settings, read_only=read_only), see="Generations")
+    (said,) = [each.value for each in app.warning if "no longer holds" in each.value]
+    assert ("nearsay" in said) is not read_only
 
 
 def _everything(app: AppTest) -> str:

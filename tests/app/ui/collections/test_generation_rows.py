@@ -77,6 +77,13 @@ def test_the_picture_shows_all_points_and_what_was_promised() -> None:
     assert pareto_chart(Plan()) is None
 
 
+def test_a_roll_back_says_what_went_live_by_force() -> None:
+    retired = replace(_LIVE, number=2, state=GenerationState.RETIRED)
+    sound, forced = ({"forced": forced, "figures": "nDCG@10 0.1 against 0.2"} for forced in (False, True))
+    assert "gate" not in " ".join(promotion_changes(_LIVE, replace(retired, gate=sound), waiting=0))
+    assert "0.1 against 0.2" in promotion_changes(_LIVE, replace(retired, gate=forced), waiting=0)[0]
+
+
 def test_it_is_said_what_a_promotion_changes() -> None:
     other = replace(_ENCODER, name="mine", fingerprint="cd" * 32, dimension=64, max_tokens=128)
     ready = replace(

@@ -31,6 +31,22 @@ def test_a_job_that_failed_says_why_and_can_be_resumed(page, record):
     assert "reading\nfailed" in _words(app)
 
 
+def test_the_error_of_a_job_that_failed_is_said_once(page, record):
+    message = "generation 2 is not promoted:\nnDCG 0.1"
+    record(JobState.FAILED, kind=JobKind.PROMOTE, message=message, log=f"measured\nError: {message}\n")
+    app = page("collections", job="1")
+    assert app.error[0].value.startswith("Generation 2 is not promoted")
+    assert "measured" in [code.value for code in app.code]
+
+
+@pytest.mark.parametrize("asked", ["99", "x", "9999999999"])
+def test_an_address_that_names_no_job_leads_to_all(page, record, asked):
+    record(JobState.DONE)
+    app = page("jobs", job=asked)
+    assert "no job" in app.error[0].value
+    assert "nearsay" not in app.error[0].value
+
+
 @pytest.mark.parametrize("name", ["j1", "mine"])
 def test_a_name_at_the_beginning_of_an_error_stays_as_it_is(page, record, name):
     job = record(JobState.FAILED, arguments=("train", "--out", name), message=f"{name} holds a job")

@@ -74,6 +74,18 @@ def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None
 
 
 @pytest.mark.long
+def test_the_query_is_there_again_after_another_page(visitor: Any) -> None:
+    visitor.goes_to("?collection=samples&why=false&q=frost+on+a+cold+night")
+    visitor.titles(10)
+    visitor.presses("Explore")
+    visitor.is_at("explore?collection")
+    visitor.is_still()
+    visitor.presses("Search")
+    visitor.is_at("q=frost")
+    visitor.titles(10)
+
+
+@pytest.mark.long
 def test_nothing_of_a_document_is_run_or_loaded(visitor: Any) -> None:
     for page in ("", "compare"):
         visitor.goes_to(f"{page}?q=zebra&mode=lexical&right-mode=lexical&left-mode=lexical&read=true")
