@@ -3,7 +3,7 @@
 A GPU that fails in the middle of things is said once, in a plain sentence, and the CPU answers from then on.
 Johnson et al. 2019, https://arxiv.org/abs/1702.08734
 
-The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H200. Several GPUs
+The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H100. Several GPUs
 have never been met: copies and parts were tried on one GPU twice.
 """
 

@@ -6,7 +6,7 @@ CPU's as it is; IndexReplicas join several, or IndexShards where copies do not f
 FAISS, which raises where memory is short.
 https://github.com/facebookresearch/faiss/wiki/Faiss-on-the-GPU
 
-The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H200. Several GPUs
+The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H100. Several GPUs
 have never been met: copies and parts were tried on one GPU twice.
 """
 

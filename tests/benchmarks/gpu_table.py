@@ -58,3 +58,14 @@ def gpu_search_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             f"{row['build_seconds']:.0f}",
             f"{sum(row['gpu_bytes_taken']) / 1e9:.1f}",
         )
+    for row in search["cpu"]:
+        if "skipped" not in row:
+            yield (
+                f"`{row['kind']}` on {found['machine']['threads']} cores",
+                f"{row['recall']:.3f}",
+                f"{row['queries_a_second']['rescored']['median']:,.0f}",
+                "",
+                f"{row['milliseconds_for_one']:.1f}",
+                "",
+                "",
+            )
