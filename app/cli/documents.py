@@ -199,7 +199,8 @@ def list_(
                 print_json(document)
             else:
                 head = beginning(visible(document.title or document.text), 80)
-                click.echo(f"{visible(document.id)}\t{head}")
+                id_ = visible(document.id).replace("\n", " ")
+                click.echo(f"{id_}\t{head}")
         if document is None:
             print_notes(target.browser.filter_notes(where))
 

@@ -91,12 +91,12 @@ def encoded_text(title: str, piece: str) -> str:
 
 
 def headline(title: str, id_: str, text: str) -> str:
-    """What a passage is called where it is shown: its document's title, its id, or how its text begins.
+    """What a passage is called in a line: its document's title, its id, or how its text begins.
 
     The last where the id is nothing but a hash, as that of a row without one is (see `prepare`).
     """
     if title.strip():
-        return title
+        return " ".join(title.split())
     if not _NAMED_BY_CONTENT.search(id_):
         return id_
     return beginning(text, _HEADLINE) or id_
@@ -106,7 +106,7 @@ def heading(title: str, id_: str, text: str) -> tuple[str, int]:
     """What a passage is called above its text, and how many of the text's characters that says already."""
     called = headline(title, id_, text)
     if title.strip() or called == id_:
-        return called, len(text) if called == text else 0
+        return called, len(text) if text in (called, title) else 0
     words = map(re.escape, called.removesuffix(" …").split())
     begun = re.match(r"\s*" + r"\s+".join(words) + r"\s*", text)
     return (begun.group().strip(), begun.end()) if begun else (called, 0)

@@ -44,6 +44,14 @@ def test_no_text_of_a_document_steers_the_terminal(pets: Run) -> None:
     assert "\x1b" not in pets("explore", "pairs", "pets").stdout
 
 
+def test_a_document_is_a_line_of_the_list_and_its_title_one_of_a_hit(pets: Run, tmp_path: Path) -> None:
+    row = {"id": "a\nb\tc", "text": "whales sing", "title": "big\n fish"}
+    (tmp_path / "more.jsonl").write_text(json.dumps(row))
+    assert pets("documents", "add", "more", "more.jsonl").exit_code == 0
+    assert pets("documents", "list", "more").stdout == "a b c\tbig fish\n"
+    assert "  big fish\n     whales sing\n" in pets("search", "more", "whales").stdout
+
+
 def test_pairs_are_given_as_json(pets: Run) -> None:
     result = pets("explore", "pairs", "pets", "--threshold", "0.99", "--where", "legs = 4", "--json")
     (row,) = [json.loads(line) for line in result.stdout.splitlines()]
