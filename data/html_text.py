@@ -64,6 +64,7 @@ _SPACE: Final = re.compile(r"[ \t\n\r\f]+")
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE
 )
+_XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9_:.-]{1,40})""")
 _AUTHOR: Final = frozenset({"author", "dc.creator", "dcterms.creator"})  # names of <meta>
 _DATE: Final = frozenset({"date", "dc.date", "dcterms.date", "dcterms.created", "article:published_time"})
 # What browsers take these names for: https://encoding.spec.whatwg.org/#names-and-labels
@@ -82,8 +83,8 @@ _WIDER: Final = {
 
 
 def html_encoding(data: bytes) -> str | None:
-    """Name the encoding that a page's `<meta>` declares in its first 1,024 bytes; None: none known."""
-    found = _META_CHARSET.search(data[:1024])
+    """Name the encoding that a `<meta>`, else `<?xml`, declares in 1,024 bytes; None: none that is known."""
+    found = _META_CHARSET.search(data[:1024]) or _XML_ENCODING.match(data[:1024])
     if found is None:
         return None
     try:
@@ -270,4 +271,7 @@ def _is_hidden(node: "LexborNode") -> bool:
     if not node.is_element_node:
         return False
     attributes = node.attributes
-    return "hidden" in attributes or _NOT_SHOWN.search(attributes.get("style") or "") is not None
+    if "hidden" in attributes:
+        return True
+    # A script shows a body that is not displayed at first.
+    return node.tag != "body" and _NOT_SHOWN.search(attributes.get("style") or "") is not None

@@ -201,7 +201,7 @@ class Lines:
                 except UnicodeDecodeError as error:
                     yield Fault(self._name, number, self._undecodable(error, raw))
                     continue
-                yield number, line.rstrip("\r\n")
+                yield number, line.rstrip("\r\n").removeprefix("\ufeff")  # of files that were joined
         except DamagedStreamError as error:
             yield Fault(self._name, number + 1, f"{error}; the rest of the file is not read")
 

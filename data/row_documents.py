@@ -234,7 +234,7 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield item
             continue
         number, line = item
-        line = line.strip().removeprefix("\ufeff")  # of files that were joined
+        line = line.strip()
         if not line:
             continue
         try:

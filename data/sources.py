@@ -114,8 +114,8 @@ def _named_file(path: Path, item: str, wanted: Format | None) -> Source:
         return Source(item, path.absolute(), kind, None)
     if kind is None:
         raise BadInputError(
-            f"{item}: unknown suffix {path.suffix!r}; the known suffixes are {readable_suffixes()}. Save it as "
-            "one of these, or say what a file of text holds where the command takes that (--input-format txt)"
+            f"{item}: unknown suffix {path.suffix!r}; the known suffixes are {readable_suffixes()}. Save it "
+            "as one of these, or say what a text holds where the command takes that (--input-format txt)"
         )
     return _file(path, item, kind, named=True)
 

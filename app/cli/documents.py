@@ -284,28 +284,30 @@ def remove(
         raise click.UsageError("name what to remove: by --id, --where or both")
     with place.open() as library:
         target = library.collection(collection)
-        count, what = _chosen(target, ids, where)
-        nothing = () if count else target.browser.filter_notes(where)
-        if removal.may(what, harmless=not count):
+        count, passing, what = _chosen(target, ids, where)
+        nothing = () if passing else target.browser.filter_notes(where)
+        if removal.may(what, harmless=not passing):
             count = target.remove(ids, where=where)
         removal.print_done("documents", count, f"removed {counted(count, 'document')}", as_json=as_json)
         print_notes([*nothing, *(() if removal.dry_run else target.warnings())])
 
 
-def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
-    """How many documents the filter lets through, and in words what it and the ids name.
+def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, int, str]:
+    """How many documents the ids and the filter name, how many of them it lets through, and all in words.
 
     UnknownDocumentError for an id that is not there.
     """
     parts = []
     if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
         parts.append(_listed(len(named), named))
-    count = 0
+    count = both = 0
     if where is not None:
         count = target.browser.count(where)
         first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
+        quoted = [id_.replace("'", "''") for id_ in named]
+        both = sum(target.browser.count(f"({where}) and id = '{id_}'") for id_ in quoted)
         parts.append(f"{_listed(count, first)} that {'passes' if count == 1 else 'pass'} {where!r}")
-    return count, f"{' and '.join(parts)} from '{target.name}'"
+    return len(named) + count - both, count, f"{' and '.join(parts)} from '{target.name}'"
 
 
 def _listed(count: int, ids: list[str]) -> str:

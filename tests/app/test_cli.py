@@ -557,6 +557,9 @@ def test_what_was_done_is_printed_as_json_for_a_program(pets: Run, monkeypatch: 
 
     two_legs = ("documents", "remove", "pets", "--where", "legs = 2")
     assert done(*two_legs, "--dry-run") == Done("would remove", "documents", 1)
+    both = ("--id", "cat", "--id", "bird")
+    assert done(*two_legs[:3], *both, "--dry-run") == Done("would remove", "documents", 2)
+    assert done(*two_legs, *both, "--dry-run") == Done("would remove", "documents", 2)
     assert done(*two_legs, "--yes") == Done("removed", "documents", 1)
     assert done("documents", "export", "pets", "--out", "c.jsonl") == Done(
         "written", "documents", 2, "c.jsonl"

@@ -265,6 +265,8 @@ def test_byte_order_marks_of_files_that_were_joined_are_passed_over(
 ) -> None:
     documents, faults = read_file("a.jsonl", f"\ufeff{GOOD}\n\ufeff{GOOD}\n")
     assert (len(documents), faults) == (2, [])
+    documents, faults = read_file("a.txt", "\ufeffone\n\ufefftwo\n")
+    assert ([document.text for document in documents], faults) == (["one", "two"], [])
 
 
 @pytest.mark.parametrize(
