@@ -13,7 +13,8 @@ turn, under other filters. Once the library is built, a run takes some ten minut
 
 The vectors are real ones and as many made ones as are needed, or drawn at random where no file is given. The
 library is built once in `--library` and used again. More than two million vectors are kept in a file beside
-it, in float32 (15 GB for ten million of 384), which is mapped.
+it, in float32 (15 GB for ten million of 384), and every query's cosine to each of them in another (4 GB), so
+that the benchmark's own memory does not take the room of what it measures.
 
     python tests/benchmarks/filter.py --vectors FILE.npy --library DIR [--count 1000000] [--dtype float32]
         [--no-peer] [--out FILE.json]
@@ -271,11 +272,18 @@ def peer_settings(peer: Peer) -> dict[str, object]:
     }
 
 
-def scored(vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Every query's cosine to every passage, (queries, passages)."""
-    scores = np.empty((len(queries), len(vectors)), dtype=np.float32)
+def scored(vectors: NDArray[np.float32], queries: NDArray[np.float32], kept: Path) -> NDArray[np.float32]:
+    """Every query's cosine to every passage, (queries, passages); kept: a file for those of many passages."""
+    shape = len(queries), len(vectors)
+    if len(vectors) <= HELD:
+        scores = np.empty(shape, dtype=np.float32)
+    else:
+        scores = np.lib.format.open_memmap(kept, "w+", np.float32, shape)
     for begin in range(0, len(vectors), 65_536):
         scores[:, begin : begin + 65_536] = queries @ vectors[begin : begin + 65_536].T
+    if len(vectors) > HELD:
+        del scores  # written
+        return np.load(kept, mmap_mode="r")
     return scores
 
 
@@ -321,7 +329,7 @@ def measured(
         at = i % len(queries)
         where, mask = kind.make(i, columns, generator)
         wheres.append(where)
-        true = best(scores[at], mask)
+        true = best(np.array(scores[at]), mask)
         share.append(float(mask.mean()))
 
         def ours(at: int = at, where: str = where, true: set[int] = true) -> None:
@@ -414,8 +422,8 @@ def main() -> None:
     columns = metadata(vectors)
     encoder = GivenEncoder(vectors, queries)
     library, collection, seconds = built(chosen.library, encoder, columns, chosen.count, chosen.dtype)
-    scores = scored(vectors, queries)
-    unfiltered = [best(row) for row in scores]
+    scores = scored(vectors, queries, kept.with_suffix(".scores.npy"))
+    unfiltered = [best(np.array(row)) for row in scores]
     probe_enough(library, collection, queries, unfiltered)
     peer = None if chosen.no_peer else Peer(vectors, queries, unfiltered)
     hits = [
