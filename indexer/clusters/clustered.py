@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -310,7 +309,10 @@ def cluster_collection(
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)
-        heard = partial(_heard, listener, named, total)
+
+        def heard(progress: Progress, before: int = named) -> None:
+            listener(replace(progress, done=before + progress.done, total=total))
+
         levels.append(describe(explored.store, snapshot.collection.id, points, each, encode, heard))
     row = ClusteringRow(
         id=0,
@@ -389,11 +391,6 @@ def _saved(
         id_ = clusterings.replace(connection, values, rows, who.among(there))
         collections.changed(connection, row.collection_id)
     return Made(replace(row, id=id_), rows, who, saved=True, notes=_notes(has_field=has_field))
-
-
-def _heard(listener: ProgressListener, before: int, total: int, progress: Progress) -> None:
-    """Tell of one level's progress as of that of all."""
-    listener(replace(progress, done=before + progress.done, total=total))
 
 
 def _asked(options: ClusterOptions) -> dict[str, Any]:

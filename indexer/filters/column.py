@@ -186,11 +186,6 @@ class Column:
         values = self.own.nbytes + self.elements.nbytes + self.characters
         return self.codes.nbytes + values + 200 * len(self.known)
 
-    @property
-    def has_values(self) -> bool:
-        """Whether a document has, or had, the field."""
-        return bool(self.codes.any())
-
     def to_bytes(self) -> bytes:
         """As `from_bytes` takes it: the arrays of an .npz file."""
         arrays: dict[str, Any] = {

@@ -288,7 +288,7 @@ class _Columns:
         """None for one without values, or of too many characters."""
         if path:
             column = self.by_path[path]
-            worth = column.has_values and column.characters <= _MOST_KEPT
+            worth = column.codes.any() and column.characters <= _MOST_KEPT
             content, sequence = column.to_bytes() if worth else b"", self.last_change
         else:
             content, sequence = packed({"owners": self.owners}), self.last_removal

@@ -283,7 +283,8 @@ class CandidateIndex:
         vectors: VectorStore, queries: NDArray[np.float32], k: int, ids: NDArray[np.int64]
     ) -> list[Candidates]:
         """The k best of what is proposed for each query (n, count), by the stored vectors."""
-        if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS and vectors.is_float32:
+        as_scored = all(segment.scales is None for segment in vectors.segments)  # stored so
+        if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS and as_scored:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)
 

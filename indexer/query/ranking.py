@@ -287,7 +287,8 @@ def candidates(
     near = nearest(depth)
     exhausted = near.ids.size < depth and by_words.size < depth
     full = near.ids.size == depth
-    words |= _of_these(lexical, near.ids)
+    there = np.isin(lexical.ids, near.ids)  # however far down the ranking by words
+    words |= dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
     if fusion is Fusion.RECIPROCAL_RANK:
         ranked, fused = reciprocal_rank_fusion([near.ids, by_words], DEPTH)
         cosines = _cosines(snapshot, query, ranked, near)
@@ -319,12 +320,6 @@ def _weighted(
     fused = weighted_fusion(known, shares, snapshot.chance, weight)
     order = np.lexsort((every, -fused))
     return every[order], fused[order], cosines
-
-
-def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, float]:
-    """The BM25 of those of the passages that have any, however far down the ranking by words they stand."""
-    there = np.isin(lexical.ids, ids)
-    return dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
 
 
 def _reach(

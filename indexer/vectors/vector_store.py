@@ -114,11 +114,6 @@ class VectorStore:
         return self.numbering.of(self.segments)
 
     @property
-    def is_float32(self) -> bool:
-        """Whether all rows are stored as they are scored."""
-        return all(segment.scales is None for segment in self.segments)
-
-    @property
     def overlaps(self) -> bool:
         """Whether two segments hold passages of one range: then places are wrong, and so are scores."""
         return any(one.ids[-1] >= other.ids[0] for one, other in pairwise(self.segments))
