@@ -22,22 +22,11 @@ _UNSEEN: Final = frozenset(
     | {"annotation", "annotation-xml"}  # a formula again, as it was written
 )
 _BLOCKS: Final = frozenset(
-    {
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "caption",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-    }
-    | {"div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5"}
-    | {"h6", "header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "ol", "option", "p", "pre"}
-    | {"search", "section", "select", "summary", "table", "tbody", "textarea", "tfoot", "thead", "tr", "ul"}
+    {"address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog"}
+    | {"dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4"}
+    | {"h5", "h6", "header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "ol", "option"}
+    | {"p", "pre", "search", "section", "select", "summary", "table", "tbody", "textarea", "tfoot", "thead"}
+    | {"tr", "ul"}
 )
 _CELLS: Final = frozenset({"td", "th"})
 _TAG: Final = re.compile(r"</?([a-zA-Z][^\s/>]*)[^>]*")

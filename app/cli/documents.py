@@ -142,7 +142,7 @@ def add(
         text=text,
         id=id_,
         title=title,
-        metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
+        metadata=None if metadata is None else tuple(filter(None, map(str.strip, metadata.split(",")))),
         format=format_,
         split=split,
         whole_page=whole_page,

@@ -289,6 +289,12 @@ def test_what_a_compaction_would_free_is_said_without_freeing_it(pets: Run) -> N
     assert (compacted.exit_code, compacted.stderr) == (0, Naming("1 removed vector"))
 
 
+def test_names_of_fields_may_have_blanks_around_them(pets: Run) -> None:
+    pets("documents", "export", "pets", "--out", "pets.jsonl")
+    assert pets("documents", "add", "more", "pets.jsonl", "--metadata", "metadata.legs , id,").exit_code == 0
+    assert set(lines(pets("documents", "list", "more", "--json"))[0]["metadata"]) == {"metadata.legs", "id"}
+
+
 def test_removed_documents_never_come_back(pets: Run) -> None:
     assert "removed 1 document" in pets("documents", "remove", "pets", "--id", "cat").stderr
     assert "removed 1 document" in pets("documents", "remove", "pets", "--where", "legs = 2", "--yes").stderr
