@@ -171,9 +171,9 @@ def _any_of(words: Sequence[QueryWord]) -> str:
 
 def quoted(word: str) -> str:
     """A word and, as a text may have it, its letters and accents apart: FTS5 joins those of Latin alone."""
-    apart = unicodedata.normalize("NFD", word)
+    joined, apart = unicodedata.normalize("NFC", word), unicodedata.normalize("NFD", word)
     latin = apart.translate(_DROPPED).isascii()
-    return f'"{word}"' if latin or apart == word else f'("{word}" OR "{apart}")'
+    return f'"{word}"' if latin or apart == joined else f'("{joined}" OR "{apart}")'
 
 
 _MEASURED = 1_000  # passages that the average length is taken from: the first

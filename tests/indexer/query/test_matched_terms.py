@@ -32,6 +32,8 @@ def test_the_querys_words_are_found_with_their_places_in_title_and_text() -> Non
         ("dog", "a cat", []),
         ("?!", "a cat?!", []),
         ("привет", "Привет, мир", ["Привет"]),
+        ("е\u0308лка", "наша ёлка", ["ёлка"]),  # a letter and its accent, in the query or in the text
+        ("ёлка", "наша е\u0308лка", ["е\u0308лка"]),
     ],
 )
 def test_words_match_as_in_the_lexical_index(query: str, text: str, matched: list[str]) -> None:
