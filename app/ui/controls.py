@@ -14,6 +14,7 @@ __all__ = [
     "capitalised",
     "choose_part",
     "confirmed",
+    "first_of",
     "pick",
     "pick_several",
     "say_notes",
@@ -122,6 +123,12 @@ def capitalised(text: str, names: Collection[str] = ()) -> str:
     first = text.partition(" ")[0]
     is_word = first.rstrip(",:;.?!").isalpha() and first not in names
     return text[:1].upper() + text[1:] if is_word else text
+
+
+def first_of(names: Sequence[str], most: int = 20) -> str:
+    """Names in a line; of many the first, and how many more there are."""
+    more = [f"and {len(names) - most:,} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
 
 
 def widths(**columns: Literal["small", "medium", "large"]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from nearsay.app.ui.asked import choices_now, keep_choices
+from nearsay.app.ui.controls import first_of
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.visit import Visit
@@ -28,12 +29,6 @@ _LONGEST = 60  # characters of a value
 def is_counted(look: FieldLook, documents: int) -> bool:
     """Whether counting a field's values is quick."""
     return documents <= COUNTED or look.counted
-
-
-def counted_values(visit: Visit, name: str, where: str) -> dict[Value, int]:
-    """The commonest values of a field, each with its documents under a filter; where: "" for none."""
-    found = visit.collection.facets(name, where=where or None, limit=_OPTIONS)
-    return {each.value: each.documents for each in found.values}
 
 
 def bounds_of(
@@ -106,7 +101,9 @@ def show_filters(
     refused = refusal(choices) is not None
 
     def counts(name: str) -> dict[Value, int]:
-        return counted_values(visit, name, "" if refused else filter_text(without(choices, name), expert))
+        where = "" if refused else filter_text(without(choices, name), expert)
+        found = visit.collection.facets(name, where=where or None, limit=_OPTIONS)
+        return {each.value: each.documents for each in found.values}
 
     if clusters:
         counted = counts(CLUSTER)
@@ -131,8 +128,8 @@ def show_filters(
         if wrong is not None:
             say_error(wrong)
     if len(looks) > _MOST:
-        rest = ", ".join(look.name for look in looks[_MOST:])
-        st.caption(as_markdown(f"By hand: {rest}"))
+        rest = [look.name for look in looks[_MOST:]]
+        st.caption(as_markdown(f"By hand: {first_of(rest)}"))
     if documents > COUNTED:
         st.caption(
             as_markdown(

@@ -22,8 +22,13 @@ NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to ch
 
 
 def link_to(path: str, label: str, *, icon: str | None = None, **query: str) -> None:
-    """A link to a page of the menu, by its address; label: Markdown; query: what stands in the address."""
-    st.page_link(_page(path), label=label, icon=icon, query_params=_with_collection(query))
+    """A link to a page of the menu, by its address, with the chosen collection where the query names none.
+
+    label: Markdown; query: what stands in the address
+    """
+    chosen = st.session_state.get("collection")
+    query = query if chosen is None else {"collection": str(chosen)} | query
+    st.page_link(_page(path), label=label, icon=icon, query_params=query)
 
 
 def open_page(path: str, *, collection: str | None = None, **query: str) -> None:
@@ -41,12 +46,6 @@ def leave_collection() -> None:
     for name in ("doc", "after", "before", "like", "unlike"):
         st.query_params.pop(name, None)
     st.session_state["at"] = ""
-
-
-def _with_collection(query: dict[str, str]) -> dict[str, str]:
-    """The query, with the chosen collection where it names none."""
-    chosen = st.session_state.get("collection")
-    return query if chosen is None else {"collection": str(chosen)} | query
 
 
 def _page(path: str) -> "st.Page":

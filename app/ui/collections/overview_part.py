@@ -6,7 +6,7 @@ import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.collections.at_work import Part, look_at
-from nearsay.app.ui.controls import widths, without_command
+from nearsay.app.ui.controls import first_of, widths, without_command
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -36,7 +36,7 @@ def facts(found: CollectionOverview) -> list[tuple[str, str]]:
             "none yet" if live is None else f"{live.encoder.name}, {live.encoder.dimension} dimensions",
         ),
         ("Clusters", clusters),
-        ("Fields", ", ".join(found.fields) or "none"),
+        ("Fields", first_of(found.fields) or "none"),
     ]
     if found.gate is not None:
         said.append(("Near-duplicates", f"{found.gate.action}, cosine {found.gate.threshold:g} and above"))

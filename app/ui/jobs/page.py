@@ -246,7 +246,9 @@ def _facts(visit: Visit, job: Job) -> None:
         parts.append(f"took {duration(seconds)}")
     st.caption(" · ".join(parts))
     if job.product is not None:
-        st.caption(f"Makes {as_markdown(visible(_in_library(visit, job.product)))}")
+        home = f"{visit.library.store.folder}/"
+        where = " in the library" if job.product.startswith(home) else ""
+        st.caption(f"Makes {as_markdown(visible(job.product.removeprefix(home)))}{where}")
     with st.container(horizontal=True):
         if job.resumes is not None:
             link_to("jobs", f"Resumes job {job.resumes}", icon=":material/history:", job=str(job.resumes))
@@ -295,9 +297,3 @@ def _removing(visit: Visit, job: Job) -> None:
             visit.check_writing()
             jobs_of(visit).remove(job.number)
             open_page("jobs")
-
-
-def _in_library(visit: Visit, made: str) -> str:
-    """What a job makes, without the place of the library if it lies inside."""
-    home = f"{visit.library.store.folder}/"
-    return f"{made.removeprefix(home)} in the library" if made.startswith(home) else made

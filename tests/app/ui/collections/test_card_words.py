@@ -21,6 +21,13 @@ def test_a_sound_collection_has_nothing_to_be_told(library: Library) -> None:
     assert ("Clusters", "none yet") in facts(found)
 
 
+def test_of_many_fields_the_first_are_named(library: Library) -> None:
+    cats = library.collection("cats")
+    cats.add_rows([{"id": "a", "text": "a cat sat", **{f"f{at:02}": at for at in range(25)}}])
+    named = dict(facts(cats.overview()))["Fields"].split(", ")
+    assert named == [*(f"f{at:02}" for at in range(20)), "and 5 more"]
+
+
 def test_what_waits_is_told_with_its_remedy(library: Library) -> None:
     cats = library.collection("cats")
     cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(4)])
