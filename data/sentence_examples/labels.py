@@ -9,7 +9,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
 
-__all__ = ["LabelReader", "kind_of_labels", "written_label"]
+__all__ = ["MOST_SCORE", "LabelReader", "kind_of_labels", "written_label"]
 
 _NLI_WORDS: Final = {
     **dict.fromkeys(("entailment", "entails", "entailed", "entail", "e"), 0.0),
@@ -28,6 +28,7 @@ _SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "si
 _USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
 _VALUES_SHOWN: Final = 6
 _FEW_NUMBERS: Final = frozenset({-1.0, 0.0, 1.0, 2.0})
+MOST_SCORE: Final = 1e18  # either way: losses square differences of scores in float32, which ends at 3e38
 _SLIPS: Final = 0.05  # of the rows at most: other numbers, beside those, that make no scores of them
 
 
@@ -134,7 +135,7 @@ class LabelReader:
             if number not in {0.0, 1.0}:
                 raise UnusableRowError(f"the label is {label!r}, neither 0 nor 1")
         if number is None:
-            raise UnusableRowError(f"the score is {label!r}, not a number")
+            raise UnusableRowError(f"the score is {label!r}, not a number up to {MOST_SCORE:g}")
         return number
 
     def _entailment(self, label: str, number: float | None) -> float | None:
@@ -153,4 +154,4 @@ def _number(label: str) -> float | None:
         number = float(label)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= MOST_SCORE else None

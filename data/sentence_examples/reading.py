@@ -1,6 +1,5 @@
 """Sentence examples from files."""
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
 from nearsay.data.sentence_examples.columns import ExampleColumns, UnusedColumns, choose_columns
 from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
-from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
+from nearsay.data.sentence_examples.labels import MOST_SCORE, LabelReader, kind_of_labels, written_label
 from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
 
 __all__ = ["SAMPLE_ROWS", "read_sentence_examples", "row_texts"]
@@ -76,7 +75,7 @@ def ranked_row(row: Mapping[str, object]) -> Mapping[str, object]:
 def row_scores(value: object, passages: int) -> tuple[float, ...]:
     """Give a teacher's scores of a row's passages: a list of numbers, or text with commas or spaces between.
 
-    UnusableRowError when they are not as many as the passages, or one is no finite number.
+    UnusableRowError when they are not as many as the passages, or one is beyond `MOST_SCORE` or no number.
     """
     written = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(written, list):
@@ -87,8 +86,8 @@ def row_scores(value: object, passages: int) -> tuple[float, ...]:
         raise UnusableRowError(f"the scores {value!r} are not all numbers") from None
     if len(scores) != passages:
         raise UnusableRowError(f"there are {len(scores)} scores for {passages} passages")
-    if not all(map(math.isfinite, scores)):
-        raise UnusableRowError(f"the scores {value!r} are not all finite")
+    if not all(abs(score) <= MOST_SCORE for score in scores):
+        raise UnusableRowError(f"the scores {value!r} are not all numbers up to {MOST_SCORE:g}")
     return scores
 
 

@@ -228,10 +228,11 @@ def test_strict_stops_at_the_first_of_them(write: Write, line: int, reason: str)
 
 
 def test_scores_and_labels_that_are_none_are_left_out(write: Write) -> None:
-    scored = write("a.tsv", "score\tsentence1\tsentence2\n4\ta\tb\nnan\tc\td\nhigh\te\tf\n3\tg\th\n5\ti\tj\n")
-    found = read_sentence_examples(scored)
+    rows = "4\ta\tb\nnan\tc\td\nhigh\te\tf\n3\tg\th\n5\ti\tj\n1e300\tk\tl\n"
+    scored = write("a.tsv", f"score\tsentence1\tsentence2\n{rows}")
+    found = read_sentence_examples(scored, kind=SCORED)
     assert numbers_of(found) == (4.0, 3.0, 5.0)
-    assert found.notes[1] == Naming("a.tsv:3", "'nan'", "a.tsv:4", "'high'")
+    assert found.notes[1] == Naming("a.tsv:3", "'nan'", "a.tsv:4", "'high'", "'1e300'")
     labelled = write("b.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n7\tc\td\n")
     assert read_sentence_examples(labelled, kind=LABELLED).notes[1] == Naming("label", "'7'")
 
@@ -451,7 +452,8 @@ def test_scores_are_numbers_in_one_cell_of_a_table_under_any_name(write: Write) 
     [
         ("[1]", "1 scores for 2 passages"),
         ("[1, null]", "not all numbers"),
-        ("[1, 1e999]", "not all finite"),
+        ("[1, 1e999]", "not all numbers"),
+        ("[1, -1e300]", "not all numbers"),
         ("3", "each of 2 passages needs one"),
         ("null", "each of 2 passages needs one"),
     ],
