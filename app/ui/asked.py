@@ -85,7 +85,8 @@ def query_control(page: str) -> str:
     said = st.query_params.get("q", "")
     before, last = st.session_state.get(_ASKED_LAST, (page, None))
     if before != page or "q" not in st.session_state:  # from elsewhere: the menu keeps nothing in the address
-        st.session_state["q"] = said or ("" if {"like", "filter"} & set(st.query_params) else last or "")
+        linked = {"like", "filter", "where"} & set(st.query_params)  # which says all that is looked for
+        st.session_state["q"] = said or ("" if linked else last or "")
     elif said != last:  # a link, or Back
         st.session_state["q"] = said
     query: str = st.text_input(

@@ -149,7 +149,8 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
         return
     documents = documents_of(shown.drawn, places)
     st.subheader(f"{counted(len(places), 'passage')} of {counted(len(documents), 'document')} selected")
-    rows = rows_at(shown.drawn, places[:_SHOWN])
+    names, drawn = _names(shown.drawn), shown.drawn
+    rows = (_row(drawn, names, drawn.rows[place], place) for place in places[:_SHOWN])
     st.dataframe(
         [{name: _plain(value) for name, value in row.items()} for row in rows],
         hide_index=True,
@@ -181,14 +182,8 @@ def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def rows_at(drawn: Drawing, places: Iterable[int]) -> list[dict[str, Any]]:
-    """A row for each of the drawing's points: title, beginning of the text, cluster, id, metadata."""
-    names = _names(drawn)
-    return [_row(drawn, names, drawn.rows[place], place) for place in places]
-
-
 def full_rows(drawn: Drawing, places: Sequence[int], read: Iterable[PassageRow]) -> list[dict[str, Any]]:
-    """The same with whole texts; read: the passages of these places that are still there."""
+    """A row for each of the drawing's points; read: the passages of these places that are still there."""
     place_of = {drawn.rows[place].number: place for place in places}
     names = _names(drawn)
     return [_row(drawn, names, row, place_of[row.number]) for row in read if row.number in place_of]

@@ -148,15 +148,6 @@ _SMALL = 1e-3  # values below are written with an exponent
 _COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
 
 
-def show_curves(curves: Mapping[str, list[Point]]) -> None:
-    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
-    columns = st.columns(2 if len(curves) > 1 else 1)
-    for place, (title, points) in enumerate(curves.items()):
-        with columns[place % len(columns)]:
-            st.markdown(f"**{title}**")
-            st.altair_chart(_chart(points), width="stretch", height=280)
-
-
 def _chart(points: list[Point]) -> "alt.LayerChart | alt.FacetChart":
     import altair as alt
 
@@ -270,13 +261,18 @@ def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:
 
 
 def _curves(job: Job) -> None:
+    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
     drawn = curves(metrics_of(job))
-    if drawn:
-        show_curves(drawn)
-    elif job.state.ended:
-        st.caption("It ended before its first step.")
-    else:
-        st.caption("They begin with the first steps.")
+    if not drawn:
+        st.caption(
+            "It ended before its first step." if job.state.ended else "They begin with the first steps."
+        )
+        return
+    columns = st.columns(2 if len(drawn) > 1 else 1)
+    for place, (title, points) in enumerate(drawn.items()):
+        with columns[place % len(columns)]:
+            st.markdown(f"**{title}**")
+            st.altair_chart(_chart(points), width="stretch", height=280)
 
 
 def _log(job: Job) -> None:
