@@ -46,13 +46,17 @@ ROWS = st.lists(METADATA, min_size=1, max_size=8)
 EXPRESSIONS = expressions(PATHS)
 
 
+class _UndoneError(Exception):
+    """Ends a transaction; of an error of Python's own, the catalogue would look for damage to its file."""
+
+
 @contextlib.contextmanager
 def collection(database: Database) -> Iterator[tuple[sa.Connection, int]]:
     """A collection of its own, in a transaction that leaves nothing behind."""
     known_module._KNOWN.clear()  # the next collection has the same number
-    with contextlib.suppress(ZeroDivisionError), database.writing() as connection:
+    with contextlib.suppress(_UndoneError), database.writing() as connection:
         yield connection, collections.create(connection, "c", "none", "").id
-        raise ZeroDivisionError
+        raise _UndoneError
 
 
 def enter(connection: sa.Connection, key: int, rows: Sequence[dict[str, JsonValue]], first: int) -> None:
