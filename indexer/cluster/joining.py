@@ -24,7 +24,7 @@ from typing import Any
 from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.local import ONE_MACHINE, TOKEN_MODE, running_cluster, token_file
+from nearsay.indexer.cluster.local import TOKEN_MODE, running_cluster, token_file
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import ClusterError
 
@@ -52,7 +52,7 @@ logger = logging.getLogger("nearsay")
 
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _LOOKS = 5.0  # seconds between two looks whether the head answers
-_AWAY = 30.0  # seconds without an answer after which it is said
+_AWAY = 30.0  # seconds without an answer after which a connection is given up
 _PROBES = 10.0  # seconds for an answer to who shows no token
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
@@ -60,7 +60,7 @@ _joining = threading.Lock()  # of what a process has of its cluster, environment
 _users = 0  # blocks within `joined`
 _ours = "", ""  # the cluster's address as the first of them was given it, and as Ray knows it
 _connection = 0  # counts the times that a cluster was joined
-_through_client = False  # whether it was through a client server
+_given_up = False  # whether the connection was given up here
 _leaving = contextlib.ExitStack()  # what the last of them does
 _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
@@ -82,24 +82,26 @@ class ClusterState:
 def joined(cluster: Cluster) -> Iterator[str]:
     """Join the cluster as a driver, and leave it at the end; the address.
 
-    ClusterError where none is named, none answers, no token is at hand, or none is asked for, and where a
-    client loses its connection within. Within another `joined`, or where the program has joined one itself,
+    ClusterError where none is named, none answers, no token is at hand, or none is asked for, and where the
+    connection is lost within. Within another `joined`, or where the program has joined one itself,
     that one is used; of threads the last one leaves.
     """
-    global _users, _ours, _connection, _through_client  # noqa: PLW0603 - Ray joins one for a whole process
+    global _users, _ours, _connection, _given_up  # noqa: PLW0603 - Ray joins one for a whole process
     with _joining:
         if not ray_module().is_initialized():
             _leaving.close()  # a connection that was lost, which others have not left yet
+            _given_up = False
             _ours = cluster.address, _join(cluster)
-            _connection, _through_client = _connection + 1, is_client()
+            _connection += 1
         elif not _users:  # the program joined it, and knows which
+            _given_up = False
             _ours = cluster.address, cluster.address
-            _connection, _through_client = _connection + 1, is_client()
+            _connection += 1
         address = _joined(cluster)
         _users += 1
     try:
         yield address
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # Ray's own, where another thread has given it up
         if not is_lost(error):
             raise
         raise connection_lost(error) from error
@@ -143,9 +145,14 @@ def _join(cluster: Cluster) -> str:
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
         if not address.startswith(_CLIENT):
-            left = threading.Event()
+            left, beside = threading.Event(), socket.socket(socket.AF_UNIX)
+            leaving.enter_context(beside)
+            beside.connect(ray._private.worker.global_worker.node.raylet_socket_name)  # noqa: SLF001
+            watching = threading.Thread(target=_watch, args=(address, beside, left), daemon=True)
+            watching.start()
+            leaving.callback(watching.join)
+            leaving.callback(beside.shutdown, socket.SHUT_RDWR)
             leaving.callback(left.set)
-            threading.Thread(target=_watch_head, args=(address, left), daemon=True).start()
         # Who does not close a library leaves before Python's modules go.
         leaving.callback(atexit.unregister, _leaving.close)
         atexit.register(_leaving.close)
@@ -153,26 +160,31 @@ def _join(cluster: Cluster) -> str:
     return address
 
 
-def _watch_head(address: str, left: threading.Event) -> None:
-    """Say it where the head does not answer for long, until the cluster was left.
+def _watch(address: str, beside: socket.socket, left: threading.Event) -> None:
+    """Give the connection up where the head does not answer for long, or Ray on this machine has ended.
 
-    After a minute Ray ends the process of a driver, without a word.
+    beside: connected to the Ray of this machine; left: the cluster was left
+
+    Else Ray ends the process of a driver without a word, after a minute or with its next call.
     """
+    global _given_up  # noqa: PLW0603 - as above
     host, _, port = address.rpartition(":")
-    since = None
-    while not left.wait(_LOOKS):
-        with contextlib.suppress(OSError):
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()
-            since = None
-            continue
-        since = since or time.monotonic()
-        if time.monotonic() - since > _AWAY:
-            logger.error(
-                "the head of the cluster at %s does not answer, and Ray will end this process. What is done "
-                "is kept: start the cluster again, then run the same command again",
-                address,
-            )
-            return
+    answered, ended = time.monotonic(), False
+    beside.settimeout(_LOOKS)
+    while not ended and time.monotonic() - answered < _AWAY:
+        try:
+            ended = not beside.recv(1)
+        except TimeoutError:
+            with contextlib.suppress(OSError):
+                socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBES).close()
+                answered = time.monotonic()
+    if left.is_set():
+        return
+    why = "Ray has ended on this machine" if ended else "its head does not answer"
+    said = "the cluster at %s is given up, and Ray may end this process: %s. What is done is kept"
+    _given_up = True
+    logger.error(said, address, why)
+    ray_module().shutdown()  # what waits for an answer raises within some seconds
 
 
 def _init(address: str) -> None:
@@ -265,13 +277,19 @@ def _of_grpc() -> tuple[type[Exception], ...]:
     return (sys.modules["grpc"].RpcError,) if "grpc" in sys.modules else ()
 
 
-def is_lost(error: Exception) -> bool:
-    """Whether it was raised since a client's connection was lost. Within `joined`.
+def is_lost(error: BaseException) -> bool:
+    """Whether it was raised since the connection was lost. Within `joined`.
 
     Once that was given up, Ray raises whatever its next call meets.
     """
-    of_ours = isinstance(error, NearsayError) or not _through_client
-    return not of_ours and (isinstance(error, errors_away()) or not is_client())
+    if isinstance(error, NearsayError) and not isinstance(error.__cause__, ray_module().exceptions.RayError):
+        return False
+    return _is_away() or isinstance(error, errors_away())
+
+
+def _is_away() -> bool:
+    """Whether the connection was given up, here or by Ray."""
+    return _given_up or not ray_module().is_initialized()
 
 
 def connection() -> int:
@@ -284,6 +302,8 @@ def _known(what: str) -> Any:  # noqa: ANN401 - lists of Ray's
 
     ConnectionError where its connection is away; of a closed channel, just made anew, gRPC says ValueError.
     """
+    if _given_up:  # a driver would wait until Ray ended it
+        raise ConnectionError("it was given up")
     try:
         return getattr(ray_module(), what)()
     except Exception as error:
@@ -337,17 +357,17 @@ def raised_by(error: Any) -> Exception:  # noqa: ANN401 - one of Ray's
 def end_processes(actors: Iterable[Any]) -> None:
     """End processes that were started here; those of a client that lost its connection Ray ends itself."""
     for actor in actors:
-        if ray_module().is_initialized():  # else Ray would join some cluster, or start one
+        if not _is_away():  # else Ray would join some cluster, or start one
             with contextlib.suppress(ConnectionError):
                 ray_module().kill(actor)
 
 
-def connection_lost(error: Exception) -> ClusterError:
-    """The error of a client whose connection was away for longer than Ray waits."""
+def connection_lost(error: BaseException) -> ClusterError:
+    """The error of who lost the connection while it was in use."""
     of_grpc = re.search(r'details = "(.+?)"', str(error))  # one of many lines
     said = of_grpc[1] if of_grpc else first_line(error)
     if not isinstance(error, (ConnectionError, *_of_grpc())):
-        said = "Ray has given it up"
+        said = "it was given up"
     return ClusterError(
         f"the connection to the cluster was lost ({said}). What is done is kept: ask again, or run the same "
         "command again"
@@ -415,10 +435,8 @@ def _environment(address: str) -> Iterator[None]:
     """Ray's own variables, as it reads them when it connects; ClusterError without a token."""
     running = running_cluster()
     wanted, constants = dict(TOKEN_MODE), ray_module()._private.ray_constants  # noqa: SLF001
-    several = constants.ENABLE_RAY_CLUSTER  # what ONE_MACHINE was when Ray was imported
     if running is not None and running.address == address:
-        wanted |= {"RAY_AUTH_TOKEN_PATH": str(token_file()), **ONE_MACHINE}
-        several = False
+        wanted["RAY_AUTH_TOKEN_PATH"] = str(token_file())
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
         file = os.environ.get("RAY_AUTH_TOKEN_PATH")
         if file and not Path(file).is_file() and not _has_token():
@@ -430,7 +448,8 @@ def _environment(address: str) -> Iterator[None]:
             "whoever reaches it can run programs there. Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, and "
             "RAY_AUTH_MODE=token on every machine"
         )
-    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, several
+    # As ONE_MACHINE: else Ray waits for minutes where a head that listens on the loopback alone does not.
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
         with _variables(wanted):
             yield

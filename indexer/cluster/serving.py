@@ -169,8 +169,8 @@ class Shards:
     def ask(self, collection: CollectionRow, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
         """What each shard gave; None for one that does not answer.
 
-        ClusterError where none serve the collection, or a client lost its connection: the next call joins
-        the cluster anew. What a shard raises is raised.
+        ClusterError where none serve the collection, or the connection was lost: the next call joins the
+        cluster anew. What a shard raises is raised.
         """
         if self._joined and not ray_module().is_initialized():
             self.close()  # its connection was lost since the last call
@@ -180,7 +180,7 @@ class Shards:
         asked_through = connection()
         try:
             return self._answers(collection, method, given)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # as in `joined`
             if not is_lost(error):
                 raise
             leave_lost(asked_through)

@@ -3,13 +3,16 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from free_port import free_port
 
 from nearsay.indexer import Cluster
 from nearsay.indexer.cluster.joining import joined
@@ -25,6 +28,7 @@ __all__ = [
     "kill_one",
     "live_nodes",
     "processes",
+    "started_head",
     "while_embedding",
 ]
 
@@ -51,6 +55,43 @@ def joined_nodes(others: int) -> Iterator[Any]:
                 yield cluster
         finally:
             cluster.shutdown()
+
+
+@contextmanager
+def started_head(
+    environment: Mapping[str, str], host: str = "127.0.0.1"
+) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
+    """A head of two cores, the address of its client server, and its own; what it says if it does not start.
+
+    Client servers of all heads give their clients' processes the same ports, and two may take one at once:
+    what joins through one stands in one file of tests, which one process runs.
+    """
+    through, own = free_port(), free_port()
+    start = ["start", "--head", "--block", f"--node-ip-address={host}", f"--port={own}", "--num-cpus=2"]
+    start += [f"--ray-client-server-port={through}", "--include-dashboard=false"]
+    start += [f"--object-store-memory={MEMORY}"]
+    head = subprocess.Popen(
+        [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        text=True,
+    )
+    try:
+        assert head.stdout is not None
+        with head.stdout:
+            said = []
+            for line in head.stdout:
+                said.append(line)
+                if "runtime started" in line:
+                    break
+            else:
+                raise AssertionError("".join(said))
+            await_listening(host, through)
+            yield head, f"ray://{host}:{through}", f"{host}:{own}"
+    finally:
+        head.terminate()
+        head.wait()
 
 
 def live_nodes() -> set[str]:

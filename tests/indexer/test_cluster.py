@@ -23,7 +23,6 @@ if find_spec("ray") is None:
     pytest.skip("Ray is not installed", allow_module_level=True)
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
-import ray
 from ray import cloudpickle
 from ray_processes import MEMORY, joined_nodes, live_nodes, while_embedding
 
@@ -560,59 +559,6 @@ def _another_than(process: int) -> Callable[[str], TextEncoder]:
         return WordsEncoder(source) if os.getpid() == process else _Other(source)
 
     return load
-
-
-def test_a_worker_that_does_not_start_is_an_error_that_says_why() -> None:
-    said = "because of an error raised in its creation task, Worker\n  File\nOSError: full"
-    error = joining.raised_by(ray.exceptions.RayError(said))
-    assert isinstance(error, ClusterError)
-    assert re.search(r"OSError: full.*again", str(error))
-
-
-def _ends_elsewhere(process: int) -> Callable[[str], TextEncoder]:
-    """An encoder that ends every other process that loads it."""
-
-    def load(source: str) -> TextEncoder:
-        if os.getpid() != process:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return WordsEncoder(source)
-
-    return load
-
-
-@pytest.mark.long
-def test_workers_that_all_end_while_they_start_are_an_error_and_not_a_text(
-    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedding, "_TRIES", 1)
-    cluster = Cluster(nodes.address, workers=2)
-    with Library.open(tmp_path, cluster=cluster, load_encoder=_ends_elsewhere(os.getpid())) as library:
-        notes = _notes(library)
-        with pytest.raises(ClusterError, match="a worker ended before it was done"):
-            notes.add_rows(_TEXTS, progress=lambda _: None)
-        assert notes.snapshot().waiting == 100
-
-
-def _only_here(process: int) -> Callable[[str], TextEncoder]:
-    """An encoder that no other process can load."""
-
-    def load(source: str) -> TextEncoder:
-        if os.getpid() != process:
-            raise MemoryError("no room on the device")
-        return WordsEncoder(source)
-
-    return load
-
-
-@pytest.mark.long
-def test_workers_that_cannot_load_the_encoder_say_why(tmp_path: Path, nodes: Any) -> None:
-    cluster = Cluster(nodes.address, workers=2)
-    with Library.open(tmp_path, cluster=cluster, load_encoder=_only_here(os.getpid())) as library:
-        notes = _notes(library)
-        with pytest.raises(ClusterError, match=r"no room on the device.*every machine"):
-            notes.add_rows(_TEXTS, progress=lambda _: None)
-    with _library(tmp_path, nodes) as library:
-        assert _notes(library).rebuild().embedded == 100
 
 
 @pytest.mark.long

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import words_encoder
-from free_port import free_port
 from words_encoder import WordsEncoder
 
 if any(find_spec(name) is None for name in ("ray", "grpc", "faiss")):
@@ -21,7 +21,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 os.environ["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
 
 from ray import cloudpickle
-from ray_processes import await_listening, while_embedding
+from ray_processes import started_head, while_embedding
 
 from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
 from nearsay.indexer.catalogue import generations
@@ -47,36 +47,18 @@ pytestmark = [
 ]
 
 _SOON = {"RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "15"}  # after which a client's process is given up
+_HEADS = ("the head", "the head beside it")  # of a client, and of a driver
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
 
 
 @contextmanager
 def _started() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """A head of two cores, the address of its client server, and its own."""
-    port, own = free_port(), free_port()
-    start = ["start", "--head", "--block", "--node-ip-address=127.0.0.1", f"--port={own}", "--num-cpus=2"]
-    start += [f"--ray-client-server-port={port}", "--include-dashboard=false"]
-    start += [f"--object-store-memory={80 * 2**20}"]
     with pytest.MonkeyPatch.context() as patch:
         for name in ("RAY_ADDRESS", "RAY_AUTH_TOKEN_PATH"):
             patch.delenv(name, raising=False)
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
-        head = subprocess.Popen(
-            [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=os.environ | local.ONE_MACHINE | local.AT_ONCE | local.NO_FORKS | _SOON,
-            text=True,
-        )
-        try:
-            assert head.stdout is not None
-            with head.stdout:
-                assert any("runtime started" in line for line in head.stdout)
-                await_listening("127.0.0.1", port)
-                yield head, f"ray://127.0.0.1:{port}", f"127.0.0.1:{own}"
-        finally:
-            head.terminate()
-            head.wait()
+        with started_head(os.environ | local.ONE_MACHINE | local.AT_ONCE | local.NO_FORKS | _SOON) as head:
+            yield head
 
 
 def _descendants(process: int) -> list[int]:
@@ -160,6 +142,7 @@ import time
 from ray import cloudpickle
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, Library
+from nearsay.indexer.cluster import joining
 from nearsay.indexer.cluster.joining import is_client
 from nearsay.indexer.snapshots import segment_writer
 
@@ -173,7 +156,7 @@ def said(now):
     if not now.doing:
         print(now.done, flush=True)
         if sys.stdin.readline() == "after Ray has given it up\\n":
-            while is_client():
+            while is_client() or not joining._given_up and "ray://" not in address:
                 time.sleep(0.05)
 with Library.open(folder, cluster=Cluster(address), load_encoder=words_encoder.WordsEncoder) as library:
     try:
@@ -200,13 +183,15 @@ def _processes_of_clients(head: int) -> set[int]:
         ("its process at the head", "at once"),
         ("the head", "at once"),
         ("the head", "after Ray has given it up"),
+        ("the head beside it", "after Ray has given it up"),
     ],
 )
-def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on(
+def test_who_loses_the_connection_says_so_and_the_same_command_goes_on(
     head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str, asks: str
 ) -> None:
     with ExitStack() as stack:
-        process, address, _ = head if lost != "the head" else stack.enter_context(_started())
+        process, address, own = head if lost not in _HEADS else stack.enter_context(_started())
+        address = own if lost == "the head beside it" else address
         others = _processes_of_clients(process.pid)
         command = [sys.executable, "-c", _EMBEDS, str(tmp_path), address]
         pipe, tests = subprocess.PIPE, str(Path(words_encoder.__file__).parent)
@@ -216,8 +201,8 @@ def test_a_client_that_loses_its_connection_says_so_and_the_same_command_goes_on
         assert driver.stdout is not None
         assert driver.stdout.readline() == "16\n"
         ends = _processes_of_clients(process.pid) - others
-        assert len(ends) == 1
-        _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
+        assert len(ends) == (lost != "the head beside it")
+        _kill([process.pid, *_descendants(process.pid)] if lost in _HEADS else ends)
         _, said = driver.communicate(f"{asks}\n", timeout=300)
     assert driver.returncode == 1
     assert said.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
@@ -233,6 +218,7 @@ import sys
 import time
 import numpy as np
 from nearsay.indexer import Cluster, ClusterError, Library, VectorsOnly
+from nearsay.indexer.cluster import joining
 from nearsay.indexer.cluster.joining import is_client
 
 def search(library):
@@ -253,7 +239,7 @@ one, other = (Library.open(folder, cluster=Cluster(address, searches=True)) for 
 search(one)
 search(other)
 sys.stdin.readline()
-while lost == "the head" and is_client():
+while is_client() if lost == "the head" else lost == "the head beside it" and not joining._given_up:
     time.sleep(0.05)
 search(one)
 search(one)
@@ -261,13 +247,14 @@ search(other)
 """
 
 
-@pytest.mark.parametrize("lost", ["its process at the head", "the head"])
+@pytest.mark.parametrize("lost", ["its process at the head", "the head", "the head beside it"])
 def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
     head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str
 ) -> None:
     found = "['a', 'b']\n"
     with ExitStack() as stack:
-        process, address, _ = head if lost != "the head" else stack.enter_context(_started())
+        process, address, own = head if lost not in _HEADS else stack.enter_context(_started())
+        address = own if lost == "the head beside it" else address
         others, pipe = _processes_of_clients(process.pid), subprocess.PIPE
         command = [sys.executable, "-c", _SEARCHES, str(tmp_path), address, lost]
         searching = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
@@ -276,12 +263,12 @@ def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
         assert searching.stdout is not None
         assert [searching.stdout.readline() for _ in range(2)] == [found] * 2
         ends = _processes_of_clients(process.pid) - others
-        _kill([process.pid, *_descendants(process.pid)] if lost == "the head" else ends)
+        _kill([process.pid, *_descendants(process.pid)] if lost in _HEADS else ends)
         said, went_wrong = searching.communicate("\n", timeout=300)
-    again = "ClusterError\n" if lost == "the head" else found
+    again = "ClusterError\n" if lost in _HEADS else found
     assert said == "ClusterError\n" + 2 * again, went_wrong
     assert "Exception ignored" not in went_wrong, "of libraries that were not closed"
-    if lost != "the head":
+    if lost not in _HEADS:
         with Library.open(tmp_path, cluster=Cluster(client)) as library:
             assert library.release("made") == 1
 
@@ -372,3 +359,55 @@ def test_a_client_server_that_fails_to_start_what_a_client_needs_is_asked_again(
     asked.clear()
     with pytest.raises(ConnectionAbortedError):
         joining._init("head:6379")
+
+
+_JOINS = """
+import sys
+from nearsay.indexer import Cluster, ClusterError
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.serving import Shards
+try:
+    with joined(Cluster()):
+        print("joined")
+except ClusterError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("asks", "answers"),
+    [
+        ("token", {"0" * 64: "joined", "1" * 64: "another token"}),
+        ("disabled", {"0" * 64: "without a token"}),
+    ],
+    ids=["token", "disabled"],
+)
+def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
+    tmp_path: Path, asks: str, answers: dict[str, str]
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"} | local.NO_FORKS
+    environment["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
+    asking = {"RAY_AUTH_MODE": asks, "RAY_AUTH_TOKEN": "0" * 64}
+    with started_head(environment | asking, "127.0.0.2") as (_, through, own):
+        for address, (shown, said) in product((own, through), answers.items()):
+            joins = subprocess.run(
+                [sys.executable, "-c", _JOINS],
+                env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": address},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert said in joins.stdout
+
+
+def test_a_head_that_listens_on_the_loopback_alone_is_joined_by_that_address(
+    addresses: tuple[str, str], tmp_path: Path
+) -> None:
+    joins = [sys.executable, "-c", _JOINS]
+    named = {"RAY_ADDRESS": addresses[1], "XDG_CACHE_HOME": str(tmp_path)}
+    said = subprocess.run(
+        joins, env=os.environ | named, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert said.stdout == "joined\n"

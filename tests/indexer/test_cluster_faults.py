@@ -340,3 +340,49 @@ def test_shards_over_postgresql_find_what_one_process_finds(
                     assert len(hits) == 7
         finally:
             sharded.release("notes")
+
+
+def _ends_elsewhere(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that ends every other process that loads it."""
+
+    def load(source: str) -> TextEncoder:
+        if os.getpid() != process:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return _plain(source)
+
+    return load
+
+
+@pytest.mark.long
+def test_workers_that_all_end_while_they_start_are_an_error_and_not_a_text(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "_TRIES", 1)
+    cluster = Cluster(nodes.address, workers=2)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_ends_elsewhere(os.getpid())) as library:
+        notes = library.collection("notes")
+        with pytest.raises(ClusterError, match="a worker ended before it was done"):
+            notes.add_rows(_TEXTS, progress=lambda _: None)
+        assert notes.snapshot().waiting == 100
+
+
+def _only_here(process: int) -> Callable[[str], TextEncoder]:
+    """An encoder that no other process can load."""
+
+    def load(source: str) -> TextEncoder:
+        if os.getpid() != process:
+            raise MemoryError("no room on the device")
+        return _plain(source)
+
+    return load
+
+
+@pytest.mark.long
+def test_workers_that_cannot_load_the_encoder_say_why(tmp_path: Path, nodes: Any) -> None:
+    cluster = Cluster(nodes.address, workers=2)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_only_here(os.getpid())) as library:
+        notes = library.collection("notes")
+        with pytest.raises(ClusterError, match=r"no room on the device.*every machine"):
+            notes.add_rows(_TEXTS, progress=lambda _: None)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_plain) as library:
+        assert library.collection("notes").rebuild().embedded == 100

@@ -2,14 +2,12 @@
 
 import contextlib
 import os
+import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,10 +20,9 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 from free_port import free_port
-from ray_processes import MEMORY, await_listening
 
 from nearsay.indexer import Cluster, ClusterError, Library
-from nearsay.indexer.cluster import joining, local
+from nearsay.indexer.cluster import joining
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.cluster.serving import Shards
 
@@ -72,7 +69,6 @@ def test_a_client_that_lost_its_connection_says_so_and_joins_anew(
         shards, row = Shards(Cluster("ray://head:10001"), library.store), library.collection("notes")
         monkeypatch.setattr(shards, "_shards", lost)
         monkeypatch.setattr(shards, "_joined", True)
-        monkeypatch.setattr(joining, "_through_client", True)
         monkeypatch.setattr(joining, "is_client", lambda: True)
         monkeypatch.setattr(ray, "is_initialized", lambda: True)
         with pytest.raises(ClusterError, match="away for too long"):
@@ -109,28 +105,36 @@ def test_a_client_whose_connection_is_lost_as_it_joins_says_so_and_leaves(
     assert left == ["left"]
 
 
-def test_a_driver_says_that_its_head_is_away_before_ray_ends_it(
+def test_a_driver_gives_up_a_head_that_is_away_and_none_that_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    given_up: list[str] = []
+    monkeypatch.setattr(ray, "shutdown", lambda: given_up.append("given up"))
+    monkeypatch.setattr(joining, "_given_up", False)
     monkeypatch.setattr(joining, "_LOOKS", 0.01)
     monkeypatch.setattr(joining, "_AWAY", 0.02)
-    closed = f"127.0.0.1:{free_port()}"
-    joining._watch_head(closed, threading.Event())
-    assert [(record.levelname, closed in record.message) for record in caplog.records] == [("ERROR", True)]
-    caplog.clear()
-    left = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as head:
+    beside, other = socket.socketpair()
+    left, closed = threading.Event(), f"127.0.0.1:{free_port()}"
+    with beside, other:
+        joining._watch(closed, beside, left)
+        assert [(record.levelname, closed in record.message) for record in caplog.records] == [
+            ("ERROR", True)
+        ]
+        assert given_up == ["given up"]
+        monkeypatch.setattr(joining, "_AWAY", 60.0)
+        with socket.create_server(("127.0.0.1", 0)) as head:
 
-        def answer() -> None:
-            for _ in range(20):
-                head.accept()[0].close()
-            left.set()
+            def answer() -> None:
+                for _ in range(20):
+                    head.accept()[0].close()
+                left.set()
+                beside.shutdown(socket.SHUT_RDWR)
 
-        answered = threading.Thread(target=answer)
-        answered.start()
-        joining._watch_head(f"127.0.0.1:{head.getsockname()[1]}", left)
-        answered.join(60)
-    assert caplog.records == []
+            answered = threading.Thread(target=answer)
+            answered.start()
+            joining._watch(f"127.0.0.1:{head.getsockname()[1]}", beside, left)
+            answered.join(60)
+    assert (len(caplog.records), given_up) == (1, ["given up"])
 
 
 def test_threads_join_a_cluster_once_and_the_last_of_them_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,61 +189,8 @@ def test_cores_are_waited_for_only_while_processes_may_give_them_back(
     assert joining._may_free([shard, shard | {"IsDetached": False}])
 
 
-_JOINS = """
-import sys
-from nearsay.indexer import Cluster, ClusterError
-from nearsay.indexer.cluster.joining import joined
-from nearsay.indexer.cluster.serving import Shards
-try:
-    with joined(Cluster()):
-        print("joined")
-except ClusterError as error:
-    print(error)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("asks", "answers"),
-    [
-        ("token", {"0" * 64: "joined", "1" * 64: "another token"}),
-        ("disabled", {"0" * 64: "without a token"}),
-    ],
-    ids=["token", "disabled"],
-)
-def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
-    tmp_path: Path, asks: str, answers: dict[str, str]
-) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"} | local.NO_FORKS
-    environment["RAY_CLIENT_RECONNECT_GRACE_PERIOD"] = "2"  # seconds that what was not joined is waited for
-    port, through = free_port(), free_port()
-    start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
-    start += ["--include-dashboard=false", f"--object-store-memory={MEMORY}"]
-    start += [f"--ray-client-server-port={through}"]
-    addresses = [f"127.0.0.2:{port}", f"ray://127.0.0.2:{through}"][: 2 if find_spec("grpc") else 1]
-    head = subprocess.Popen(
-        [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment | {"RAY_AUTH_MODE": asks, "RAY_AUTH_TOKEN": "0" * 64},
-        text=True,
-    )
-    assert head.stdout is not None
-    try:
-        with head.stdout:
-            assert any("runtime started" in line for line in head.stdout)
-            if len(addresses) > 1:
-                await_listening("127.0.0.2", through)
-            for address, (shown, said) in product(addresses, answers.items()):
-                joins = subprocess.run(
-                    [sys.executable, "-c", _JOINS],
-                    env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": address},
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
-                assert said in joins.stdout
-    finally:
-        head.terminate()
-        head.wait()
+def test_a_worker_that_does_not_start_is_an_error_that_says_why() -> None:
+    said = "because of an error raised in its creation task, Worker\n  File\nOSError: full"
+    error = joining.raised_by(ray.exceptions.RayError(said))
+    assert isinstance(error, ClusterError)
+    assert re.search(r"OSError: full.*again", str(error))
