@@ -317,6 +317,8 @@ class ShardedSnapshot(Snapshot):
         reach: float = 1.0,
         newer: Sequence[Candidates] | None = None,  # noqa: ARG002
         chosen: Chosen | None = None,
+        *,
+        further: bool = False,  # noqa: ARG002
     ) -> list[Candidates]:
         """The k nearest living passages, the indexes looking `reach` times as far as usual.
 

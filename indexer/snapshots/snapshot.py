@@ -101,11 +101,13 @@ def _together(rows: Iterable[SegmentRow]) -> Sequence[_Together]:
 
 Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, or by passage number
 
-_SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
-_SCAN_SHARE = 0.05
+_SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index,
+_SCAN_SHARE = 0.05  # or this share of all,
+_SCAN_MOST = 100_000  # but no more: one by one they take some 40 milliseconds on two cores
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
+_CALM = 2  # times running that nothing better turns up where a search under a filter looks twice as far
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 
@@ -252,7 +254,7 @@ class Snapshot:
         and nothing that it finds tells what it missed.
         """
         if self.index is None or engine_of(self.index.kind).keeps_recall_under_filters:
-            return max(_SCAN_ALL, _SCAN_SHARE * self.searchable)
+            return max(_SCAN_ALL, min(_SCAN_SHARE * self.searchable, _SCAN_MOST))
         return np.inf
 
     def _settled(
@@ -262,28 +264,28 @@ class Snapshot:
 
         Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
         reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
-        query until `settled`. The first reach is half of what a filter needs that goes by chance.
+        query until it was `settled` twice running. The first reach is half of what a filter needs that goes
+        by chance.
         """
         newer = self.newer(queries, k, chosen)
         share = self.searchable / max(passing, 1)
         reach = 2.0 ** max(0, int(np.ceil(_SPREADING * np.log2(share))) - 1)
-        best = self.looked_up(queries, k, chosen, reach, newer)
-        unsettled = np.arange(len(queries))
-        while unsettled.size and self.reaches_beyond(reach):
+        best = self.looked_up(queries, k, chosen, reach, newer, further=self.reaches_beyond(reach))
+        calm = np.zeros(len(queries), dtype=np.int64)  # how often running nothing better turned up
+        while (unsettled := np.flatnonzero(calm < _CALM)).size and self.reaches_beyond(reach):
             reach *= 2.0
             some = [newer[at] for at in unsettled.tolist()]
-            found = self.looked_up(queries[unsettled], k, chosen, reach, some)
-            better = np.zeros(unsettled.size, dtype=np.bool_)
-            for row, (at, wider) in enumerate(zip(unsettled.tolist(), found, strict=True)):
-                better[row] = not self.settled(best[at], wider, k)
+            beyond = self.reaches_beyond(reach)
+            found = self.looked_up(queries[unsettled], k, chosen, reach, some, further=beyond)
+            for at, wider in zip(unsettled.tolist(), found, strict=True):
+                calm[at] = calm[at] + 1 if self.settled(best[at], wider, k) else 0
                 best[at] = wider
-            unsettled = unsettled[better]
         return best
 
     def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
         """Whether so few of k are new after looking twice as far that the contract's recall is safe."""
         new = np.setdiff1d(after.ids, before.ids, assume_unique=True).size
-        return new <= (1.0 - self.plan.contract.recall) / 2.0 * k
+        return after.ids.size == k and new <= (1.0 - self.plan.contract.recall) / 2.0 * k
 
     def reaches_beyond(self, reach: float) -> bool:
         """Whether the index can look further than `reach` times as far as usual."""
@@ -306,11 +308,15 @@ class Snapshot:
         reach: float = 1.0,
         newer: Sequence[Candidates] | None = None,
         chosen: Chosen | None = None,
+        *,
+        further: bool = False,
     ) -> list[Candidates]:
         """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry.
 
-        reach: how many times as far as usual the index looks; newer: what `newer` gave for these queries
-        chosen: their lists, used where the index would choose the same
+        reach:   how many times as far as usual the index looks
+        newer:   what `newer` gave for these queries
+        chosen:  their lists, used where the index would choose the same
+        further: whether the index will look further where it runs dry, so that fewer may come back
         """
         newer = self.newer(queries, k, alive) if newer is None else newer
         if self.index is None:
@@ -318,8 +324,8 @@ class Snapshot:
         found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive, chosen)
         best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
         dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
-        if dry:
-            for at, exact in zip(dry, self.vectors.nearest_many(queries[dry], k, alive), strict=True):
+        if dry and not further:
+            for at, exact in zip(dry, self._among(queries[dry], k, np.flatnonzero(alive)), strict=True):
                 best[at] = exact
         return best
 

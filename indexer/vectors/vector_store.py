@@ -7,7 +7,7 @@ product is scored again, so a score is the same whichever way a passage was foun
 
 import ctypes
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -273,7 +273,6 @@ class VectorStore:
     ) -> NDArray[np.float32]:
         """The product of each pair (query number, rising position); many pairs by several threads."""
         scores = np.empty(positions.size, dtype=np.float32)
-        threads = max(1, min(usable_threads(), positions.size // _OF_A_THREAD))
 
         def of_a_thread(first: int, last: int) -> None:
             # One buffer for all: blocks of a few MB, allocated anew each time, cost six times the reading.
@@ -285,12 +284,7 @@ class VectorStore:
                 queries.take(numbers[part], axis=0, out=asked[:size], mode="clip")
                 np.einsum("ij,ij->i", found, asked[:size], out=scores[part])
 
-        cuts = np.linspace(0, positions.size, threads + 1).astype(int).tolist()
-        if threads == 1:
-            of_a_thread(0, positions.size)
-        else:
-            with ThreadPoolExecutor(threads, thread_name_prefix="nearsay-scores") as pool:
-                list(pool.map(of_a_thread, cuts[:-1], cuts[1:]))
+        _by_threads(of_a_thread, positions.size)
         return scores
 
     def _decided_alone(self, query: NDArray[np.float32], ids: NDArray[np.int64], k: int) -> Candidates:
@@ -299,17 +293,20 @@ class VectorStore:
             positions = ids - self.first  # what `places` gives, in half the time
         else:
             positions = self.positions(ids)
+        scores = np.empty(positions.size, dtype=np.float32)
+
+        def of_a_thread(first: int, last: int) -> None:
+            vectors = np.empty((min(_GATHER, last - first), self.dimension), dtype=np.float32)
+            for begin in range(first, last, _GATHER):
+                part = slice(begin, min(begin + _GATHER, last))
+                found = self.rows(positions[part], out=vectors[: part.stop - begin])
+                np.einsum("ij,j->i", found, query, out=scores[part])
+
         if positions.size <= _GATHER:
-            scores: NDArray[np.float32] = np.einsum("ij,j->i", self.rows(positions), query)
+            np.einsum("ij,j->i", self.rows(positions), query, out=scores)
         else:
-            scores = np.concatenate(
-                [
-                    np.einsum("ij,j->i", self.rows(positions[begin : begin + _GATHER]), query)
-                    for begin in range(0, positions.size, _GATHER)
-                ]
-            )
-        best = (-scores).argsort(kind="stable")[:k]
-        return Candidates(self.numbers(positions[best]), scores[best])
+            _by_threads(of_a_thread, positions.size)
+        return merge([Candidates(self.numbers(positions), scores)], k)
 
 
 class _Numbering:
@@ -408,6 +405,17 @@ def exact_enough(queries: NDArray[np.float32]) -> float:
     """
     longest = float(np.sqrt(np.einsum("ij,ij->i", queries, queries).max(initial=1.0)))
     return 4.04 * 2.0**-24 * int(queries.shape[1]) * longest
+
+
+def _by_threads(work: Callable[[int, int], None], count: int) -> None:
+    """Let threads do a part each of so many pairs, first to before last; one thread where they are few."""
+    threads = max(1, min(usable_threads(), count // _OF_A_THREAD))
+    cuts = np.linspace(0, count, threads + 1).astype(int).tolist()
+    if threads == 1:
+        work(0, count)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="nearsay-scores") as pool:
+        list(pool.map(work, cuts[:-1], cuts[1:]))
 
 
 def merge(parts: Sequence[Candidates], k: int) -> Candidates:

@@ -237,6 +237,42 @@ def test_recall_is_kept_of_many_more_than_the_contract_speaks_of(topics: Collect
     assert share_of(truth, near) >= 0.95
 
 
+def test_recall_is_kept_where_those_that_pass_lie_around_another_place(topics: Collection) -> None:
+    random = np.random.default_rng(11)
+    spread = 1.0 / (1.0 + np.arange(DIMENSION) / 4)  # as that of texts: most in few dimensions
+    groups = unit_length((random.standard_normal((COUNT // 20, DIMENSION)) * spread).astype(np.float32))
+
+    def near_groups(count: int) -> NDArray[np.float32]:
+        noise = 0.05 * random.standard_normal((count, DIMENSION)).astype(np.float32)
+        return unit_length(groups[random.integers(0, len(groups), count)] + noise)
+
+    table = replace(TABLE, vectors=near_groups(COUNT))
+    queries, places = near_groups(100), near_groups(5)
+    store = VectorStore([VectorSegment("", np.arange(1, COUNT + 1), table.vectors)], DIMENSION)
+    index = build(PlanKind.IVF, store, store.ids, COUNT, {"lists": 64}).looking({"probes": 1})
+    plain = topics.snapshot()
+    found = replace(plain, vectors=store, index=index, plan=replace(plain.plan, kind=PlanKind.IVF))
+    assert table.recall(found.nearest_many(queries, 10), queries, np.ones(COUNT, dtype=np.bool_)) >= 0.95
+
+    kept = []
+    for place, share in product(places, (0.3, 0.1)):
+        near = table.vectors @ place
+        among = near >= np.quantile(near, 1.0 - share)
+        far = queries[queries @ place < 0.0]
+        kept.append(table.recall(found.nearest_many(far, 10, np.concatenate([[False], among])), far, among))
+    assert np.mean(kept) >= 0.95
+
+
+def test_where_the_index_runs_dry_only_what_passes_is_compared(
+    topics: Collection, opened: dict[str, Snapshot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    among = TABLE.allowed(list(range(20)), 15)  # fewer than are asked for
+    monkeypatch.setattr(VectorStore, "nearest_many", None)
+    found = opened["ivf"].nearest(TABLE.queries[39, 0], 10, np.concatenate([[False], among]))
+    assert 0 < among.sum() < 10
+    assert sorted(found.ids.tolist()) == (np.flatnonzero(among) + 1).tolist()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_recall_is_kept_among_a_hundred_thousand_down_to_one_of_them(way: str, tmp_path: Path) -> None:
