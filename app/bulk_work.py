@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from typing import TypeAlias
 
-__all__ = ["bulk_work"]
-
 _OBJECTS = 50_000  # made and still there before the collector looks at them; CPython 3.11's own number is 700
 _TURN = 0.0005  # seconds that a thread runs while others wait; Python's own number is 0.005
 _HALF = 0.5e-6  # Python cuts what it is given to whole microseconds, and would lose one each time

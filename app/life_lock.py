@@ -11,8 +11,6 @@ from pathlib import Path
 
 from nearsay.data.errors import NearsayError
 
-__all__ = ["is_held", "keep", "take", "wait_until_free"]
-
 
 def take(path: Path) -> int | None:
     """Lock a file, which is made if need be; its descriptor, or None if another process holds it."""

@@ -11,8 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.row_files import file_lines
 
-__all__ = ["Answer", "AnsweredQuestion", "AnsweredQuestions", "read_answered_questions"]
-
 _SHOWN: Final = 40  # characters of a text in a message
 _LONGEST: Final = 2**32  # bytes of a line: the whole of SQuAD is one
 

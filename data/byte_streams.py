@@ -10,16 +10,6 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = [
-    "BYTE_ORDER_MARKS",
-    "GZIP_MAGIC",
-    "DamagedStreamError",
-    "TextStream",
-    "counted",
-    "text_stream",
-    "uncompressed",
-]
-
 _BUFFER_BYTES: Final = 256 * 2**10
 GZIP_MAGIC: Final = b"\x1f\x8b"
 # Text packs to a third, the logs and tables that were tried to a twentieth, zeros to a 1,030th.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["Chunking", "ChunkingMethod", "Span", "TokenOffsets", "chunk", "sentence_spans"]
-
 Span: TypeAlias = tuple[int, int]  # start and end in characters
 
 # Per text an int array (tokens, 2) of character spans, ascending, no special tokens, nothing cut off.

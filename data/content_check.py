@@ -13,8 +13,6 @@ from nearsay.data.byte_streams import (
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
 
-__all__ = ["check_content"]
-
 _UNPACKED_FACTOR: Final = 10  # a .gz may unpack to as many times the largest upload
 _HEAD: Final = 64 * 2**10
 _STEP: Final = 256 * 2**10

@@ -14,8 +14,6 @@ from nearsay.data.json_values import MAX_FIELDS
 from nearsay.data.lines import RAISE_LIMIT, too_long
 from nearsay.data.quantity import counted
 
-__all__ = ["DelimitedRows", "cell_value", "check_width"]
-
 _DELIMITERS: Final = ",;\t|"
 _NAMES_SHOWN: Final = 12
 _HINT: Final = re.compile(r"sep=(.)", re.IGNORECASE)  # a first line that tells Excel the delimiter

@@ -18,20 +18,6 @@ from typing import BinaryIO
 
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 
-__all__ = [
-    "FULL",
-    "TEMPORARY_PREFIX",
-    "file_sha256",
-    "make_folder",
-    "new_folder",
-    "read_refusal",
-    "refusals_within",
-    "replacing",
-    "synchronise",
-    "write_by_hash",
-    "write_refusal",
-]
-
 TEMPORARY_PREFIX = ".writing-"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what a disk without room says
 _LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})

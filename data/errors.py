@@ -6,16 +6,6 @@ exits with 1; everything else that is raised is a defect of nearsay.
 
 from typing import Self
 
-__all__ = [
-    "BadInputError",
-    "DiskFullError",
-    "MissingExtraError",
-    "NearsayError",
-    "StorageError",
-    "UnknownColumnsError",
-    "first_line",
-]
-
 
 class NearsayError(Exception):
     """The root of everything that nearsay raises on purpose."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-__all__ = ["Fault", "KeptFaults", "by_file", "of_whole_file", "spread"]
-
 _KEPT_OF_A_FILE: Final = 10
 _FILES: Final = 100  # of those that lost rows, and as many of those that could not be read at all
 

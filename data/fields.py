@@ -7,17 +7,6 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
 
-__all__ = [
-    "ID_NAMES",
-    "MISSING",
-    "TEXT_NAMES",
-    "TITLE_NAMES",
-    "FieldSurvey",
-    "Fields",
-    "choose_fields",
-    "reach",
-]
-
 # Tried in this order, in any case of letters.
 TEXT_NAMES: Final = (
     *("text", "passage", "body", "content", "abstract", "sentence", "question", "description", "message"),

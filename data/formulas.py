@@ -2,8 +2,6 @@
 
 from typing import TypeVar
 
-__all__ = ["defused", "fused"]
-
 Cell = TypeVar("Cell")
 
 # https://owasp.org/www-community/attacks/CSV_Injection

@@ -3,8 +3,6 @@
 import functools
 from dataclasses import dataclass
 
-__all__ = ["LANGUAGES", "Language", "function_words", "grammatical_words", "language_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Language:

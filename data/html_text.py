@@ -12,8 +12,6 @@ from nearsay.data.json_values import UnusableRowError
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["html_encoding", "html_text"]
-
 _UNSEEN: Final = frozenset(
     {"head", "script", "style", "noscript", "template", "iframe", "object", "canvas", "datalist", "-comment"}
     | {"rt", "rp"}  # how the characters before are read, written above them

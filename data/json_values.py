@@ -12,18 +12,6 @@ import numpy as np
 
 from nearsay.data.document import JsonValue
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_FIELDS",
-    "MAX_VALUES",
-    "UnusableRowError",
-    "check_string",
-    "is_blank",
-    "is_nan",
-    "json_value",
-    "text_of",
-]
-
 MAX_DEPTH: Final = 32  # lists and mappings inside one another
 MAX_FIELDS: Final = 16_384  # of a row, each kept by its name; spreadsheets have as many columns at most
 MAX_VALUES: Final = 100_000  # in one field, against aliases that multiply (YAML) and runaway rows

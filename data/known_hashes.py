@@ -9,8 +9,6 @@ from pathlib import Path
 
 from nearsay.data.durable import file_sha256
 
-__all__ = ["known_sha256", "remember_sha256"]
-
 _SETTLED = 2.0  # seconds after which a file that is written again has another time of change for sure
 _KEPT = 200_000  # files
 _TABLE = (

@@ -14,8 +14,6 @@ from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_rows
 
-__all__ = ["LABELS", "PAIRS", "TEXTS", "LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
-
 # Usual names of columns, in any case of letters; of several the first is taken.
 LABELS: Final = (
     *("label", "gold_label", "class", "category", "intent", "target", "sentiment", "is_duplicate"),

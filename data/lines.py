@@ -11,17 +11,6 @@ from typing import Final
 from nearsay.data.byte_streams import DamagedStreamError, text_stream
 from nearsay.data.faults import Fault
 
-__all__ = [
-    "RAISE_LIMIT",
-    "USUAL_ENCODINGS",
-    "Lines",
-    "encoding_hint",
-    "settled_encoding",
-    "too_long",
-    "without_options",
-]
-
-
 # Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
 # Of Shift-JIS and EUC-KR these are Windows' own, which have more.
 USUAL_ENCODINGS: Final = (

@@ -11,8 +11,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearsay.data.durable import write_refusal
 
-__all__ = ["MappedArray", "first_equal", "nearest_folder", "numbered", "numbers_below"]
-
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 

@@ -14,8 +14,6 @@ from nearsay.data.json_values import MAX_VALUES, UnusableRowError, json_value
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-__all__ = ["markdown_text"]
-
 _FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
 _TOML: Final = re.compile(r"\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _WIKI_LINK: Final = re.compile(  # x[[1]] is code, and behind a picture's name stands its width

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["ParquetRows"]
-
 _BATCH_ROWS: Final = 512
 _BATCH_BYTES: Final = (
     32 * 2**20

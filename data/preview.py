@@ -17,8 +17,6 @@ from nearsay.data.reading import read
 from nearsay.data.reading_process import ReadingStoppedError, read_apart
 from nearsay.data.sources import Source, find_sources
 
-__all__ = ["FilesSeen", "Table", "look_at"]
-
 _FILES: Final = 8  # that are opened
 _ROWS: Final = 8  # documents read of each; of all together twice as many are shown
 _CHARACTERS: Final = 2000  # kept of each

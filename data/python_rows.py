@@ -20,8 +20,6 @@ from nearsay.data.row_documents import (
     survey_rows,
 )
 
-__all__ = ["ROWS_NAME", "python_documents"]
-
 ROWS_NAME: Final = "<rows>"
 _OPTION: Final = "options=ReadOptions({}='FIELD')"
 

@@ -1,7 +1,5 @@
 """Amounts in words: a number with its noun, and how much room something takes."""
 
-__all__ = ["counted", "significant", "size_words"]
-
 
 def counted(count: int, one: str, many: str | None = None) -> str:
     """`1 document`, `23,300 documents`; many: the plural, where it takes more than an s."""

@@ -13,8 +13,6 @@ from nearsay.data.reading import read
 from nearsay.data.row_files import rows_and_faults
 from nearsay.data.sources import STDIN_NAME
 
-__all__ = ["iterate_queries", "read_queries"]
-
 _LONGEST = 100_000  # bytes of a line: what is longer is no question, and often a file of another kind
 
 

@@ -8,14 +8,6 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "Format",
-    "ReadOptions",
-    "Split",
-    "format_of",
-    "readable_suffixes",
-]
-
 
 class Format(StrEnum):
     """What is in a file."""

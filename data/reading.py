@@ -9,11 +9,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault, KeptFaults, of_whole_file, spread
 from nearsay.data.fields import FieldSurvey
 from nearsay.data.python_rows import python_documents
-from nearsay.data.read_options import Format, ReadOptions
+from nearsay.data.read_options import ReadOptions
 from nearsay.data.source_documents import SourceDocuments
 from nearsay.data.sources import Source, find_sources
-
-__all__ = ["Fault", "Format", "ReadOptions", "Reading", "Source", "read", "rows"]
 
 _USUAL: Final = ReadOptions()
 _FAULTS_NAMED: Final = 10

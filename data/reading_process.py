@@ -20,8 +20,6 @@ from typing import Final, ParamSpec, TypeVar, cast
 from nearsay.data.errors import NearsayError
 from nearsay.data.threads import ThreadLock
 
-__all__ = ["MEMORY_BYTES", "ReadingStoppedError", "read_apart", "seconds_for", "serve", "stream_apart"]
-
 # Address space of a child. A page of 30 MB came to .5 GB, libraries included, and Parquet with 297 novels of
 # .7 MB each in one row group to 1.0 GB.
 MEMORY_BYTES: Final = int(2.5 * 2**30)

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Literal, Self, Union, cast
 
 from nearsay.data.document import JsonValue
 
-__all__ = ["Done", "Finding", "Report", "as_json", "of_json"]
-
 
 class Report:
     """The base of every report: commands print `to_json()`, jobs keep it, `from_json` makes it again.

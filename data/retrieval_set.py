@@ -9,8 +9,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.row_files import file_lines, file_rows
 
-__all__ = ["RetrievalSet", "read_retrieval_set", "rows_file"]
-
 _NAMES_SHOWN: Final = 8
 
 

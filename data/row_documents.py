@@ -17,21 +17,6 @@ from nearsay.data.fields import MISSING, Fields, FieldSurvey, reach
 from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_blank, is_nan, json_value
 from nearsay.data.lines import too_long
 
-__all__ = [
-    "SURVEYED_ROWS",
-    "Row",
-    "RowDocuments",
-    "checked_text",
-    "first_rows",
-    "json_rows",
-    "refuse_vector",
-    "row_id",
-    "row_title",
-    "survey_header",
-    "survey_rows",
-]
-
-
 MAX_ID_CHARACTERS: Final = 512
 _VECTOR_NAMES: Final = ("vector", "vectors", "embedding", "embeddings")
 _VECTOR_NUMBERS: Final = 16  # fewer may be anything

@@ -15,8 +15,6 @@ from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_documents import Row, json_rows
 
-__all__ = ["file_lines", "file_rows", "rows_and_faults"]
-
 logger = logging.getLogger("nearsay")
 
 MAX_ROW_BYTES: Final = 64 * 2**20

@@ -23,9 +23,6 @@ from nearsay.data.row_documents import Row, RowDocuments, first_rows, json_rows,
 from nearsay.data.sources import Source
 from nearsay.data.whole_files import packed_document, text_file_document
 
-__all__ = ["SourceDocuments"]
-
-
 NumberedLine: TypeAlias = tuple[int, str] | Fault
 
 _SAMPLE_LINES: Final = 400

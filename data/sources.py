@@ -11,8 +11,6 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
 
-__all__ = ["STDIN_NAME", "Source", "find_sources"]
-
 STDIN_NAME: Final = "<stdin>"
 _MAGIC: Final = re.compile(r"[*?[]")
 _SUFFIXES_SHOWN: Final = 6

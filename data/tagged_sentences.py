@@ -10,8 +10,6 @@ from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import file_lines
 
-__all__ = ["OUTSIDE", "TaggedSentence", "TaggedSentences", "read_tagged_sentences"]
-
 OUTSIDE: Final = "O"  # the tag of a word that is in no entity
 _DOCUMENT_LINE: Final = "-DOCSTART-"
 _COMMENT: Final = re.compile(r"# +\w[\w.]* *=|#(begin|end) document\b|#(?= )(?!.*\s(O|[BI]-\S+)\s*$)")

@@ -4,8 +4,6 @@ import os
 import threading
 import weakref
 
-__all__ = ["ThreadLock", "usable_threads"]
-
 
 def usable_threads() -> int:
     """The cores that this process may use, or as many as OMP_NUM_THREADS says where that is fewer."""

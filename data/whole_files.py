@@ -24,12 +24,6 @@ from nearsay.data.word_text import word_text
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-__all__ = [
-    "packed_document",
-    "text_file_document",
-]
-
-
 # What pypdf lets through from damaged files, beside its own errors.
 _DAMAGE: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RecursionError),

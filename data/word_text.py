@@ -17,8 +17,6 @@ from nearsay.data.document import FileText
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.lines import too_long
 
-__all__ = ["word_text"]
-
 _WORDS: Final = frozenset(  # the namespaces of the transitional and the strict kind
     {
         "{http://schemas.openxmlformats.org/wordprocessingml/2006/main",

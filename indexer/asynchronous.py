@@ -10,8 +10,6 @@ from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.filters.parse import Where
 
-__all__ = ["AsyncCollection"]
-
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _SOME = 1000  # documents that one thread brings

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.writing.ingest import AddReport
     from nearsay.indexer.writing.rollout import RebuildReport
 
-__all__ = ["Collection", "SearchOptions"]
-
 Queries: TypeAlias = Sequence[str] | NDArray[np.floating] | Sequence[float] | Sequence[Sequence[float]]
 
 _USUAL = ReadOptions()

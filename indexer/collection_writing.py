@@ -76,9 +76,6 @@ from nearsay.indexer.writing.rollout import (
 )
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["CollectionWriting", "FewRows", "Gathering", "add_few", "few_rows", "gathering"]
-
-
 _FEW = 1_000  # rows
 _LONG_TOKEN = 20  # characters: a longer one may be a word that the vocabulary has no pieces for
 _FEW_CHARACTERS = 400_000  # and characters of them: encoded within seconds

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import read_refusal
 from nearsay.data.errors import NearsayError, StorageError
 from nearsay.data.quantity import counted
+from nearsay.data.report import Finding
 from nearsay.indexer.catalogue import (
     clusterings,
     collections,
@@ -45,14 +46,11 @@ from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_
 from nearsay.indexer.vectors.vector_store import VectorStore, of_unit_length, unit_length
 from nearsay.indexer.writing.compaction import folders_of_the_deleted
 from nearsay.indexer.writing.given_vectors import VectorsOnly
-from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_encoder import reason_for_torch
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
-
-__all__ = ["examine"]
 
 _SUBJECT = "catalogue"
 _SAMPLE = 50  # passages that are encoded again

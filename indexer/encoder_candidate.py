@@ -11,7 +11,8 @@ from typing import Final
 from nearsay.data import samples
 from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import without_leaks
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue import passages
@@ -32,8 +33,6 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.negatives.mining import mine_negatives
 from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, MiningCorpus
 from nearsay.training.sentence.objectives.config import default_objective
-
-__all__ = ["adapt_to_collection", "improve_with_encoder", "queries_of_documents"]
 
 
 def adapt_to_collection(

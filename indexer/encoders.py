@@ -35,20 +35,6 @@ from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder, lineage_of
 
-__all__ = [
-    "EncoderEntry",
-    "EncoderFacts",
-    "Encoders",
-    "Made",
-    "Origin",
-    "Shelf",
-    "made",
-    "new_folder_for",
-    "note_made",
-    "source_of",
-    "stamp",
-]
-
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,59}")
 _NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _SEED = re.compile(r"seed-\d+")

@@ -48,21 +48,6 @@ from nearsay.training.sentence.query_adapter import (
 from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
 
-__all__ = [
-    "ENCODER",
-    "FEWEST",
-    "KEEP",
-    "WEIGHTS",
-    "Candidate",
-    "Improvement",
-    "JudgedQueries",
-    "TrainedEncoder",
-    "Training",
-    "evidence",
-    "improve",
-    "undo",
-]
-
 KEEP: Final = "keep what you have"
 ENCODER: Final = "encoder"
 FEWEST: Final = 8  # judged queries of the training part that have a relevant passage

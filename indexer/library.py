@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.cluster.serving import Shards, ShardState
     from nearsay.indexer.encoders import Encoders
 
-__all__ = ["Library"]
-
 WAIT: Final = 10.0  # seconds
 _IDENTITY = "library.json"
 _KEPT = 8  # collections, with the files that they have opened

@@ -13,8 +13,6 @@ from typing import Any, Final, TypeVar
 
 from nearsay.data.report import Report
 
-__all__ = ["REPORTS", "class_of", "every", "newest", "reports"]
-
 # Imported when one of the kind is met: a page that shows a job needs the class of its report alone.
 REPORTS: Final[Mapping[str, str]] = {
     "added": "nearsay.indexer.writing.ingest:AddReport",

@@ -10,8 +10,6 @@ import torch
 from nearsay.data.report import Finding
 from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 
-__all__ = ["Finding", "environment"]
-
 _PACKAGES = ("nearsay", "torch", "transformers", "sentence-transformers", "tokenizers", "sqlalchemy", "numpy")
 _FAISS = ("faiss-cpu", "faiss-gpu")
 

@@ -6,8 +6,6 @@ from nearsay.app.cli.command import GROUP, CommandGroup
 from nearsay.app.cli.options import BERT, JSON, LIMIT, Computing
 from nearsay.app.cli.printing import print_json, print_table
 
-__all__ = ["bert"]
-
 
 @click.group(cls=CommandGroup)
 def bert() -> None:

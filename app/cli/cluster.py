@@ -8,8 +8,6 @@ from nearsay.app.cli.printing import print_done, print_json
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Done
 
-__all__ = ["cluster"]
-
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:

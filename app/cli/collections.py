@@ -18,8 +18,6 @@ from nearsay.app.cli.printing import (
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
-__all__ = ["collections"]
-
 
 @click.group(cls=CommandGroup)
 def collections() -> None:

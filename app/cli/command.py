@@ -24,19 +24,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import click
 
-__all__ = [
-    "EXISTING",
-    "FILE",
-    "FOLDER",
-    "GROUP",
-    "CommandGroup",
-    "NamedPath",
-    "OneOf",
-    "argument",
-    "command",
-    "option",
-]
-
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 EXISTING = click.Path(exists=True, path_type=Path)

@@ -15,8 +15,6 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.indexer.clusters.clustering import Cluster, Clustering
 
-__all__ = ["demo"]
-
 _COLLECTION = "samples"
 _SHOWN = 8  # clusters
 _SEARCHES = (

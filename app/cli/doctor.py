@@ -10,8 +10,6 @@ from nearsay.app.cli.options import JSON, Encoding
 from nearsay.app.cli.printing import print_json
 from nearsay.data.document import visible
 
-__all__ = ["doctor"]
-
 
 @command()
 def doctor(
@@ -34,9 +32,10 @@ def doctor(
     """
     from pathlib import Path
 
+    from nearsay.data.report import Finding
     from nearsay.indexer.doctor import examine
     from nearsay.indexer.vectors.errors import CatalogueError
-    from nearsay.training.environment import Finding, environment
+    from nearsay.training.environment import environment
 
     findings = [*environment(place.device, place.precision)]
     named = click.get_current_context().get_parameter_source("library") is not ParameterSource.DEFAULT

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.filters.fields import FieldLook
 
-__all__ = ["documents"]
-
 _NAMED = 5  # documents that are removed, in a question
 _SEEN = 6  # values of a field that a table shows
 

@@ -35,8 +35,6 @@ from nearsay.data.report import as_json as to_plain
 if TYPE_CHECKING:
     from nearsay.indexer.encoders import Encoders
 
-__all__ = ["encoders"]
-
 
 @click.group(cls=CommandGroup, commands=[inside])
 def encoders() -> None:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
-__all__ = ["inside"]
-
 _HEADS = option(
     "Number of an attention head, from 1; attention is averaged over several heads. Can be repeated.",
     "--head",

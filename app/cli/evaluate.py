@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions
     from nearsay.training.evaluation.judged.suite import Suite
 
-__all__ = ["evaluate"]
-
 
 @command()
 def compare(

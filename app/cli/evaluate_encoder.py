@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 
-__all__ = ["batches", "compression", "layers"]
-
 
 @command()
 def batches(

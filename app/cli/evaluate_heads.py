@@ -7,8 +7,6 @@ from nearsay.app.cli.command import FILE, GROUP, argument, command, option
 from nearsay.app.cli.options import BERT, BREAKS, JSON, LABEL, LENGTH, PAIR, TEXT, Run
 from nearsay.app.cli.printing import print_notes, print_reports
 
-__all__ = ["classifier", "mlm", "reader", "tagger"]
-
 _FILE = argument(type=FILE)
 
 

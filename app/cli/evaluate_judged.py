@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.reports import Evaluation
     from nearsay.training.sentence.encoder import Encoder
 
-__all__ = [
-    "classification",
-    "clustering",
-    "nli",
-    "pairs",
-    "reranking",
-    "retrieval",
-    "sts",
-    "triplets",
-]
-
 _TRAIN = option(
     "File that the linear layer is trained on.", type=FILE, shown="the train or dev file beside FILE"
 )

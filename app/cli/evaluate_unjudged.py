@@ -10,8 +10,6 @@ from nearsay.app.cli.printing import print_notes, print_reports
 if TYPE_CHECKING:
     from nearsay.training.evaluation.proxies.panel import EncoderPanel, Proxy, ProxyFigure, ProxyScore
 
-__all__ = ["tokenizer", "unlabelled"]
-
 
 @command()
 def unlabelled(

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.unlike import News
     from nearsay.indexer.maps.drawing import Drawing
 
-__all__ = ["explore"]
-
 
 @command()
 def outliers(

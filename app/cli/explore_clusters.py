@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 
-__all__ = ["clusters", "over_time", "print_clusters", "rename"]
-
 _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 
 

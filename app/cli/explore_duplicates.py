@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.duplicates.groups import DuplicateGroup, DuplicateGroups
     from nearsay.indexer.duplicates.pairs import Pair, PairedPassage
 
-__all__ = ["duplicates", "pairs"]
-
 _PREVIEW = 300  # characters of a passage shown to a person
 _WIDTH = 100
 

@@ -38,8 +38,6 @@ from nearsay.data.report import Done
 if TYPE_CHECKING:
     from nearsay.indexer.improving import Improvement
 
-__all__ = ["index"]
-
 
 @click.group(cls=CommandGroup)
 def index() -> None:

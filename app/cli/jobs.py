@@ -22,8 +22,6 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.app.jobs import Job, Jobs
 
-__all__ = ["jobs"]
-
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 _LINES = 20  # of what a job printed, beside the rest that is shown of it
 _WAIT = "Wait until the job has ended and exit with its exit status. Ctrl-C leaves the job running."

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.judgements import Judgement, JudgementCounts
     from nearsay.indexer.judgements.export import JudgementExport
 
-__all__ = ["judgements"]
-
 _TEXT = 80  # characters of a passage shown
 
 

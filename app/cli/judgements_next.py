@@ -26,8 +26,6 @@ from nearsay.data.report import Done
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 
-__all__ = ["import_", "log", "next_"]
-
 _KEYS: Final = {"y": True, "n": False, "s": None}
 _ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
 

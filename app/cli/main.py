@@ -35,8 +35,6 @@ from nearsay.app.cli.ui import ui
 from nearsay.data.document import visible
 from nearsay.data.errors import NearsayError
 
-__all__ = ["main"]
-
 _CONFIG = "nearsay.config"  # the file that gives options their defaults
 _NO_PLACE = {errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP}
 

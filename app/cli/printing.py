@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.query.hit import Explanation
     from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = [
-    "LIBRARY_GIVEN",
-    "ROWS_FORMAT",
-    "filled",
-    "in_the_library",
-    "indexed_words",
-    "near_line",
-    "print_done",
-    "print_hits",
-    "print_json",
-    "print_notes",
-    "print_passages",
-    "print_reports",
-    "print_results",
-    "print_table",
-    "rows_alone",
-]
-
-
 ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
 LIBRARY_GIVEN: Final = "nearsay.library.given"  # in the context: the library that the command line names
 _CSV_COLUMNS: Final = "nearsay.csv_columns"

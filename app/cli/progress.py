@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.run.training_progress import TrainingProgress
 
-__all__ = [
-    "ProgressBar",
-    "ProgressHearer",
-    "TrainingLine",
-    "heard_by",
-    "hearer",
-    "interruptible",
-    "stoppable",
-]
-
-
 ProgressHearer: TypeAlias = Callable[["JobProgress"], None]
 
 _HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer", default=None)

@@ -16,8 +16,6 @@ from nearsay.app.cli.printing import print_hits, print_json, print_notes, rows_a
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
 
-__all__ = ["search", "similar"]
-
 _Item = TypeVar("_Item")
 _TOGETHER: Final = 64  # queries that are encoded and scored at once
 

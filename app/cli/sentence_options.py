@@ -36,19 +36,6 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 
-__all__ = [
-    "KIND",
-    "LOSSES_OF_PAIRS",
-    "Adapters",
-    "CrossModel",
-    "Data",
-    "Objective",
-    "Structure",
-    "Training",
-    "flat",
-    "recipe_of",
-]
-
 KIND = option("Kind of the examples.", shown="guessed")
 _OBJECTIVE = option("Loss to train with.", shown="by the kind of the examples")
 _GUIDE = option(

@@ -9,8 +9,6 @@ from nearsay.app.cli.train_pretrain import pretrain, vocabulary
 from nearsay.app.cli.train_sentence import adapt, cross_encoder, sentence
 from nearsay.app.cli.train_smaller import average, distill, reduce, static
 
-__all__ = ["train"]
-
 
 @click.group(
     cls=CommandGroup,

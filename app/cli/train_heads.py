@@ -32,8 +32,6 @@ from nearsay.app.cli.printing import print_notes, print_reports
 if TYPE_CHECKING:
     from nearsay.training.bert.heads.head_settings import ReaderSettings
 
-__all__ = ["classifier", "reader", "tagger"]
-
 
 @dataclass(frozen=True)
 class _Head:
@@ -187,7 +185,8 @@ def _train(
         print_notes(getattr(rows, "notes", ()))
     # Seconds: after all files.
     from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing, HeadStart
-    from nearsay.training.bert.heads.train_head import LinearFit, train_head
+    from nearsay.training.bert.heads.kinds import LinearFit
+    from nearsay.training.bert.heads.train_head import train_head
     from nearsay.training.bert.layers import LayerChoice, Pooling
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.run.training_progress import Watch

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
     from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["negatives"]
-
 _RANKS = re.compile(r"(\d{1,9})-(\d{1,9})")
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from nearsay.data.pretraining.prepare_options import PrepareOptions
     from nearsay.training.bert.pretrain import Pretraining
 
-__all__ = ["prepare_options", "pretrain", "vocabulary"]
-
 
 def prepare_options(
     text: str | None, breaks: str, *, one_sentence_a_line: bool = False, strict: bool = False

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
     from nearsay.training.sentence.fine_tuning.settings import SentenceResult
 
-__all__ = ["adapt", "cross_encoder", "sentence"]
-
 
 @command()
 @trains_encoder

@@ -29,8 +29,6 @@ from nearsay.app.cli.options import (
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports
 
-__all__ = ["average", "distill", "reduce", "static"]
-
 
 @command()
 @trains_encoder

@@ -11,8 +11,6 @@ from nearsay.app.cli.command import GROUP, command, option
 from nearsay.app.cli.options import NO_BROWSER, PORT, Encoding
 from nearsay.data.quantity import counted
 
-__all__ = ["ui"]
-
 
 @command()
 def ui(

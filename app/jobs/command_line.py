@@ -15,8 +15,6 @@ from nearsay.app import ONLY_CHECKED
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 
-__all__ = ["CheckedCommand", "background_arguments", "checked", "options_of", "shell_line", "storable"]
-
 _NOT_JOBS = {"jobs", "ui"}  # a page and the care for jobs are no jobs
 _COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
 _PLACE: Final = ("library", "database")

@@ -11,12 +11,6 @@ from typing import Any
 from nearsay.app.jobs.job_folder import JobFolder, JobProgress
 from nearsay.data.document import JsonValue
 
-__all__ = [
-    "Job",
-    "JobKind",
-    "JobState",
-]
-
 
 class JobKind(StrEnum):
     """The work of a job: its name in the catalogue, its name for people, and the commands that do it."""

@@ -14,8 +14,6 @@ from nearsay.app import life_lock
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["JOBS_FOLDER", "JobFolder", "JobProgress", "duration", "writing"]
-
 JOBS_FOLDER = "runs"  # of a library: jobs were called so when the first libraries were made
 
 _TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines

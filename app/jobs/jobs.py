@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from nearsay.indexer import Library
     from nearsay.indexer.catalogue.jobs import JobRow, NewJob
 
-__all__ = ["Jobs"]
-
 _MOST = 2**63 - 1  # what the catalogue counts to
 
 

@@ -9,9 +9,6 @@ from pathlib import Path
 from nearsay.app.jobs.job_folder import JobFolder, writing
 from nearsay.data.errors import NearsayError
 
-__all__ = ["spawn"]
-
-
 # -P: modules that lie in the working folder shadow nothing.
 CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
     from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow, TokenizerFit
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
-__all__ = [
-    "JobResults",
-    "Row",
-    "built_words",
-    "changes_table",
-    "evaluation_row",
-    "generation_row",
-    "read_results",
-    "results_of",
-    "settings_words",
-]
-
 Row = dict[str, str | int | float]
 _FEW_FACTS = 12
 _NAME = 40  # characters of a cluster's name, the indent among them

@@ -18,11 +18,6 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 
-__all__ = [
-    "prepare",
-    "run",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:

@@ -23,28 +23,6 @@ from nearsay.training.sentence.text_encoder import TextKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
-__all__ = [
-    "LONGEST_FILTER",
-    "PAGE",
-    "Asked",
-    "are_short",
-    "ask",
-    "begin_anew",
-    "choices_now",
-    "choices_said",
-    "example_filter",
-    "hand_filter",
-    "is_empty",
-    "keep_choices",
-    "keep_likeness",
-    "query_control",
-    "read_ids",
-    "short_enough",
-    "tell_what_was_cut",
-    "written_ids",
-]
-
-
 _ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
 PAGE = 10  # results that are shown at once
 _MOST = 1_000  # results to leaf through; a file can hold more

@@ -18,19 +18,6 @@ from nearsay.indexer.filters.fields import named_values
 from nearsay.indexer.query.explain import MatchedTerms
 from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare, telling
 
-__all__ = [
-    "SCORE_HELP",
-    "Marks",
-    "card_html",
-    "in_words",
-    "judge_buttons",
-    "judged_of",
-    "metadata_line",
-    "passage_html",
-    "shaded",
-]
-
-
 _LEAST = 0.2  # of the strongest share: what has less stays unshaded
 _STRONG = 0.5  # opacity of the strongest
 _COLOUR = "255, 176, 32"  # under dark and under light text

@@ -9,8 +9,6 @@ from typing import Any, Final, cast
 import click
 import streamlit as st
 
-__all__ = ["Asks", "ask_for", "ask_length", "ask_options", "command_options"]
-
 _COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the page stands below the command line
 
 

@@ -9,20 +9,6 @@ import streamlit as st
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.settings import Settings
 
-__all__ = [
-    "as_note",
-    "capitalised",
-    "choose_part",
-    "confirmed",
-    "first_of",
-    "pick",
-    "pick_several",
-    "say_notes",
-    "show_paged",
-    "widths",
-    "without_command",
-]
-
 _Option = TypeVar("_Option")
 _Item = TypeVar("_Item")
 

@@ -27,11 +27,6 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = [
-    "Door",
-]
-
-
 KEPT_SECONDS = 7 * 86_400  # for which a browser is remembered
 _MOST = 10_000  # browsers, or addresses, that are remembered; of more the oldest is forgotten
 _FREE = 5  # wrong passwords of an address before it has to wait

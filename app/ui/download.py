@@ -9,8 +9,6 @@ import streamlit as st
 
 from nearsay.indexer.query.export import write_csv, write_lines
 
-__all__ = ["csv_bytes", "json_lines_bytes", "offer_download"]
-
 _MEDIA_TYPES = {".csv": "text/csv", ".jsonl": "application/x-ndjson"}
 
 

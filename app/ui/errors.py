@@ -16,12 +16,6 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import NearsayError
 
-__all__ = [
-    "is_import_clash",
-    "say_error",
-    "telling_errors",
-]
-
 
 def is_import_clash(error: BaseException) -> bool:
     """Whether an import failed only because another thread imports the same package; the next try succeeds.

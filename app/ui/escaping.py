@@ -10,14 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-__all__ = [
-    "as_html",
-    "as_markdown",
-    "distinct_labels",
-    "json_text",
-]
-
-
 _Option = TypeVar("_Option")
 
 

@@ -18,9 +18,6 @@ from nearsay.indexer.filters.choices import Choice, Choices, Value, filter_text,
 from nearsay.indexer.filters.fields import FieldKind, FieldLook
 from nearsay.indexer.filters.parse import parse
 
-__all__ = ["cluster_names", "show_chosen", "show_filters"]
-
-
 COUNTED = 50_000  # documents: in more, only fields are counted whose column was read
 _OPTIONS = 200  # of a field
 _LONGEST = 60  # characters of a value

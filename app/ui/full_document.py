@@ -10,9 +10,6 @@ from nearsay.app.ui.page_link import bring_into_view
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.passages import headline
 
-__all__ = ["document_html", "open_document", "page_at", "page_count", "page_edges", "show_text"]
-
-
 _PAGE = 10_000  # characters that are shown at once
 _SLACK = 600  # so many before a page's end a line or a word is looked for to end it
 _READING = (

@@ -21,12 +21,6 @@ from nearsay.app import life_lock
 from nearsay.app.ui.settings import PRIVATE_VARIABLES, Access, Settings
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 
-__all__ = [
-    "Launch",
-    "launch",
-]
-
-
 THEME: dict[str, object] = {
     "theme.baseRadius": "0.5rem",
     "theme.light.primaryColor": "#1F5FAF",

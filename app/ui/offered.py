@@ -14,9 +14,6 @@ from nearsay.data.samples import folder, sample_file
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layout import file_layout
 
-__all__ = ["JUDGED", "KIND_NAMES", "ask_encoder", "evaluation_sets", "offered", "spec_of"]
-
-
 _OTHER: Final = ""
 
 

@@ -18,19 +18,6 @@ from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = [
-    "get_ready",
-    "is_there",
-    "kept",
-    "kept_drawing",
-    "make_library",
-    "opened",
-    "remembered",
-    "remembered_map",
-    "state_of",
-    "was_there",
-]
-
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0  # until what is loaded beside begins: the first page of a million came in 2.9 instead of 3.7 s
 

@@ -8,16 +8,6 @@ import streamlit as st
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-__all__ = [
-    "NEXT_COLLECTION",
-    "bring_into_view",
-    "leave_collection",
-    "link_to",
-    "open_page",
-    "scroll_to_top",
-]
-
-
 NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
 
 

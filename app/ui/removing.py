@@ -12,8 +12,6 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import start_job
 from nearsay.data.quantity import counted
 
-__all__ = ["ask_to_remove", "names_html"]
-
 _AT_ONCE: Final = 2_000  # documents that a filter lets through: more are removed by a job
 _NAMED: Final = 50  # documents that are named one by one
 

@@ -11,9 +11,6 @@ from dataclasses import asdict, dataclass, fields
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["PRIVATE_VARIABLES", "UPLOADS_HELD", "VARIABLE", "Access", "Settings", "hashed", "is_right"]
-
-
 VARIABLE = "NEARSAY_UI"  # how the settings reach the process that serves the page: other users cannot read it
 PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # which no process that the page starts inherits
 

@@ -9,8 +9,6 @@ from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.plans.plan import Plan
 from nearsay.indexer.query.ranking import Fusion
 
-__all__ = ["Ranking", "Side", "comparable", "described", "usual_sides"]
-
 
 class Ranking(StrEnum):
     """A mode, with how hybrid puts its two rankings together."""

@@ -17,9 +17,6 @@ from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import readable_suffixes
 
-__all__ = ["UPLOAD_TYPES", "TrainingFiles", "Upload", "Uploads", "safe_name"]
-
-
 _UNUSED_SECONDS: Final = 24 * 3600  # after which files that nobody indexed are removed
 _FAILED_SECONDS: Final = 14 * 24 * 3600  # those of a job that failed or was stopped: it can be resumed
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}")

@@ -7,8 +7,6 @@ from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 
-__all__ = ["Visit"]
-
 
 @dataclass(frozen=True, slots=True)
 class Visit:

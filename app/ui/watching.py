@@ -24,23 +24,6 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "STATE_COLOURS",
-    "STATE_ICONS",
-    "followed",
-    "jobs_of",
-    "moment",
-    "offer_job",
-    "running_jobs",
-    "show_command",
-    "show_line",
-    "start_job",
-    "to_watch",
-    "watch_job",
-    "watch_started",
-]
-
-
 _CAN_GO_ON = (JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
 style="width: 100%; accent-color: #1F5FAF"></progress>"""

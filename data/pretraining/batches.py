@@ -16,12 +16,6 @@ from nearsay.data.pretraining.packed_rows import PackedRows, TokenRows
 from nearsay.data.pretraining.prepared_text import PreparedText, Shard
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 
-__all__ = [
-    "Cursor",
-    "PretrainingBatch",
-    "PretrainingBatches",
-]
-
 
 def pack_full_sentences(shard: Shard, length: int, random: np.random.Generator) -> PackedRows:
     """Pack a shard's sentences in order into rows [CLS] sentences [SEP] of up to `length` tokens.

@@ -15,12 +15,6 @@ from nearsay.data.read_options import Format
 from nearsay.data.source_documents import SourceDocuments
 from nearsay.data.sources import Source, find_sources
 
-__all__ = [
-    "DocumentPart",
-    "TextSources",
-]
-
-
 _HEADING: Final = re.compile(r"(=(?: =)*) [^=\s](?:.*[^=\s])? \1")  # WikiText: `= = Section = =`
 _BLOCK_CHARACTERS: Final = 2**20  # a paragraph longer than this is taken in pieces, at a line's end
 

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["ExampleConfig", "Masking", "Packing"]
-
 
 class Packing(StrEnum):
     """What a row holds."""

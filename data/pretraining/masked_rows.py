@@ -15,13 +15,6 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = [
-    "RowMasker",
-    "Vocabulary",
-    "continuations",
-]
-
-
 _MASKED_SHARE = 0.8  # of the chosen tokens; [MASK] takes their place
 _RANDOM_SHARE = 0.1  # of the chosen tokens; a random token takes their place; the rest stays
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 
-__all__ = ["PackedRows", "TokenRows", "ranges"]
-
 
 @dataclass(frozen=True, slots=True)
 class TokenRows:

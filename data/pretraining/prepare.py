@@ -34,12 +34,6 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = [
-    "OtherTextError",
-    "check_text",
-    "prepare_text",
-]
-
 
 def plain_tokenizer(tokenizer: "Tokenizer") -> "Tokenizer":
     """Copy a tokenizer without truncation and padding, for which a special token's name in a text is text."""

@@ -8,8 +8,6 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions, Split
 
-__all__ = ["Breaks", "PrepareOptions"]
-
 _MOST_SHARD_TOKENS: Final = 2**31 - 1
 
 

@@ -18,8 +18,6 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["FORMAT_VERSION", "MANIFEST_NAME", "TOKENIZER_NAME", "PreparedText", "Shard", "shard_file"]
-
 FORMAT_VERSION: Final = 1
 MANIFEST_NAME: Final = "prepared.json"
 TOKENIZER_NAME: Final = "tokenizer.json"

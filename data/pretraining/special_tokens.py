@@ -8,8 +8,6 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["SpecialTokens"]
-
 _NAMES: Final = {"pad": "[PAD]", "unknown": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 
 

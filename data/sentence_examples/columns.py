@@ -11,8 +11,6 @@ from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.fields import ID_NAMES, MISSING, TEXT_NAMES, reach
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
-__all__ = ["ExampleColumns", "UnusedColumns", "choose_columns", "is_negative_name"]
-
 # Names are tried in this order, in any case of letters.
 _SCORE_NAMES: Final = (
     "score",

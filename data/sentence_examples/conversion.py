@@ -10,11 +10,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
-from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.text_rows import TextRows
-
-__all__ = ["as_pairs", "as_texts", "as_tuples", "require_translations"]
 
 _ENTAILED = float(NLI_LABELS.index("entailment"))
 _CONTRADICTED = float(NLI_LABELS.index("contradiction"))

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["ExampleKind"]
-
 
 class ExampleKind(StrEnum):
     """What is known of a row's texts, and so which objectives can learn from it."""

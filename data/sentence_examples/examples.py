@@ -13,13 +13,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.text_rows import TextRows
 
-__all__ = [
-    "NLI_LABELS",
-    "ExampleKind",
-    "SentenceExamples",
-]
-
-
 NLI_LABELS: Final = ("entailment", "neutral", "contradiction")
 _HASHED_ROWS: Final = 10_000  # rows that are serialised at a time
 

@@ -7,9 +7,8 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
-from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
-
-__all__ = ["MOST_SCORE", "LabelReader", "kind_of_labels", "written_label"]
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS
 
 _NLI_WORDS: Final = {
     **dict.fromkeys(("entailment", "entails", "entailed", "entail", "e"), 0.0),

@@ -10,15 +10,9 @@ from typing import Final, Self
 import numpy as np
 
 from nearsay.data.document import JsonValue
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
-
-__all__ = [
-    "LEARNED_FILE",
-    "LearnedTexts",
-    "find_leaks",
-    "without_leaks",
-]
 
 
 @dataclass(frozen=True, slots=True)

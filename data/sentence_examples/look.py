@@ -8,10 +8,9 @@ from typing import Final
 from nearsay.data.faults import Fault
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-
-__all__ = ["ExamplesLook", "look_at_examples"]
 
 _ROWS: Final = 6  # shown
 _READ_WHOLE: Final = 16 * 2**20  # bytes; of a larger file the first rows alone are looked at

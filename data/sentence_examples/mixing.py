@@ -16,11 +16,6 @@ from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.text_rows import TextRows
 
-__all__ = [
-    "ExampleMix",
-    "Sampling",
-]
-
 _HASHED: Final = 65_536  # texts that are normalised at a time
 _DIGEST: Final = 16  # bytes: so many texts that two of them would share one there are not
 

@@ -3,8 +3,6 @@
 import unicodedata
 from typing import Final
 
-__all__ = ["normalised_text"]
-
 
 class _Spaces(dict[int, int | str]):
     """Maps a character to a space if it is punctuation, else to itself; fills itself as it is asked."""

@@ -20,12 +20,10 @@ from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_lines, rows_and_faults
 from nearsay.data.sentence_examples.columns import ExampleColumns, UnusedColumns, choose_columns
-from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 from nearsay.data.sentence_examples.labels import MOST_SCORE, LabelReader, kind_of_labels, written_label
 from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
-
-__all__ = ["SAMPLE_ROWS", "read_sentence_examples", "row_texts"]
-
 
 _ANCHOR_AND_POSITIVE: Final = 2
 _PLACES_AT_ONCE: Final = 65_536  # rows

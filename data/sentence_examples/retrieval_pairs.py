@@ -5,11 +5,10 @@ from pathlib import Path
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, rows_file
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.text_rows import TextRows
-
-__all__ = ["pairs_of_retrieval", "title_pairs"]
 
 
 def pairs_of_retrieval(

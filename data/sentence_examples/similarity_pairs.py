@@ -13,8 +13,6 @@ from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.reading import SAMPLE_ROWS, row_texts
 
-__all__ = ["ScoredPair", "read_scored_pairs"]
-
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.mapped import MappedArray, first_equal, numbers_below
 
-__all__ = ["TextRows", "TextWriter", "Texts"]
-
 _BLOCK: Final = 4096  # rows or texts that are decoded at a time
 _PENDING_TEXTS: Final = 8192
 _PENDING_BYTES: Final = 2**22

@@ -13,17 +13,6 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = [
-    "count_of",
-    "highest",
-    "insert_columns",
-    "number_list",
-    "number_lists",
-    "numbers_in",
-    "one_of",
-    "update_columns",
-]
-
 
 class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLAlchemy's own are
     """Whether a column has one of many values.

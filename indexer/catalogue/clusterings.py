@@ -25,26 +25,6 @@ from nearsay.indexer.catalogue.tables import (
     removed_passages,
 )
 
-__all__ = [
-    "ClusterRow",
-    "ClusteringRow",
-    "Members",
-    "NamedCluster",
-    "add_members",
-    "clusters_of",
-    "count",
-    "latest",
-    "leave_removed",
-    "members",
-    "named_clusters",
-    "names_among",
-    "of_live",
-    "rename",
-    "replace",
-    "stray_members",
-    "take_cluster_numbers",
-]
-
 _ROWS = 50_000  # members in one call: their Python objects take some 10 MB
 
 

@@ -18,8 +18,6 @@ from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["CollectionEncoder", "CollectionRecord", "EncoderSource", "check_dtype", "check_encoder"]
-
 
 class EncoderSource(Protocol):
     """What gives the encoder of a name: a library, which loads each once."""

@@ -22,23 +22,6 @@ from nearsay.indexer.catalogue.tables import (
     segments,
 )
 
-__all__ = [
-    "CollectionRow",
-    "WriterRow",
-    "changed",
-    "create",
-    "delete",
-    "fence",
-    "find",
-    "ids",
-    "last_writer",
-    "name_of",
-    "names",
-    "size",
-    "take_fence",
-    "take_numbers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:

@@ -8,8 +8,6 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.tables import columns
 
-__all__ = ["KeptColumn", "forget_columns", "keep_columns", "kept_column", "kept_paths"]
-
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:

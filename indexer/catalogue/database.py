@@ -42,8 +42,6 @@ from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import SCHEMA, metadata
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
-__all__ = ["Database", "Vacuumed", "is_writing"]
-
 BUSY_SECONDS = 60.0
 WRITE_AHEAD_RETRY_SECONDS = 0.01
 _WRITING = "nearsay_writing"  # seconds that another writer is waited for

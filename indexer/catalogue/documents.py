@@ -16,27 +16,6 @@ from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.passages import PassageWindow, Piece, PreparedDocument, pieces_of
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
 
-__all__ = [
-    "KnownDocument",
-    "NewDocuments",
-    "StoredDocument",
-    "are_there",
-    "count_of_source",
-    "fetch_all",
-    "fields_seen",
-    "first_metadata",
-    "ids_of",
-    "insert",
-    "known",
-    "matching",
-    "of_source",
-    "relabel",
-    "remove",
-    "replace_text",
-    "untouched",
-]
-
-
 _REMOVED = 5_000  # documents in a statement, within which nothing interrupts
 _SECOND = 19  # characters of a moment up to its second: 2026-11-21T18:45:00
 

@@ -18,25 +18,6 @@ from nearsay.indexer.catalogue.tables import (
     token_samples,
 )
 
-__all__ = [
-    "HANDED_OVER",
-    "MapRow",
-    "TokenSampleRow",
-    "hand_over",
-    "keep_map",
-    "keep_sample",
-    "leave_clustering",
-    "leave_collection",
-    "leave_documents",
-    "leave_generation",
-    "map_number",
-    "map_of",
-    "newest_map",
-    "sample_files",
-    "samples_of",
-]
-
-
 # In the report of a clustering, and the parameters of a map, of a generation that was dropped: its number.
 HANDED_OVER = "handed over by"
 

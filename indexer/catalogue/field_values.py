@@ -10,9 +10,6 @@ from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.json_values import metadata_value
 from nearsay.indexer.catalogue.tables import documents
 
-__all__ = ["added_moments", "added_since", "document_values"]
-
-
 _ROWS = 10_000  # fetched at a time
 _LONGEST = 500  # characters of a text: no date has more
 

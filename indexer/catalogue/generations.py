@@ -28,32 +28,6 @@ from nearsay.indexer.vectors.errors import CatalogueError, UnknownGenerationErro
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, VectorDtype
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "EncoderRow",
-    "EncoderUse",
-    "GenerationRow",
-    "GenerationState",
-    "KnownEncoder",
-    "SegmentRow",
-    "SegmentState",
-    "add_segment",
-    "all_of",
-    "begin",
-    "drop",
-    "keep_queries",
-    "known_encoders",
-    "live",
-    "numbered",
-    "queries_of",
-    "register_encoder",
-    "remove_segment",
-    "row_of",
-    "segments_of",
-    "set_plan",
-    "set_segment_state",
-    "set_state",
-]
-
 
 class GenerationState(StrEnum):
     """building → ready → live → retired; a roll-back makes a retired one live again."""

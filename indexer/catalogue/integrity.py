@@ -28,8 +28,6 @@ from nearsay.indexer.catalogue.tables import (
     removed_passages,
 )
 
-__all__ = ["differing_texts", "file_fault", "wrong_numbers"]
-
 _ROWS = 1_000  # fetched at a time
 # In what SQLite says from 3.44 on of a table of words, which can be made anew: `check_words` looks at these.
 _OF_WORDS = "FTS5 table"

@@ -11,20 +11,6 @@ import sqlalchemy as sa
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.tables import jobs
 
-__all__ = [
-    "Ending",
-    "JobRow",
-    "NewJob",
-    "begun",
-    "create",
-    "delete",
-    "ended",
-    "find",
-    "newest",
-    "resumed",
-    "spawned",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NewJob:

@@ -17,16 +17,6 @@ from sqlalchemy.sql.selectable import FromClause
 
 from nearsay.indexer.catalogue.tables import documents
 
-__all__ = [
-    "SqlValue",
-    "digits",
-    "elements",
-    "json_text",
-    "metadata_json",
-    "metadata_value",
-    "sorted_json_text",
-]
-
 
 def _writer(*, sort_keys: bool) -> Callable[[object], str]:
     """What `json.dumps(…, ensure_ascii=False, sort_keys=sort_keys)` does, in half its time for a small value.

@@ -19,28 +19,6 @@ from nearsay.indexer.catalogue.bulk import one_of
 from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
 
-__all__ = [
-    "TEST_SHARE",
-    "JudgedQueries",
-    "JudgedQuery",
-    "Judgement",
-    "JudgementCounts",
-    "JudgementState",
-    "Part",
-    "SearchMode",
-    "counts",
-    "drawn_share",
-    "forget",
-    "in_part",
-    "judged_queries",
-    "listed",
-    "put",
-    "queries",
-    "query_hash",
-    "said_of",
-    "take_back",
-]
-
 
 class SearchMode(StrEnum):
     """By meaning, by words, or by both."""

@@ -30,24 +30,6 @@ from nearsay.indexer.catalogue import bulk
 from nearsay.indexer.catalogue.passages import passage_numbers, piece, same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 
-__all__ = [
-    "POSTGRES_CONFIGURATION",
-    "TOKENIZER",
-    "LexicalFault",
-    "check_words",
-    "create_table",
-    "delete_rows",
-    "drop_table",
-    "fill_table",
-    "insert_rows",
-    "is_damaged",
-    "is_gone",
-    "plain_words",
-    "refill",
-    "table_name",
-]
-
-
 POSTGRES_CONFIGURATION: Final = "nearsay_words"
 # Signs that came after Unicode 6.1, which FTS5 knows, would be letters to it: "good🥰" one word.
 _SIGNS: Final = "".join(

@@ -12,20 +12,6 @@ from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates, passages
 
-__all__ = [
-    "GateAction",
-    "GateRow",
-    "NearDuplicate",
-    "close_gate",
-    "gate_of",
-    "leave_newer",
-    "link",
-    "linked",
-    "linked_numbers",
-    "passed",
-    "set_gate",
-]
-
 
 class GateAction(StrEnum):
     """What becomes of a near-duplicate."""

@@ -21,32 +21,6 @@ from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.vectors.vector_store import places_in
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "PassageRow",
-    "PassageWindow",
-    "Piece",
-    "PreparedDocument",
-    "by_text",
-    "content_hash",
-    "cut",
-    "document_ids",
-    "documents_of",
-    "encoded_text",
-    "encoded_texts",
-    "headline",
-    "numbers_by_id",
-    "passage_numbers",
-    "piece",
-    "pieces_of",
-    "prepare",
-    "read_passages",
-    "same_document",
-    "text_hash",
-    "whole_documents",
-    "windows",
-]
-
-
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
 _NAMED_BY_CONTENT = re.compile(r"#[0-9a-f]{16}(-\d+)?$")  # the end of an id that `with_ids` made; -2: a copy
 _HEADLINE = 80  # characters

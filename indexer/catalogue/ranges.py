@@ -18,8 +18,6 @@ from nearsay.indexer.catalogue.generations import GenerationRow, row_of
 from nearsay.indexer.catalogue.tables import embedded_ranges, generations, passages
 from nearsay.indexer.vectors.errors import LostLockError
 
-__all__ = ["Range", "covered", "embedded", "enter", "fill", "unembedded", "waiting"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:

@@ -9,8 +9,6 @@ from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import refinements
 from nearsay.training.sentence.query_adapter import QueryAdapter
 
-__all__ = ["Refinement", "add", "live_of", "undo"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refinement:

@@ -13,8 +13,6 @@ from nearsay.indexer.vectors.segment import SUFFIX
 if TYPE_CHECKING:
     from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["Cluster", "Store", "now"]
-
 
 def now(timespec: str = "seconds") -> str:
     """This moment as the catalogue writes it: ISO 8601, UTC, to the second unless told otherwise."""

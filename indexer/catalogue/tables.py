@@ -27,33 +27,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-__all__ = [
-    "SCHEMA",
-    "changed_documents",
-    "cluster_members",
-    "clusterings",
-    "clusters",
-    "collections",
-    "columns",
-    "documents",
-    "embedded_ranges",
-    "encoders",
-    "gates",
-    "generations",
-    "jobs",
-    "judgements",
-    "libraries",
-    "maps",
-    "metadata",
-    "near_duplicates",
-    "passages",
-    "plan_queries",
-    "refinements",
-    "removed_passages",
-    "segments",
-    "token_samples",
-]
-
 SCHEMA = "0018"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(

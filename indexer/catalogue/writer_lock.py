@@ -29,8 +29,6 @@ from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.vectors.errors import BusyError, LostLockError
 
-__all__ = ["require_there", "serving_lock", "writer_lock"]
-
 logger = logging.getLogger("nearsay")
 
 _POLL = 0.02  # seconds between two tries

@@ -44,8 +44,6 @@ from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["Worker", "embed_on_cluster"]
-
 _WINDOW = 512  # passages read from the catalogue and encoded at a time
 _TRIES = 3  # for a range whose worker died, after the first
 _PARTS = 8  # that a range is cut into whose workers died with all its tries, and so on down to one passage

@@ -51,8 +51,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 
-__all__ = ["Builder", "index_on_cluster"]
-
 _GROUP: Final = 8_000_000  # passages in a group at most, where segments allow it
 _KINDS: Final = (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)  # the smallest first
 _TRIES: Final = 3  # for a worker that died

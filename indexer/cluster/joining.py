@@ -28,26 +28,6 @@ from nearsay.indexer.cluster.local import TOKEN_MODE, running_cluster, token_fil
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import ClusterError
 
-__all__ = [
-    "Cluster",
-    "ClusterState",
-    "answers_of",
-    "connection",
-    "connection_lost",
-    "end_processes",
-    "errors_away",
-    "free_room",
-    "is_client",
-    "is_lost",
-    "joined",
-    "leave_lost",
-    "raised_by",
-    "ray_module",
-    "refuse_far",
-    "room_of",
-    "state_of",
-]
-
 logger = logging.getLogger("nearsay")
 
 _FREES = 20.0  # seconds within which processes that were ended give their cores back

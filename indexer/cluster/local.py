@@ -20,19 +20,6 @@ from filelock import FileLock
 from nearsay.data.errors import MissingExtraError
 from nearsay.indexer.vectors.errors import ClusterError
 
-__all__ = [
-    "AT_ONCE",
-    "NO_FORKS",
-    "ONE_MACHINE",
-    "TOKEN_MODE",
-    "LocalCluster",
-    "free_port",
-    "running_cluster",
-    "start_local",
-    "stop_local",
-    "token_file",
-]
-
 _STARTS = 60.0  # seconds that it may take to answer
 _ENDS = 30.0  # and to stop
 _LOOPBACK = "127.0.0.1"

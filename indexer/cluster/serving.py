@@ -60,8 +60,6 @@ from nearsay.indexer.vectors.errors import (
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_index_bytes
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, merge
 
-__all__ = ["ListChooser", "Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve"]
-
 logger = logging.getLogger("nearsay")
 
 _PATIENCE: Final = 60.0  # seconds for an answer: there may be files to read

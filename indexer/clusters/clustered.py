@@ -28,9 +28,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in, unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["Made", "SavedClusters", "cluster_collection"]
-
-
 _TEXTS = 20_000  # that are read for names, of all clusters together
 _MOST_TEXTS = 2_000  # of one cluster
 _LEAST_TEXTS = 10

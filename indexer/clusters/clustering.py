@@ -14,21 +14,6 @@ from nearsay.data.quantity import counted
 from nearsay.data.report import Report, of_json
 from nearsay.indexer.catalogue.clusterings import Members
 
-__all__ = [
-    "CentralPassage",
-    "Cluster",
-    "ClusterMethod",
-    "ClusterOptions",
-    "Clustering",
-    "ClusteringReport",
-    "Match",
-    "Movement",
-    "clusters_as_tree",
-    "match",
-    "movement",
-]
-
-
 _ONLY = {"clusters": "kmeans", "resolution": "graph"}
 
 

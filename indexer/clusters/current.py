@@ -23,20 +23,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = [
-    "Assigned",
-    "SavedClusters",
-    "assign_newer",
-    "current_clustering",
-    "kept_row",
-    "member_rows",
-    "no_clusters",
-    "rename_cluster",
-    "saved_clustering",
-    "shown_clustering",
-    "write_members",
-]
-
 
 def saved_clustering(explored: Explored) -> SavedClusters | None:
     """What was saved with the live generation, of passages that are there; None if it was never clustered."""

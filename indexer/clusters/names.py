@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from nearsay.data.function_words import function_words
 from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase_length
 
-__all__ = ["Encode", "name_clusters", "terms_by_cluster"]
-
-
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 TERMS = 10  # that are kept of a cluster

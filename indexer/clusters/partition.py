@@ -16,22 +16,6 @@ from nearsay.indexer.neighbours.points import Distinct, Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = [
-    "CRITERION",
-    "NUMBER_CRITERION",
-    "RESOLUTIONS",
-    "SEED",
-    "Communities",
-    "DistinctPoints",
-    "Partition",
-    "chosen_number",
-    "distinct",
-    "graph_communities",
-    "partition",
-    "usual_least_size",
-]
-
-
 # Different vectors. All products of 117,000 take a minute or more where lists take a fraction, and a graph
 # with .96 of the true neighbours costs the communities less than .01 of V-measure.
 EXACT_UP_TO = 50_000

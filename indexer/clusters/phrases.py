@@ -16,17 +16,6 @@ from typing import NamedTuple, TypeAlias
 
 from nearsay.data.function_words import Language, language_of
 
-__all__ = [
-    "PhraseCounter",
-    "PhraseCounts",
-    "Use",
-    "Word",
-    "commonest",
-    "content_words",
-    "phrase_length",
-    "singular",
-]
-
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff"
 _KANA = "\u3041-\u309f"
 _PIECE = re.compile(

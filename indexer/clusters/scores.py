@@ -8,18 +8,6 @@ from numpy.typing import NDArray
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = [
-    "ROUNDING",
-    "centres",
-    "each_silhouette",
-    "mean_of_each",
-    "nearest_centre",
-    "of_unit_length",
-    "own_cosines",
-    "silhouette",
-    "sums",
-]
-
 ROUNDING: Final = 1e-6  # by which two products of the same vectors may differ
 _BLOCK = 8192
 _PRODUCTS = 2**24  # held at a time: 64 MB

@@ -16,9 +16,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MOST_PAIRS", "ClosestPairs", "TooManyPairsError", "closest_pairs", "distinct_pairs"]
-
-
 MOST_PAIRS = 5_000_000  # that are listed: 80 MB
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
 _PRUNED_FROM = 1_000_000  # pairs kept before they are looked through

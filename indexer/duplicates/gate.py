@@ -38,8 +38,6 @@ from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = ["AskedGate", "GateReport", "go_through_gate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:

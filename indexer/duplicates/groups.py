@@ -29,8 +29,6 @@ from nearsay.indexer.query.export import export_documents, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["By", "DuplicateGroup", "DuplicateGroups", "Link", "find_duplicates"]
-
 
 def document_pairs(
     document: NDArray[np.int64], vector: NDArray[np.int64], pairs: ClosestPairs

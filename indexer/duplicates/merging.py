@@ -9,17 +9,6 @@ from typing import Protocol
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.documents import StoredDocument
 
-__all__ = [
-    "Conflict",
-    "Difference",
-    "Merged",
-    "Part",
-    "difference",
-    "merge",
-    "merged_document",
-    "merged_metadata",
-]
-
 
 class Documents(Protocol):
     """A collection."""

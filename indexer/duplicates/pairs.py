@@ -17,9 +17,6 @@ from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints
 from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["Pair", "PairedPassage", "Pairs", "find_pairs"]
-
-
 TOP = 100  # pairs, where neither their number nor a threshold is said
 _PAGE = 250  # pairs whose texts are read at a time
 

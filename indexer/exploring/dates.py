@@ -27,9 +27,6 @@ from nearsay.indexer.catalogue.field_values import added_moments, document_value
 from nearsay.indexer.filters.parse import parse_field
 from nearsay.indexer.filters.sql import metadata_path
 
-__all__ = ["DocumentTimes", "Period", "date_fields", "document_times", "finest", "period_names", "read_date"]
-
-
 _YEAR = re.compile(r"[0-9]{4}")
 _MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
 _WEEK = re.compile(r"[0-9]{4}-?W[0-9]{2}")

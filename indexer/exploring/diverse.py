@@ -40,9 +40,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["BALANCE", "DiversePassage", "diverse"]
-
-
 # Maximal marginal relevance, exact and greedy, without going through all passages for each choice.
 #
 # What a passage is worth only falls as others are chosen (Minoux 1978, "Accelerated greedy algorithms for

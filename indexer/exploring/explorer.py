@@ -43,8 +43,6 @@ from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["Explorer"]
-
 
 class Explorer(Explored):
     """Pairs, duplicates, clusters, maps and samples of a collection; made by `Collection.explore`."""

@@ -22,8 +22,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 from nearsay.indexer.vectors.vector_store import unit_length
 
-__all__ = ["AWAY", "Likeness", "rocchio", "similar"]
-
 # The book's weights, 0.75 and 0.15, are a share of 0.2. Over our samples 0.3 halves what comes of the subject
 # that is not wanted and costs nothing of the one that is; at 1 half of that is lost, too.
 AWAY: Final = 0.3

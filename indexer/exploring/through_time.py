@@ -14,7 +14,8 @@ from nearsay.data.document import beginning
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
-from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
+from nearsay.indexer.clusters.clustered import SavedClusters
+from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
@@ -25,17 +26,6 @@ from nearsay.indexer.vectors.vector_store import places_in
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "ClusterThroughTime",
-    "Counted",
-    "ThroughTime",
-    "clusters_of_passages",
-    "over_time",
-    "time_format",
-    "write_over_time",
-]
-
 
 SURE: Final = 3.29  # of the statistic: by chance beyond it, either way, once in a thousand times
 

@@ -39,18 +39,6 @@ from nearsay.indexer.neighbours.points import (
 )
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = [
-    "News",
-    "RemotePassage",
-    "When",
-    "highest_cosines",
-    "new_since",
-    "outliers",
-    "remote_passages",
-    "remotest",
-]
-
-
 REFERENCES = 4096  # passages compared with at a time
 _ROWS = 1024  # passages compared at a time: with the references above 16 MB of products
 _NONE = -2.0  # below every cosine: there is none yet

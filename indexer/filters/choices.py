@@ -9,8 +9,6 @@ from typing import TypeAlias, TypeGuard
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["Choice", "Choices", "Value", "filter_text", "read_choices", "said", "without", "written"]
-
 Value: TypeAlias = str | int | float | bool
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

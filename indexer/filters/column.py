@@ -34,20 +34,6 @@ from nearsay.indexer.filters.expression import (
     kind_of,
 )
 
-__all__ = [
-    "DIGITS",
-    "MISSING",
-    "Codes",
-    "Column",
-    "Numbers",
-    "Texts",
-    "empty",
-    "packed",
-    "unpacked",
-    "widened",
-]
-
-
 MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
 DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -14,29 +14,6 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import TypeAlias, TypeGuard
 
-__all__ = [
-    "Among",
-    "And",
-    "Compare",
-    "Contains",
-    "Expression",
-    "InClusters",
-    "Kind",
-    "Leaf",
-    "Moment",
-    "Not",
-    "Operator",
-    "Or",
-    "Present",
-    "Scalar",
-    "Within",
-    "fields",
-    "gathered",
-    "is_listed",
-    "kind_of",
-    "leaves",
-]
-
 
 class Operator(StrEnum):
     """How a field's value is held against a literal; `!=` is written as `Not(=)`."""

@@ -26,8 +26,6 @@ from nearsay.indexer.filters.parse import CLUSTER
 from nearsay.indexer.filters.selection import count_documents, passing_documents
 from nearsay.indexer.filters.sql import metadata_path
 
-__all__ = ["FacetValue", "Facets", "facets"]
-
 _MOST = 10_000
 _LONGEST = 500  # characters of a text that are told
 

@@ -16,9 +16,6 @@ from nearsay.indexer.filters.column import DIGITS, Column
 from nearsay.indexer.filters.expression import Kind
 from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
-__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of", "named_values", "written_field"]
-
-
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _LONGEST = 80  # characters of a category
 _MOST_CATEGORIES = 200  # different values that can be chosen from, however many documents

@@ -49,19 +49,6 @@ from nearsay.indexer.filters.expression import (
 )
 from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
 
-__all__ = [
-    "CollectionState",
-    "Known",
-    "column_of",
-    "columnar",
-    "counts",
-    "documents_passing",
-    "known_of",
-    "passages_passing",
-    "ready_fields",
-    "state_of",
-]
-
 
 class Known:
     """The latest findings, by what was asked in which state; safe to share between threads."""

@@ -19,8 +19,6 @@ from nearsay.indexer.filters.parse import (
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
-__all__ = ["parse_text"]
-
 _LONGEST = 100_000  # characters of an expression
 
 

@@ -44,23 +44,6 @@ from nearsay.indexer.filters.expression import (
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
-__all__ = [
-    "CLUSTER",
-    "DEEPEST_INPUT",
-    "HELP",
-    "Where",
-    "among",
-    "compare",
-    "expression_of",
-    "in_backquotes",
-    "moment",
-    "parse",
-    "parse_field",
-    "scalar",
-    "too_deep",
-]
-
-
 Where: TypeAlias = str | Mapping[str, object]
 
 _LARGEST = 2**63 - 1

@@ -46,18 +46,6 @@ from nearsay.indexer.filters.sql import Condition, among, condition, documents_i
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 from nearsay.indexer.vectors.vector_store import places_in
 
-__all__ = [
-    "Selection",
-    "count_documents",
-    "documents_where",
-    "list_all",
-    "narrowest",
-    "passing",
-    "passing_documents",
-    "select",
-]
-
-
 _MOST_LOOKED_AT = 32  # comparisons that are counted before one is taken
 
 

@@ -38,16 +38,6 @@ from nearsay.indexer.filters.expression import (
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
-__all__ = [
-    "Condition",
-    "among",
-    "condition",
-    "documents_in_clusters",
-    "metadata_path",
-    "passages_in_clusters",
-]
-
-
 Condition = ColumnElement[bool]
 
 

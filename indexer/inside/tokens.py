@@ -33,22 +33,6 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import AttentionReader, LayerStates
     from nearsay.training.bert.heads.tagger import Tagger
 
-__all__ = [
-    "TOKENS",
-    "KwicPart",
-    "SearchBy",
-    "Summary",
-    "TokenMatch",
-    "TokenMatches",
-    "TokenSample",
-    "drawn_texts",
-    "make_sample",
-    "opened_sample",
-    "sample_rows",
-    "search_tokens",
-]
-
-
 TOKENS = 50_000
 _MOST_TOKENS = 256  # of a passage; the weights of attention grow with its square
 _SOME = 200  # passages read at a time

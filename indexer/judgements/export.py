@@ -21,9 +21,6 @@ from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = ["ExportForm", "JudgementExport", "export_judgements", "training_rows"]
-
-
 _PAGE = 1000
 _QUERY_ID = 16  # hexadecimal digits
 _UNSAFE = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]+")

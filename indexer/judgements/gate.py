@@ -24,18 +24,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
-__all__ = [
-    "LEVEL",
-    "MARGIN",
-    "QUERIES",
-    "GateReport",
-    "measure_gate",
-    "ndcgs",
-    "passed",
-    "queries_needed",
-    "spent_level",
-]
-
 MARGIN: Final = 0.05  # of nDCG@10 that the interval may reach below 0
 QUERIES: Final = 10  # judged queries of the test part from which on a promotion is measured unasked
 LEVEL: Final = 0.95  # of all the intervals of a collection's generations together

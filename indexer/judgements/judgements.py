@@ -39,9 +39,6 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judging import JudgedComparison, Search
 
-__all__ = ["JudgementImport", "Judgements", "is_table"]
-
-
 _TABLES: Final = (".csv", ".tsv", ".jsonl", ".parquet")
 _YES: Final = frozenset({"1", "true", "yes", "relevant"})
 _NO: Final = frozenset({"0", "false", "no", "not relevant"})

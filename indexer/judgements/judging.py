@@ -26,25 +26,6 @@ from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSeq
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
-__all__ = [
-    "DEPTH",
-    "Difference",
-    "Judged",
-    "JudgedComparison",
-    "MinimalTest",
-    "Pair",
-    "Preference",
-    "SearchWay",
-    "ToJudge",
-    "Verdict",
-    "plain_query",
-    "preference",
-    "stored",
-    "team_draft",
-    "won",
-]
-
-
 DEPTH: Final = 10  # ranks that count
 _PRIOR: Final = 4.0  # judgements that the expectation before any judgement counts for
 _FIRST_RANKS: Final = (1, 3)  # passages of rank 1, of 2 to 3 and of the others are expected apart

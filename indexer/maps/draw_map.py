@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLUMNS", "MapReport", "draw_map", "write_drawing"]
-
-
 _WIDTH: Final = 13.0  # inches
 _HEIGHTS: Final = (5.5, 11.0)
 _BESIDE: Final = 3.6  # inches of them for the legend

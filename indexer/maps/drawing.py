@@ -17,27 +17,13 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
+from nearsay.indexer.clusters.clustered import SavedClusters
+from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.mapping import Map
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in
-
-__all__ = [
-    "CLUSTER",
-    "RAMP",
-    "REST",
-    "Drawing",
-    "Field",
-    "FieldKind",
-    "Legend",
-    "cluster_colours",
-    "cluster_legend",
-    "drawing",
-    "field_legend",
-    "map_content",
-]
 
 
 def sampled(ids: NDArray[np.int64], most: int, seed: int = 0) -> NDArray[np.int64]:

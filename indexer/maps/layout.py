@@ -17,9 +17,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["aligned", "begun_from", "levelled", "main_directions", "mean_shift", "rounds_for", "settled"]
-
-
 SIDE = 10.0  # the side of the square in which a layout begins, as in umap-learn
 _BLOCK = 8192
 

@@ -32,9 +32,6 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, places_in
 
-__all__ = ["Map", "MapOptions", "MapPoints", "current_map", "kept_map", "kept_map_number"]
-
-
 # The points of a map as bytes, as the catalogue keeps them.
 #
 # `NEARMAP1`, the count as a little-endian 64-bit number, the passages' numbers (int64, rising), their x and

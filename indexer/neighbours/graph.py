@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import torch
     from scipy.sparse import csr_matrix
 
-__all__ = ["KBest", "ListedProducts", "NeighbourGraph", "memberships", "neighbour_graph", "united"]
-
-
 _TOGETHER = 4096  # vectors whose copies are sorted at a time
 
 

@@ -21,24 +21,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "Distinct",
-    "Explorable",
-    "Explored",
-    "JoinedPoints",
-    "Look",
-    "Near",
-    "Points",
-    "Shown",
-    "ShownPassage",
-    "Vectors",
-    "checked_count",
-    "no_vectors",
-    "nothing_there",
-    "removed_meanwhile",
-    "runs",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Points:

@@ -13,9 +13,6 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Products", "Proposals", "cosines_of", "greatest"]
-
-
 _BLOCK = 16_384  # vectors read at a time
 _GROUP = 32  # products of which the greatest stands for all when the first bar is found
 _MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again

@@ -20,8 +20,6 @@ from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge
 
-__all__ = ["CandidateIndex", "UnitedIndex", "united"]
-
 _WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
 

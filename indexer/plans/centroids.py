@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from nearsay.data.errors import StorageError, first_line
 from nearsay.indexer.plans.engine import faiss_module, one_thread
 
-__all__ = ["Centroids", "Chosen", "Lists", "Where", "open_centroids", "probes_at"]
-
 _MORE: Final = 4  # lists that are looked at beyond the wanted: rounding may have put one behind them
 _BLOCK: Final = 4096  # centroids whose rounding is measured at a time
 _QUANTISER_AT: Final = 53  # bytes: what FAISS writes before the centroids

@@ -13,18 +13,6 @@ from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = [
-    "ADD_BLOCK",
-    "SEED",
-    "Engine",
-    "Shared",
-    "drawn",
-    "faiss_is_installed",
-    "faiss_module",
-    "fill",
-    "one_thread",
-]
-
 SEED = 20190827
 ADD_BLOCK = 16_384  # vectors read and added at a time: 25 MB at 384 dimensions
 

@@ -17,9 +17,6 @@ from nearsay.indexer.plans.engine import SEED, Engine, Shared, drawn, faiss_modu
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = ["ENGINES", "InvertedLists", "build", "engine_of", "open_index", "part_shape"]
-
-
 # Inverted lists: a query looks into the lists whose centroids are nearest to it.
 #
 # Coded in half precision, in a byte a number, or product-quantised for FAISS's fast scan (André et al.

@@ -31,21 +31,6 @@ from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
-__all__ = [
-    "MAX_PROBES",
-    "NO_ROOM",
-    "FaissGpus",
-    "Gpu",
-    "GpuIndex",
-    "OnGpu",
-    "find_gpus",
-    "free_bytes",
-    "plain_reason",
-    "requested_gpus",
-    "wants_gpu",
-]
-
-
 # Which GPUs FAISS can really use, and the reason in one sentence when it can use none.
 #
 # That CUDA is there says little: faiss-cpu may be installed instead of faiss-gpu, CUDA's libraries may be

@@ -56,8 +56,6 @@ from nearsay.indexer.plans.trials import (
 )
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = ["answering", "build_on_gpu", "copy_on_gpu", "gpu_plans", "ladder", "open_on_gpu", "tune_on_gpu"]
-
 _NEWER_SHARE: Final = 0.25  # of a GPU index: with more passages than that beside it, it is made anew
 _LISTS_AT_MOST: Final = 65_536
 _PATTERNS: Final = {  # for FAISS's index_factory

@@ -11,30 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report, as_json
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = [
-    "EXACT_UP_TO",
-    "GIVEN_QUERIES",
-    "KEPT",
-    "REBUILD_AT",
-    "RETUNE_AT",
-    "TAIL",
-    "TAIL_SHARE",
-    "Check",
-    "ContractChange",
-    "GpuKind",
-    "GpuMeasured",
-    "GpuPlan",
-    "GpuReport",
-    "Measured",
-    "Plan",
-    "PlanKind",
-    "RecallContract",
-    "TunedPlan",
-    "memory_bytes",
-    "memory_text",
-    "milliseconds_text",
-]
-
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
 GIVEN_QUERIES = "given queries"  # how `Plan.queries` ends where the user gave them
 REBUILD_AT = 1.25  # exact search, where it was measured, and an index that is missing: measured anew then

@@ -16,25 +16,6 @@ from nearsay.indexer.plans.engine import faiss_is_installed, one_thread
 from nearsay.indexer.plans.plan import GpuMeasured, Measured, PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
-__all__ = [
-    "DECIDING",
-    "LEAST_QUERIES",
-    "PROPOSING",
-    "Searcher",
-    "Speed",
-    "Stopwatch",
-    "TrialQueries",
-    "answered",
-    "drawn",
-    "given",
-    "held_out",
-    "judged",
-    "queries_to_show",
-    "recall_at_least",
-    "stopwatch",
-    "with_recall",
-]
-
 PROPOSING: Final = 400  # stored vectors that propose a setting
 DECIDING: Final = 1000  # and others that decide
 LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs

@@ -53,8 +53,6 @@ from nearsay.indexer.plans.trials import (
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 
-__all__ = ["GRAPH_UP_TO", "Tuned", "enough_to_show", "tune", "tune_again"]
-
 GRAPH_UP_TO: Final = 200_000  # vectors: a graph over more takes many minutes to build
 _FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
 _HELD_OUT: Final = 10  # of few passages at most one in so many

@@ -25,8 +25,6 @@ from nearsay.indexer.query.lexical import lexical_candidates, unreadable_words
 from nearsay.indexer.query.search_notes import about_fields
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
-__all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
-
 MOST_A_PAGE: Final = 500
 _BEGINNING: Final = 240  # characters of the text in a row
 

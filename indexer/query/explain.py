@@ -20,9 +20,6 @@ from nearsay.indexer.query.lexical import MOST_WORDS, quoted
 from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
-__all__ = ["MatchedTerms", "explain_hits", "explain_passages", "matched_terms"]
-
-
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
 _CONTRACTED = re.compile(r"[^\W_]['’]\Z")
 _OPEN, _CLOSE = "\x02", "\x03"

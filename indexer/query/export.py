@@ -27,18 +27,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "Sample",
-    "check_lines_name",
-    "drawn_sample",
-    "ending_of",
-    "export_documents",
-    "export_passages",
-    "stored_documents",
-    "write_csv",
-    "write_lines",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:

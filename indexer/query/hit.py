@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = [
-    "BestSentence",
-    "ExplainedPassage",
-    "Explanation",
-    "Hit",
-    "HitScores",
-    "Hits",
-    "Lineage",
-    "MatchedWord",
-    "WordShare",
-    "telling",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPassage:

@@ -30,18 +30,6 @@ from nearsay.indexer.catalogue.lexical_rows import (
 )
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
-__all__ = [
-    "MOST_WORDS",
-    "LexicalCandidates",
-    "Narrowing",
-    "QueryWord",
-    "affordable",
-    "lexical_candidates",
-    "quoted",
-    "unreadable_words",
-    "words_in",
-]
-
 # Scoring takes 1.5 to 2 microseconds a (word, passage) pair in SQLite: about 50 milliseconds at the most.
 BUDGET: Final = 30_000
 # Rows of a result that are held at a time. Thousands at once set Python's collector going in every search,

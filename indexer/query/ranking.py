@@ -17,21 +17,6 @@ from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import Candidates
 
-__all__ = [
-    "DEPTH",
-    "RERANKED",
-    "Fusion",
-    "PairJudge",
-    "PairJudges",
-    "Ranking",
-    "candidates",
-    "dense_candidates",
-    "judged_anew",
-    "judged_scores",
-    "weight_of_words",
-]
-
-
 WEIGHT: Final = 0.2  # of a full match by words, where cosines go from 0 (by chance) to 1
 FLOOR: Final = 0.4  # the share of a full match that a passage needs before its words count
 

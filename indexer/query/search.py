@@ -50,8 +50,6 @@ from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["Queries", "SearchOptions", "SearchRequest", "Searcher", "as_queries", "search"]
-
 Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results

@@ -11,8 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue.store import Store, now
 
-__all__ = ["SearchLog"]
-
 logger = logging.getLogger("nearsay")
 
 _LONGEST = 2_000  # characters of a query that is kept: the loop is about questions, not about whole documents

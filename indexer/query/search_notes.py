@@ -25,8 +25,6 @@ from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
-__all__ = ["about_fields", "search_notes", "waiting_note"]
-
 _NAMED = 8  # words
 _OWN = {"id": "id", "title": "title", "text": "text", "source": "source, the file it was read from"}
 

@@ -30,8 +30,6 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 
-__all__ = ["CHECK_AT", "check_contract", "checked"]
-
 CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
 _QUERIES: Final = 200
 _MORE: Final = 800

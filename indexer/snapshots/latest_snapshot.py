@@ -26,8 +26,6 @@ from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownGenerationError
 
-__all__ = ["LatestSnapshot"]
-
 Opener = Callable[[sa.Connection, Store, CollectionRow, Snapshot | None, GenerationRow], Snapshot | None]
 _TRIES = 3  # compactions that may go by while a snapshot is being opened
 _KEPT = 3  # snapshots of different generations

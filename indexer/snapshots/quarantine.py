@@ -22,18 +22,6 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = [
-    "OVERLAPPING",
-    "StaleSnapshotError",
-    "is_current",
-    "open_all",
-    "quarantine",
-    "quarantine_damaged",
-    "remedy",
-    "restore",
-]
-
-
 OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
 
 

@@ -28,8 +28,6 @@ from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, write
 from nearsay.indexer.vectors.vector_store import give_back, unit_length
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 
-__all__ = ["IndexPart", "SegmentWriter", "embed", "emptied", "written_index"]
-
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:

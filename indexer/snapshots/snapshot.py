@@ -38,8 +38,6 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
 
-__all__ = ["Part", "Passages", "Snapshot", "parted", "take", "usual_probes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -5,23 +5,6 @@ from typing import TypeVar
 
 from nearsay.data.errors import BadInputError, NearsayError
 
-__all__ = [
-    "BadFilterError",
-    "BusyError",
-    "CatalogueError",
-    "ClusterError",
-    "DamagedSegmentError",
-    "EncoderMismatchError",
-    "GateError",
-    "LostLockError",
-    "StrictError",
-    "UnknownCollectionError",
-    "UnknownDocumentError",
-    "UnknownGenerationError",
-    "UnreadableWordsError",
-    "chosen",
-]
-
 
 class BadFilterError(BadInputError):
     """A filter expression or mapping cannot be understood."""

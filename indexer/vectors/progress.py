@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Progress", "ProgressListener", "unheard"]
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -5,8 +5,6 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, cast
 
-__all__ = ["read_ahead"]
-
 Item = TypeVar("Item")
 
 

@@ -24,22 +24,6 @@ from nearsay.data.errors import StorageError
 from nearsay.data.known_hashes import known_sha256, remember_sha256
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 
-__all__ = [
-    "SUFFIX",
-    "SegmentHeader",
-    "SegmentKind",
-    "VectorDtype",
-    "VectorSegment",
-    "narrow",
-    "open_index_bytes",
-    "open_tokens",
-    "open_vectors",
-    "widen",
-    "write_index",
-    "write_tokens",
-    "write_vectors",
-]
-
 SUFFIX = ".safetensors"
 METRIC = "cosine"
 _DTYPES: Mapping[str, np.dtype[Any]] = {

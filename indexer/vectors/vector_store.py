@@ -21,21 +21,6 @@ from nearsay.data.errors import NearsayError
 from nearsay.data.threads import ThreadLock, usable_threads
 from nearsay.indexer.vectors.segment import VectorSegment, widen
 
-__all__ = [
-    "NOTHING",
-    "Candidates",
-    "VectorStore",
-    "exact_enough",
-    "give_back",
-    "merge",
-    "of_unit_length",
-    "places_in",
-    "raise_bars",
-    "trim",
-    "unit_length",
-]
-
-
 _DO_NOT_NEED: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None)  # None: not on this system
 
 

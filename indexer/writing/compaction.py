@@ -40,24 +40,6 @@ from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.report_plot import report_plot
 
-__all__ = [
-    "SEGMENT_ROWS",
-    "CompactReport",
-    "aside",
-    "clear_building",
-    "compact",
-    "delete_collection",
-    "drop_generation",
-    "folders_of_the_deleted",
-    "keep_merged",
-    "merge_for_index",
-    "merge_small",
-    "merged_for_index",
-    "moved",
-    "replace_segments",
-    "superseding",
-]
-
 GRACE = {
     "sqlite": 0.0,
     "postgresql": 3600.0,

@@ -19,8 +19,6 @@ from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.selection import documents_where
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-__all__ = ["remove_documents", "there_of", "update_metadata"]
-
 _CHANGES = 2_000  # documents in a transaction
 
 

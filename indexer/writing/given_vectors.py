@@ -15,8 +15,6 @@ from nearsay.indexer.catalogue.passages import cut, pieces_of
 from nearsay.indexer.vectors.vector_store import of_unit_length
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 
-__all__ = ["VectorsOnly", "with_vectors"]
-
 _CHECKED = 8  # rows that are embedded to compare
 _LEAST_COSINE = 0.98  # of a row's vector to what the encoder gives: half precision keeps .9999
 _ANY_LENGTH = 10**9  # tokens: nothing is cut that need not be encoded

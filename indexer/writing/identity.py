@@ -13,8 +13,6 @@ from nearsay.data.python_rows import ROWS_NAME
 from nearsay.data.reading import Reading
 from nearsay.indexer.catalogue.passages import PreparedDocument, prepare
 
-__all__ = ["Names", "with_ids"]
-
 _BLOCK = 1000  # documents whose ids are looked up together
 _FIRST = 160_000  # ids that are kept in memory: a set takes a tenth of the database's time, but more room
 _FIRST_CHARACTERS = 8_000_000  # and characters of them, whichever is first

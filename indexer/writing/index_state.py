@@ -9,8 +9,6 @@ from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.plan import TAIL_SHARE, Plan
 from nearsay.indexer.vectors.segment import SegmentKind
 
-__all__ = ["IndexState", "index_state"]
-
 
 @dataclass(frozen=True, slots=True)
 class IndexState:

@@ -49,8 +49,6 @@ from nearsay.indexer.writing.compaction import clear_building, merge_for_index, 
 from nearsay.indexer.writing.index_state import IndexState, index_state
 from nearsay.indexer.writing.report_plot import keep_report_plot
 
-__all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refresh_index", "unmeasured"]
-
 logger = logging.getLogger("nearsay")
 
 _TRIES = 5  # merges of others that may go by while files are being opened

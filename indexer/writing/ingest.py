@@ -43,22 +43,6 @@ from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.writing.identity import Names, with_ids
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "AddReport",
-    "Batch",
-    "Entering",
-    "Entry",
-    "Tally",
-    "add",
-    "awaiting_windows",
-    "check_something_read",
-    "check_strictly",
-    "checked_files",
-    "live_or_begin",
-    "pieces",
-]
-
-
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
 _CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long

@@ -19,8 +19,6 @@ from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import passages, removed_passages
 from nearsay.indexer.vectors.segment import SegmentKind
 
-__all__ = ["CollectionOverview", "overview"]
-
 
 @dataclass(frozen=True, slots=True)
 class CollectionOverview:

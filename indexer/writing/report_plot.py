@@ -15,17 +15,6 @@ from nearsay.indexer.writing.overview import CollectionOverview
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "front",
-    "keep_report_plot",
-    "pareto_figure",
-    "plot_format",
-    "plot_live",
-    "plot_report",
-    "report_plot",
-    "report_plots",
-]
-
 # Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
 _LOOKS: Final = (
     *(("#000000", "o"), ("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "D")),

@@ -38,18 +38,6 @@ from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = [
-    "Promotion",
-    "RebuildReport",
-    "catch_up",
-    "last_retired",
-    "mend",
-    "promotable",
-    "promote",
-    "rebuild",
-]
-
-
 _WINDOW = 4096  # passages that are embedded at a time where some lack a vector
 _SAME = 0.999  # cosine from which two vectors of a passage are one
 

@@ -13,7 +13,7 @@ from naming import Naming
 
 from nearsay.app.cli import main
 from nearsay.training.bert.features import FeatureExtractor
-from nearsay.training.sentence.encoder import Precision
+from nearsay.training.encoder.hardware import Precision
 
 Run = Callable[..., Result]
 

@@ -11,8 +11,8 @@ from naming import Naming
 from nearsay.app.cli import main
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.bert.features import FeatureExtractor
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.sentence.encoder import Precision
 
 Run = Callable[..., Result]
 

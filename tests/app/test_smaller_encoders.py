@@ -13,7 +13,8 @@ from naming import Naming
 from nearsay.app.cli import main
 from nearsay.app.cli.options import encoder_named
 from nearsay.indexer import Library
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.encoder import Encoder
 
 pytestmark = pytest.mark.usefixtures("short_runs")
 

@@ -136,7 +136,8 @@ class EngineProcess:
 def load(engine: Engine, folder: str) -> tuple[Any, Any]:
     """Give the functions from texts to vectors, and from a question alone, as a search encodes it."""
     if engine.precision:
-        from nearsay.training.sentence.encoder import Encoder, Precision
+        from nearsay.training.encoder.hardware import Precision
+        from nearsay.training.sentence.encoder import Encoder
         from nearsay.training.sentence.light_encoder import open_encoder
         from nearsay.training.sentence.text_encoder import TextKind
 

@@ -133,7 +133,7 @@ def loss_difference(examples: SentenceExamples) -> float:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 
-    from nearsay.data.sentence_examples.examples import ExampleKind
+    from nearsay.data.sentence_examples.example_kind import ExampleKind
     from nearsay.training.sentence.objectives.making import make_objective
 
     model = SentenceTransformer(str(bundled_folder()), device="cpu").eval()

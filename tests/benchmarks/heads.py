@@ -23,7 +23,8 @@ from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.fine_tuning import FineTuning, FreezeRule, Freezing
-from nearsay.training.bert.heads.train_head import HeadResult, LinearFit, train_head
+from nearsay.training.bert.heads.kinds import LinearFit
+from nearsay.training.bert.heads.train_head import HeadResult, train_head
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.run.training_progress import TrainingProgress, Watch
 

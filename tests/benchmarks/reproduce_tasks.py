@@ -23,9 +23,10 @@ from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.fine_tuning import FineTuning
 from nearsay.training.bert.heads.head_settings import ReaderSettings
+from nearsay.training.bert.heads.kinds import LinearFit
 from nearsay.training.bert.heads.reader import Reader
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.bert.heads.train_head import LinearFit, train_head
+from nearsay.training.bert.heads.train_head import train_head
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.entity_f1 import entities, entity_f1

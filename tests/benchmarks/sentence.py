@@ -30,7 +30,7 @@ from pathlib import Path
 
 from machine import commit, machine
 
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set

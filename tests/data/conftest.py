@@ -8,7 +8,8 @@ import pytest
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 
 
 @pytest.fixture

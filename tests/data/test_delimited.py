@@ -12,7 +12,8 @@ from naming import Naming
 from nearsay.data.delimited import cell_value
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 
 
 def test_rows_have_types_in_metadata_and_text_elsewhere(

@@ -17,7 +17,8 @@ from nearsay.data.errors import MissingExtraError
 from nearsay.data.html_text import html_encoding, html_text
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.markdown_text import markdown_text
-from nearsay.data.reading import Format, ReadOptions, read
+from nearsay.data.read_options import Format, ReadOptions
+from nearsay.data.reading import read
 
 # Markdown
 

@@ -8,7 +8,8 @@ import pytest
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
 from nearsay.data.lines import settled_encoding
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 
 SAID = "Der Käse reift über Monate im kühlen Keller, und die Mäuse wissen es längst."
 Write = Callable[[str, str | bytes], str]

@@ -12,7 +12,8 @@ from naming import Naming
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 
 GOOD = '{"text": "good"}'
 

@@ -10,7 +10,8 @@ from naming import Naming
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 from nearsay.data.source_documents import is_hard_wrapped, paragraphs
 
 Write = Callable[[str, str | bytes], str]

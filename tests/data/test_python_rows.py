@@ -10,7 +10,8 @@ from naming import Naming
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.reading import Format, ReadOptions, rows
+from nearsay.data.read_options import Format, ReadOptions
+from nearsay.data.reading import rows
 
 
 def test_python_values_are_read_like_rows() -> None:

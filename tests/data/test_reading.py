@@ -14,7 +14,8 @@ from naming import Naming
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.reading import Format, ReadOptions, read
+from nearsay.data.read_options import Format, ReadOptions
+from nearsay.data.reading import read
 
 
 def texts(*sources: str, **options: object) -> list[str]:

@@ -6,7 +6,8 @@ import pytest
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.reading import ReadOptions, read
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import read
 
 
 def _documents(folder: Path, *sources: Path) -> list[Document]:

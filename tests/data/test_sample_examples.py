@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 from nearsay.training.encoder.hardware import Precision

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import NearsayError
+from nearsay.data.report import Finding
 from nearsay.indexer import Collection, Library, collection_writing, doctor
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import SegmentState
@@ -22,7 +23,6 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import latest_snapshot
 from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
-from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import bundled_folder
 
 OpenLibrary = Callable[[], Library]

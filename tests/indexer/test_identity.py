@@ -12,7 +12,8 @@ from naming import Naming
 from nearsay.data.document import Document
 from nearsay.data.errors import DiskFullError
 from nearsay.data.faults import Fault
-from nearsay.data.reading import Reading, Source
+from nearsay.data.reading import Reading
+from nearsay.data.sources import Source
 from nearsay.indexer.catalogue.passages import PreparedDocument, content_hash, prepare
 from nearsay.indexer.writing.identity import Names, with_ids
 

@@ -15,13 +15,15 @@ from free_port import free_port
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel, BertTokenizer, T5EncoderModel
 
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import TrainingTask
-from nearsay.training.sentence.encoder import EncodedWindow, Encoder, Precision, TextKind
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 VOCABULARY = (
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

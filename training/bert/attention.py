@@ -35,8 +35,6 @@ from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["AttentionReader", "InnerToken", "LayerStates", "TextAttention"]
-
 MOST_TOKENS = 512
 _SHORT = 128  # tokens
 _BATCH_TOKENS = 2048  # more leaves the cache, and every layer's weights of attention are held at once

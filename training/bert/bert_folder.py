@@ -22,8 +22,6 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_bert, lineage_of
 
-__all__ = ["BertFolder", "load_bert", "load_model"]
-
 _KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 _MASKED = ("ForMaskedLM", "ForPreTraining")  # ends of the names of models with a head for masked words
 

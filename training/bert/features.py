@@ -25,14 +25,6 @@ from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, cut_
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
-__all__ = [
-    "FeatureExtractor",
-    "TokenCutter",
-    "feature_fingerprint",
-    "write_array",
-    "write_token_vectors",
-]
-
 
 def write_array(stream: IO[bytes], shape: tuple[int, int], blocks: Iterable[NDArray[np.float32]]) -> None:
     """Write an .npy file of float32 rows, a block at a time.

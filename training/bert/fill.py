@@ -11,13 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.encoder.hardware import choose_device
 
-__all__ = [
-    "Candidate",
-    "Filler",
-    "NextSentence",
-    "likeliest",
-]
-
 
 class _Headed:
     """A BERT with one of its pretraining heads."""

@@ -22,15 +22,6 @@ from nearsay.training.encoder.memory import inference_tokens
 from nearsay.training.sentence.batching import token_batches
 from nearsay.training.sentence.forward import padded
 
-__all__ = [
-    "HiddenStates",
-    "LayerChoice",
-    "LayerRule",
-    "Pooling",
-    "layer_choices",
-    "pooled",
-]
-
 
 class Pooling(StrEnum):
     """What is made of the real tokens; [CLS], [SEP] and a prompt are real, as in sentence-transformers."""

@@ -23,8 +23,6 @@ from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import network_batches
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 
-__all__ = ["evaluate_mlm", "evaluate_mlm_of"]
-
 _ROWS = 64  # of a batch; a memory matter alone
 _SEED = 7  # of the rows and masks, so that every model sees the same
 

@@ -5,8 +5,6 @@ from typing import ClassVar
 
 from nearsay.data.report import Report
 
-__all__ = ["MlmReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class MlmReport(Report):

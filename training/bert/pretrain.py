@@ -40,12 +40,6 @@ from nearsay.training.run.training_progress import TrainingProgress, go_on
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 
-__all__ = [
-    "Pretraining",
-    "pretrain",
-]
-
-
 _HELD_OUT = "On text held out from training."
 _TRAINED_ON = "On the training text, over the last steps of the run."
 _USAGE = """

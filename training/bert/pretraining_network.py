@@ -7,12 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertLMHeadModel, PreTrainedModel
 
-__all__ = [
-    "PretrainingNetwork",
-    "PretrainingSums",
-]
-
-
 # The span-boundary objective: the tokens of a span from the two tokens beside it.
 #
 # Joshi et al. 2020, section 3.2, https://arxiv.org/abs/1907.10529

@@ -20,11 +20,6 @@ from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
 
-__all__ = [
-    "PretrainingTask",
-    "network_batches",
-]
-
 
 def network_batches(
     batch: PretrainingBatch, rows: NDArray[np.int64], *, token_budget: int, pad_id: int, full: int

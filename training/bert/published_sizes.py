@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["PUBLISHED_SIZES"]
-
 # Layers and width. Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805 (base, large);
 # Turc et al. 2019, table 1, https://arxiv.org/abs/1908.08962 (the others)
 PUBLISHED_SIZES: Final = {

@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from nearsay.training.bert.bert_folder import BertFolder
-from nearsay.training.encoder.plain_encoder import PlainEncoder, UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.encoder.folder import UnsupportedEncoderError
+from nearsay.training.encoder.plain_encoder import PlainEncoder, read_plain_encoder
 from nearsay.training.sentence.pooling_shares import PoolingShares, Shares, pooling_shares, shares_of_plain
-
-__all__ = ["PooledVector", "TokenRelevance", "rollout"]
 
 
 @dataclass(frozen=True, slots=True)

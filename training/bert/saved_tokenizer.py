@@ -10,8 +10,6 @@ from nearsay.data.errors import BadInputError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
 
-__all__ = ["read_tokenizer", "require_fitting_vocabulary"]
-
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 _WORD_EMBEDDINGS = "word_embeddings.weight"
 

@@ -8,8 +8,6 @@ from transformers import BertConfig
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.published_sizes import PUBLISHED_SIZES
 
-__all__ = ["BertSize"]
-
 _HEAD_WIDTH = 64  # of every published size
 
 

@@ -18,15 +18,6 @@ from tokenizers.processors import TemplateProcessing
 
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "SPECIAL_TOKENS",
-    "Accents",
-    "Vocabulary",
-    "VocabularyConfig",
-    "train_vocabulary",
-]
-
-
 _MOST_SPELLINGS: Final = 1_000_000  # different strings between blanks that wait to be cut into words
 _WORDS_AT_ONCE: Final = 10_000
 

@@ -17,8 +17,6 @@ from nearsay.training.bert.vocabulary import SPECIAL_TOKENS, Accents, Vocabulary
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.model_card import LINEAGE_FILE
 
-__all__ = ["REPORT_FILE", "check_vocabulary_folder", "find_vocabulary", "save_vocabulary"]
-
 REPORT_FILE: Final = "vocabulary.json"  # what it was trained on and how; marks the folder as one of ours
 _LENGTH: Final = 512  # tokens that a BERT of the published sizes takes
 _FILES: Final = frozenset({"tokenizer.json", "vocab.txt", "tokenizer_config.json", LINEAGE_FILE, REPORT_FILE})

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from transformers import BertModel
     from transformers.models.bert.modeling_bert import BertLayer
 
-__all__ = [
-    "PackedBert",
-]
-
-
 Attention: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 _LEAST_GPU = 8, 0  # compute capability that the kernel for texts of any lengths is built for: Ampere

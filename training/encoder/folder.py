@@ -12,8 +12,6 @@ from nearsay.data.errors import NearsayError
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-__all__ = ["EncoderFolder", "EncoderModule", "UnsupportedEncoderError", "position_limit"]
-
 _PICKLED = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 _SAFE = frozenset({".safetensors"})
 _SETTINGS_FILE = "config_sentence_transformers.json"

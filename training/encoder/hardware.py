@@ -16,20 +16,6 @@ from nearsay.data.errors import BadInputError, first_line
 if TYPE_CHECKING:  # it takes a second to import, and options that name a precision are checked without it
     import torch
 
-__all__ = [
-    "Precision",
-    "Processor",
-    "attention_of_any_shape",
-    "autocast",
-    "choose_device",
-    "choose_hardware",
-    "computing_in",
-    "narrow_linear_weights",
-    "product_format",
-    "resolve_precision",
-]
-
-
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt's names in malloc.h
 _LARGE_BLOCK = 32 * 2**20  # bytes, from which on a block is mapped on its own, and unmapped when it is freed
 

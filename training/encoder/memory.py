@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from nearsay.training.encoder.hardware import Precision
 
-__all__ = ["TokenBudget", "inference_tokens", "naming_out_of_memory", "tokens_that_fit", "training_tokens"]
-
 _SHARE: Final = 0.6  # of what is left: kernels need room for their own work, and memory is cut into pieces
 _FEWEST: Final = 512  # a BERT's longest text
 # A CPU's is not asked for: what fits would be another number on every run, and a resume not exact.

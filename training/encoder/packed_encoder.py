@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from sentence_transformers.base.modules import Transformer
     from transformers import BertModel
 
-__all__ = [
-    "PackedEncoder",
-]
-
 
 def pool(states: torch.Tensor, batch: PackedBatch, modes: Sequence[str], prompt: int) -> torch.Tensor:
     """Give the batch's vectors, (texts, modes * width), as sentence-transformers pools padded texts.

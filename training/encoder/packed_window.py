@@ -9,13 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = [
-    "Blocks",
-    "PackedBatch",
-    "pack",
-]
-
-
 _SIZES = 64, 128  # tokens that the CPU's attention takes quickly
 _LEAST_FILLED = 0.9  # of the places, below which the padding costs more than the blocks save
 

@@ -18,19 +18,6 @@ from tokenizers import Tokenizer
 from nearsay.training.encoder.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
 from nearsay.training.encoder.weights import StoredTensor, modern_name, stored_tensors
 
-__all__ = [
-    "Array",
-    "DenseStep",
-    "LayerWeights",
-    "LinearWeights",
-    "NormWeights",
-    "PlainEncoder",
-    "PlainTransformer",
-    "UnsupportedEncoderError",
-    "read_plain_encoder",
-    "relative_bias",
-]
-
 Array: TypeAlias = NDArray[np.float32]
 
 _TABLE_LIMIT = 512  # tokens of a text where a static encoder's folder names no limit, as model2vec cuts

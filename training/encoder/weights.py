@@ -19,15 +19,6 @@ from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderErr
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = [
-    "StoredTensor",
-    "combined_sha256",
-    "modern_name",
-    "require_complete",
-    "stored_tensors",
-    "weight_hashes",
-]
-
 _LANGUAGE_MODEL_HEADS = ("cls.", "lm_head.")  # they come after the last layer, and change none of its numbers
 
 

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["Workers"]
-
 logger = logging.getLogger("nearsay")
 
 _Item = TypeVar("_Item")

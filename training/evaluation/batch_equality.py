@@ -11,8 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "batch_equality"]
-
 BATCH_SIZES: Final = (1, 8, 64)
 TOLERANCE: Final = 1e-3
 

@@ -9,8 +9,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.training.evaluation.label_metrics import require_alike
 
-__all__ = ["Entity", "EntityFigures", "EntityReport", "entities", "entity_f1"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entity:

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["figure_name", "shown_figure", "shown_interval"]
-
 _NAMES: Final = {
     "spearman": "Spearman",
     "pearson": "Pearson",

@@ -6,16 +6,6 @@ from dataclasses import dataclass
 
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "Confusion",
-    "accuracy",
-    "confusions",
-    "f1_score_of",
-    "macro_f1",
-    "matthews_correlation",
-    "require_alike",
-]
-
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
     """Give the share of labels that are right, 0 to 1.

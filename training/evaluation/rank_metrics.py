@@ -8,17 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "PERSISTENCE",
-    "average_precision",
-    "ndcg",
-    "overlap",
-    "rank_biased_overlap",
-    "recall",
-    "reciprocal_rank",
-    "resampled_average_precision",
-]
-
 
 def average_precision(relevant: ArrayLike, scores: ArrayLike) -> float:
     """Give average precision, 0 to 1: the area under precision as recall grows; its mean over queries is MAP.

@@ -7,18 +7,6 @@ from typing import ClassVar
 from nearsay.data.report import Report
 from nearsay.training.evaluation.label_metrics import Confusion
 
-__all__ = [
-    "BrokenWord",
-    "ClassifierReport",
-    "CompressionRow",
-    "LengthFit",
-    "NewVocabularyFit",
-    "ReductionReport",
-    "StaticReport",
-    "TokenizerFit",
-    "UnknownText",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ClassifierReport(Report):

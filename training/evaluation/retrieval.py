@@ -11,14 +11,6 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.training.sentence.text_encoder import Progress, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = [
-    "JudgedVectors",
-    "best_rows",
-    "judged_vectors",
-    "nearest",
-]
-
-
 _BLOCK_SCORES = 32_000_000  # float32 scores held at a time, 128 MB
 
 

@@ -11,15 +11,6 @@ from nearsay.data.answered_questions import AnsweredQuestion
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 
-__all__ = [
-    "SquadReport",
-    "answer_f1",
-    "best_null_threshold",
-    "evaluate_answers",
-    "exact_match",
-    "normalised_answer",
-]
-
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 

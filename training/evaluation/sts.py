@@ -10,14 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
-__all__ = [
-    "Similarity",
-    "pair_similarities",
-    "spearman_correlation",
-    "sts_figures",
-    "text_pair_similarities",
-]
-
 
 def pearson_correlation(first: ArrayLike, second: ArrayLike) -> float:
     """Give Pearson's r, -1 to 1: how near the two are to a straight line.

@@ -8,8 +8,6 @@ import numpy as np
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.text_rows import TextWriter
 
-__all__ = ["TextSample"]
-
 _TEXTS_AT_ONCE: Final = 64  # in memory: they may be books
 
 

@@ -26,11 +26,6 @@ from nearsay.training.evaluation.reports import (
 )
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = [
-    "encoder_fit",
-]
-
-
 _TEXTS_AT_ONCE: Final = 512
 _CHARACTERS_AT_ONCE: Final = 1_000_000
 

@@ -24,14 +24,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, new_folder, replacing
 from nearsay.data.errors import NearsayError
 
-__all__ = [
-    "BestWeights",
-    "Checkpoint",
-    "last_checkpoint",
-    "write_checkpoint",
-]
-
-
 logger = logging.getLogger("nearsay")
 
 _WEIGHTS = "model.safetensors"

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-__all__ = ["CpuDropout", "cpu_dropout", "cpu_dropout_of"]
-
 _STEPS = 1 << 16
 _ATTENTION = "nearsay_cpu_dropout"
 # Kinds of model (`config.model_type`) whose attention is softmax(q k^T * scaling + mask) v and nothing else;

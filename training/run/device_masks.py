@@ -7,8 +7,6 @@ from typing import Any
 from torch import Tensor
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-__all__ = ["masks_without_waiting"]
-
 _ATTENTION = "sdpa"
 
 

@@ -31,12 +31,6 @@ from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
 from nearsay.training.run.training_progress import Pace, PaceWatch, StoppedError, TrainingProgress
 
-__all__ = [
-    "Evaluation",
-    "TrainingResult",
-    "train",
-]
-
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Give AdamW's two groups: weights that decay, and biases and norms, which do not.

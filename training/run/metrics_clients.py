@@ -15,8 +15,6 @@ from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError, 
 from nearsay.training.run.run_environment import flat
 from nearsay.training.run.run_folder import CLIENT_RUNS, TENSORBOARD, RunFolder
 
-__all__ = ["MetricsClient", "logged_to", "require_clients"]
-
 logger = logging.getLogger("nearsay")
 
 # Logs the metrics of a step; ends the client's run, which failed or not.

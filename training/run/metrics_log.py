@@ -13,12 +13,6 @@ from nearsay.data.durable import replacing, write_refusal
 from nearsay.data.errors import NearsayError
 from nearsay.training.run.processes import Processes
 
-__all__ = [
-    "MetricWindow",
-    "MetricsLog",
-    "read_metrics",
-]
-
 
 class MetricWindow:
     """Adds up numerators and denominators, on the device: nothing waits for a GPU before the log does."""

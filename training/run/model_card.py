@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from nearsay.data.document import JsonValue
 
-__all__ = ["LINEAGE_FILE", "ModelCard"]
-
 LINEAGE_FILE: Final = "lineage.json"  # a JSON list of strings, oldest first
 
 _TASKS: Final = ("fill-mask", "sentence-similarity", "text-ranking")  # tags that are pipelines of the hub

@@ -7,8 +7,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision
 
-__all__ = ["Optimisation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Optimisation:

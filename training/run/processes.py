@@ -12,8 +12,6 @@ from torch import distributed
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import choose_device
 
-__all__ = ["Processes", "processes", "require_one_process"]
-
 
 @dataclass(frozen=True, slots=True)
 class Processes:

@@ -12,8 +12,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
-__all__ = ["RunEnvironment", "flat", "training_precision"]
-
 logger = logging.getLogger("nearsay")
 
 _PACKAGES: Final = ("nearsay", "torch", "transformers", "sentence-transformers", "tokenizers", "numpy")

@@ -19,8 +19,6 @@ from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchr
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.run.run_environment import RunEnvironment, flat
 
-__all__ = ["CLIENT_RUNS", "STUDENT_PREFIX", "TENSORBOARD", "RunFolder"]
-
 logger = logging.getLogger("nearsay")
 
 STUDENT_PREFIX: Final = "start-"  # of the folders in `run` that hold a student's first weights

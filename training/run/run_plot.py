@@ -7,8 +7,6 @@ from pathlib import Path
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 
-__all__ = ["plot_run"]
-
 _SHARES = ("accuracy", "f1", "matthews", "exact_match", "score")
 _MEASURES = ("loss", *_SHARES)  # a panel for the losses, one for the rest
 

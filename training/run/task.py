@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from nearsay.data.document import JsonValue
 from nearsay.training.encoder.memory import TokenBudget
 
-__all__ = ["Batch", "StepData", "StepLosses", "TrainingTask"]
-
 Batch = dict[str, Tensor]
 
 

@@ -6,16 +6,6 @@ from typing import Final
 
 from nearsay.training.run.metrics_clients import require_clients
 
-__all__ = [
-    "Pace",
-    "PaceWatch",
-    "StoppedError",
-    "TrainingProgress",
-    "Watch",
-    "go_on",
-]
-
-
 _SLOW: Final = 0.5  # of the first steps' rate
 _FEWER_CORES: Final = 0.85  # of what the first steps had
 _FEW_CORES: Final = 0.75  # of what it could use

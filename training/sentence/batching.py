@@ -11,8 +11,6 @@ from nearsay.training.encoder.memory import inference_tokens
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["distinct", "inference_batches", "padded_widths", "token_batches"]
-
 _BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
 _BATCH_TEXTS = 512
 # A GPU's matrix units take widths in eights, and few different widths reuse its memory and its plans.

@@ -5,14 +5,6 @@ from pathlib import Path
 
 from nearsay.data.errors import NearsayError
 
-__all__ = [
-    "BUNDLED_NAME",
-    "BUNDLED_WEIGHTS_SHA256",
-    "bundled_folder",
-    "check_bundled_weights",
-    "is_bundled_name",
-]
-
 BUNDLED_NAME = "all-MiniLM-L6-v2"
 BUNDLED_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

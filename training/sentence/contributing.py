@@ -17,8 +17,6 @@ from nearsay.training.sentence.source import EncoderSource, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind, cut_note
 from nearsay.training.sentence.tokens import TextTokenizer, TokenPiece
 
-__all__ = ["ContributingEncoder", "ContributingPass", "OpenedEncoder", "TextContributions"]
-
 logger = logging.getLogger("nearsay")
 
 

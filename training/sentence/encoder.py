@@ -13,13 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
+from nearsay.training.encoder.folder import UnsupportedEncoderError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.encoder.packed_encoder import PackedEncoder
-from nearsay.training.encoder.plain_encoder import (
-    PlainEncoder,
-    UnsupportedEncoderError,
-    read_plain_encoder,
-)
+from nearsay.training.encoder.plain_encoder import PlainEncoder, read_plain_encoder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
@@ -28,14 +25,12 @@ from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_p
 from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
 from nearsay.training.sentence.vectors import checked_vectors, unit_rows
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer
-
-__all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind", "streamed"]
 
 logger = logging.getLogger("nearsay")
 

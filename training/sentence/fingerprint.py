@@ -11,8 +11,6 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import weight_hashes
 from nearsay.training.sentence.prompts import other_prompt_names
 
-__all__ = ["FINGERPRINT_REVISION", "encoder_fingerprint"]
-
 FINGERPRINT_REVISION = 1  # goes up when this module, or how nearsay runs encoders, makes other vectors
 
 # They name where a file came from, what wrote it or how its numbers are stored, and change no vector.

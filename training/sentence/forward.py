@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # seconds to import, and not needed for what is read from pla
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-__all__ = ["ForwardPass", "ModelInputs", "joined", "padded"]
-
 
 class ForwardPass:
     """Runs a model over tokenized texts; threads take turns.

@@ -12,8 +12,6 @@ from nearsay.data.function_words import LANGUAGES, Language
 if TYPE_CHECKING:
     from nearsay.training.sentence.tokens import TokenPiece
 
-__all__ = ["UNNAMED", "unknown_language"]
-
 UNNAMED = "a language without a name"  # one of several that share the words seen
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.threads import ThreadLock
-from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
+from nearsay.training.encoder.plain_encoder import read_plain_encoder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
@@ -29,8 +29,6 @@ from nearsay.training.sentence.vectors import checked_vectors
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
-
-__all__ = ["LightEncoder", "open_encoder", "reason_for_torch"]
 
 logger = logging.getLogger("nearsay")
 

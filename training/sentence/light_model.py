@@ -18,6 +18,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nearsay.data.errors import first_line
 from nearsay.data.threads import usable_threads
+from nearsay.training.encoder.folder import UnsupportedEncoderError
 from nearsay.training.encoder.plain_encoder import (
     Array,
     DenseStep,
@@ -26,12 +27,9 @@ from nearsay.training.encoder.plain_encoder import (
     NormWeights,
     PlainEncoder,
     PlainTransformer,
-    UnsupportedEncoderError,
     relative_bias,
 )
 from nearsay.training.encoder.weights import StoredTensor
-
-__all__ = ["LightModel"]
 
 _OPSET = 23  # the version of ONNX's operators: the first with attention
 _IR_VERSION = 11  # of the file format, the first with these operators

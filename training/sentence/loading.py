@@ -14,16 +14,6 @@ from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code
 
-__all__ = [
-    "gives_unit_vectors",
-    "is_static",
-    "length_limit",
-    "load_model",
-    "loaded_by",
-    "require_seeing_cls",
-    "transformer_of",
-]
-
 logger = logging.getLogger("nearsay")
 
 _LONGEST_LIMIT = 1_000_000  # a tokenizer without a limit says 10**30

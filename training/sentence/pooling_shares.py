@@ -23,8 +23,6 @@ if TYPE_CHECKING:  # a question is explained without torch
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-__all__ = ["PoolingShares", "Shares", "pooling_shares", "shares_of_plain"]
-
 _POOLED = "sentence_embedding"
 _LEAST = 1e-12  # what sentence-transformers divides a vector by at least
 

@@ -14,15 +14,6 @@ from nearsay.training.sentence.text_encoder import TextKind
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-__all__ = [
-    "SAVED_NAMES",
-    "other_prompt_names",
-    "other_prompts",
-    "prompt_note",
-    "prompts_of",
-    "prompts_of_model",
-]
-
 # Under these sentence-transformers' encode_query and encode_document find them.
 SAVED_NAMES = {TextKind.QUERY: "query", TextKind.PASSAGE: "document"}
 # The names of a prompt for searching, in the order in which they are looked for.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["STRENGTHS", "QueryAdapter", "adapted_leaving_one_out", "fit_query_adapter"]
-
 STRENGTHS: Final = (1.0, 3.0, 10.0)  # of the penalty; the higher, the nearer queries stay to where they were
 
 

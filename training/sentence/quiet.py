@@ -6,8 +6,6 @@ from logging import ERROR
 
 from nearsay.data.threads import ThreadLock
 
-__all__ = ["quiet_libraries"]
-
 _lock = ThreadLock()
 _inside = 0  # blocks in this process, in whatever threads
 _undo = ExitStack()  # puts the settings back that the first of them found

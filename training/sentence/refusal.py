@@ -10,8 +10,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
 
-__all__ = ["EncoderRefusedError", "names_code", "refuse_unsafe"]
-
 # Kinds that transformers once ran by code from the hub and now by its own, which reads the same folders. For
 # another kind its folder's code alone tells what it computes: one that calls itself "bert" may have ALiBi.
 _NATIVE_KINDS = ("eurobert", "gte", "jina_embeddings_v3", "modernbert", "nomic_bert")

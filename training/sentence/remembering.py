@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = ["Remembering"]
-
 _WINDOW_TEXTS = 4096
 
 

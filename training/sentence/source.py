@@ -9,16 +9,6 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.model_card import LINEAGE_FILE
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 
-__all__ = [
-    "EncoderSource",
-    "at_revision",
-    "find_bert",
-    "find_encoder",
-    "hub_name",
-    "lineage_of",
-    "push_encoder",
-]
-
 # Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
 _NOT_FETCHED = ["onnx/*", "openvino/*", "*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl"]

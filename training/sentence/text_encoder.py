@@ -8,17 +8,6 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "EncodedWindow",
-    "Progress",
-    "TextEncoder",
-    "TextKind",
-    "VectorEncoder",
-    "WindowEncoder",
-    "cut_note",
-    "encoded_texts",
-]
-
 
 class TextKind(StrEnum):
     """What a text is in a search; some encoders put another prompt before each kind."""

@@ -12,8 +12,6 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence.batching import distinct
 
-__all__ = ["TextTokenizer", "TokenPiece", "TokenizedWindow", "shortened"]
-
 
 @dataclass(frozen=True, slots=True)
 class TokenizedWindow:

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.tokens import shortened
 
-__all__ = ["checked_vectors", "unit_rows"]
-
 
 def checked_vectors(
     vectors: NDArray[np.float32], texts: Sequence[str], encoder_name: str

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from nearsay.training.bert.attention import TextAttention
     from nearsay.training.bert.relevance import TokenRelevance
 
-__all__ = ["AttentionChoice", "choice_of", "masked_of", "packed_attention", "show_attention", "text_key"]
-
 _MOST_BYTES = 3_000_000  # of weights; of longer texts only the chosen layers are sent, one at least
 _MOST_MASKS = 512
 

@@ -33,13 +33,6 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-__all__ = [
-    "FILES",
-    "FOLDER",
-    "SAMPLES",
-    "show_adding",
-]
-
 
 def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str, Any]) -> list[str]:
     """What stands behind `nearsay` to add files; names that begin with '-' stand behind '--'.

@@ -19,16 +19,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import AddReport
 from nearsay.indexer.results import newest
 
-__all__ = [
-    "NEXT_PART",
-    "PART",
-    "Part",
-    "look_at",
-    "show_at_work",
-    "start",
-]
-
-
 PART: Final = "see"  # the widget that chooses one, and its name in the address
 NEXT_PART: Final = "collections_next"  # in the session: what it is to choose when it is drawn again
 

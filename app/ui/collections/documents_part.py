@@ -25,11 +25,6 @@ from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-__all__ = [
-    "show_documents",
-]
-
-
 LONGEST_TEXT = 200_000  # characters: a longer text is neither written nor edited on a page
 
 

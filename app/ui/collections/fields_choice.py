@@ -12,8 +12,6 @@ from nearsay.data.faults import spread
 from nearsay.data.lines import USUAL_ENCODINGS
 from nearsay.data.preview import FilesSeen
 
-__all__ = ["DOCUMENT_WIDTHS", "ask_encoding", "ask_fields", "show_first_documents"]
-
 DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
 _CHARACTERS = 1000  # of a document's metadata that are shown
 _FAULTS = 5  # that are shown one by one

@@ -21,10 +21,6 @@ from nearsay.indexer.writing.report_plot import front
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "show_generations",
-]
-
 
 def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list[str]:
     """What stands behind `nearsay`; BadInputError for a contract that cannot be."""

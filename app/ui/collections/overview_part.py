@@ -18,11 +18,6 @@ from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.results import every
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = [
-    "show_health",
-    "show_overview",
-]
-
 
 def facts(found: CollectionOverview) -> list[tuple[str, str]]:
     """What a card shows below the sizes: a label and a value each."""

@@ -12,8 +12,6 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 
-__all__ = ["show"]
-
 _PARTS = {
     Part.OVERVIEW: show_overview,
     Part.ADD: show_adding,

@@ -20,8 +20,6 @@ from nearsay.indexer.judgements.gate import QUERIES
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["show_rollout", "show_upkeep"]
-
 
 def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
     """Index, compact, delete."""

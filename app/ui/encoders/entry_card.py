@@ -20,8 +20,6 @@ from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
 from nearsay.indexer.results import every
 from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore
 
-__all__ = ["figures_of", "layer_scores", "show_entry"]
-
 
 def show_entry(visit: Visit, entry: EncoderEntry, jobs: list[Job], sets: dict[str, str]) -> None:
     """Show it; jobs: the library's, the newest first; sets: that it can be measured on."""

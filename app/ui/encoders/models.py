@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from nearsay.training.bert.fill import Filler, NextSentence
     from nearsay.training.sentence.encoder import Encoder
 
-__all__ = ["encoder", "filler", "next_sentence", "reader"]
-
 _KEPT = 6  # a model may take gigabytes
 # transformers fails where two threads import it at once, as at the page's start.
 _LOADING = threading.Lock()

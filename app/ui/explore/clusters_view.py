@@ -29,11 +29,6 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
 from nearsay.indexer.filters.choices import Choice, written
 
-__all__ = [
-    "show_clusters_view",
-]
-
-
 METHODS: Final[dict[ClusterMethod, str]] = {
     ClusterMethod.GRAPH: (
         "Communities of passages that are each other's neighbours. Finds by itself how many there are, and "

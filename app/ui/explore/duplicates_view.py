@@ -27,10 +27,6 @@ from nearsay.indexer.duplicates.pairs import Pair
 from nearsay.indexer.results import every
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-__all__ = [
-    "show_duplicates_view",
-]
-
 
 @st.dialog("Merge documents?", width="medium")
 def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:

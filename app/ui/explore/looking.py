@@ -20,20 +20,6 @@ from nearsay.app.ui.watching import jobs_of, moment, offer_job, show_command, wa
 from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.neighbours.points import Near, ShownPassage
 
-__all__ = [
-    "Found",
-    "Look",
-    "is_quick",
-    "like_link",
-    "look_at",
-    "near_words",
-    "newest_jobs",
-    "offer_file",
-    "offer_look",
-    "show_passage",
-    "watch_newest",
-]
-
 
 def like_link(document: str) -> None:
     """A link to the passages nearest to a document."""

@@ -22,9 +22,6 @@ from nearsay.indexer import Hit
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.maps.drawing import Drawing
 
-__all__ = ["show_map_view"]
-
-
 _HITS = 50  # that stand out
 _SHOWN = 1_000  # rows of the table
 _MAKE_CLUSTERS = "nearsay explore clusters"  # for which the page has buttons

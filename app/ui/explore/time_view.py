@@ -23,11 +23,6 @@ from nearsay.indexer.results import newest
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = [
-    "show_time_view",
-]
-
-
 _PLOT_HEIGHT, _LEGEND_LINE = 320, 24  # pixels: of the plot and its axes, and of each name below
 _NAME = 48  # characters of a name in the legend
 _LINES = 5  # across the chart, roughly

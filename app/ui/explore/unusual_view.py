@@ -20,8 +20,6 @@ from nearsay.indexer.exploring.unlike import RemotePassage
 from nearsay.indexer.neighbours.points import ShownPassage
 from nearsay.indexer.results import every
 
-__all__ = ["diverse_words", "show_unusual_view", "unusual_words"]
-
 _Passage = TypeVar("_Passage", bound=ShownPassage)
 _QUICK_OUTLIERS = 15_000  # passages: every two are compared
 _QUICK_DIVERSE = 30_000

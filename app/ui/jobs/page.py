@@ -28,8 +28,6 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["show"]
-
 _ONE_MORE_PAGE = 25  # jobs that are shown at first, and with each "Show more"
 _MOST = 1_000
 

@@ -28,8 +28,6 @@ from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJ
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-__all__ = ["show", "way_of"]
-
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
 _MADE = "judge_made_queries"  # in the session: questions made from documents

@@ -20,8 +20,6 @@ from nearsay.indexer.maps.drawing import Drawing, map_content
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-__all__ = ["LONGEST", "MOST_POINTS", "PackedMap", "Selection", "packed_map", "show_map"]
-
 MOST_POINTS = 30_000  # of more a sample is drawn: of a million it is there in 2.1 s instead of 2.7
 _PREVIEW = 120  # characters of a title and of a text
 LONGEST = _PREVIEW + 1  # of a text that has to be known: with one more it is cut

@@ -18,9 +18,6 @@ from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.query.explain import matched_terms
 from nearsay.indexer.query.hit import Explanation
 
-__all__ = ["like_buttons", "show_cards", "show_likeness"]
-
-
 _MOST = 300  # pages of a few hits, of everybody who looks
 
 

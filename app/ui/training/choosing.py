@@ -19,9 +19,6 @@ from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.judgements import JudgementCounts
 
-__all__ = ["choose_examples", "choose_texts", "keep_upload", "kept_files", "show_texts", "submitted"]
-
-
 _SHOWN, _CHARACTERS = 5, 200
 
 

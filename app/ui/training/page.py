@@ -15,8 +15,6 @@ from nearsay.app.ui.watching import STATE_ICONS, jobs_of, running_jobs, start_jo
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-__all__ = ["show", "start_training"]
-
 _FORMS = {  # the names stand in the address, too
     "Sentence encoder": "sentence_form:sentence_form",
     "Adapt to a collection": "sentence_form:adapt_form",

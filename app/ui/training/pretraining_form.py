@@ -14,9 +14,6 @@ from nearsay.app.ui.visit import Visit
 from nearsay.indexer.encoders import Made, Shelf, made, new_folder_for
 from nearsay.training.bert.published_sizes import PUBLISHED_SIZES
 
-__all__ = ["pretraining_form", "vocabulary_form"]
-
-
 _NEW, _ON = "A new BERT", "One that is there"
 _MORE: Final = (
     *("masking", "no_nsp", "breaks", "length", "long_share"),

@@ -7,7 +7,8 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
-from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 
 Rows = list[tuple[str, ...]]
 CODE = {"E": 0.0, "N": 1.0, "C": 2.0}

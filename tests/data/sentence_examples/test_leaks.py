@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from naming import Naming
 
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LeakReport, find_leaks, without_leaks
 
 COLUMNS = ("anchor", "positive", "negative")

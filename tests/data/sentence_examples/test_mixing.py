@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix, MixedBatch, Sampling
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 

@@ -7,7 +7,7 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
 
 Write = Callable[[str, str | bytes], str]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.judgements.export import ExportForm, TrainingRows, training_rows

@@ -11,8 +11,10 @@ from words_encoder import WordsEncoder
 from nearsay.indexer.catalogue.passages import encoded_text
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage, Explanation
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.contributing import TextContributions
-from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 
 PASSAGES = [
     ExplainedPassage(

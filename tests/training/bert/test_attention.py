@@ -19,7 +19,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.query.explain import unit_vector
 from nearsay.training.bert.attention import AttentionReader, rollout
 from nearsay.training.bert.fill import Filler
-from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 
 KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
 TEXT, PAIR = "the cat sat on the mat .", "a dog sat"

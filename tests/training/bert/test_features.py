@@ -17,7 +17,8 @@ from transformers import AutoTokenizer, BertModel
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import LayerChoice, Pooling, layer_choices
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 MakeFolder = Callable[..., Path]

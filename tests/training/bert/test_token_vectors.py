@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, BertModel
 from nearsay.data.durable import replacing
 from nearsay.data.errors import DiskFullError
 from nearsay.training.bert.features import FeatureExtractor, write_array, write_token_vectors
-from nearsay.training.sentence.encoder import Precision
+from nearsay.training.encoder.hardware import Precision
 
 MakeFolder = Callable[..., Path]
 

@@ -15,6 +15,7 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.layer_plot import layer_figure, write_layer_plot
 from nearsay.training.evaluation.judged.layers import (
@@ -25,7 +26,7 @@ from nearsay.training.evaluation.judged.layers import (
     evaluate_layers,
 )
 from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 
 MakeFolder = Callable[..., Path]

@@ -12,8 +12,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
-from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 
 MakeFolder = Callable[..., Path]
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence import tokens
-from nearsay.training.sentence.encoder import Encoder, Precision, TextEncoder, TextKind
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 MakeFolder = Callable[..., Path]
 

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
+from nearsay.training.encoder.plain_encoder import read_plain_encoder
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
 from nearsay.training.sentence.source import find_encoder
 

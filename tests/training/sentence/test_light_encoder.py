@@ -33,14 +33,15 @@ from transformers import (
 )
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.packed_encoder import PackedEncoder
-from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.encoder.plain_encoder import read_plain_encoder
 from nearsay.training.encoder.weights import weight_hashes
 from nearsay.training.sentence import light_encoder
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.compression.static_encoder import make_static_encoder
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.loading import load_model

@@ -12,7 +12,8 @@ from sentence_transformers.base.modules import Dense
 from transformers.utils import logging as transformers_logging
 
 from nearsay.data.errors import NearsayError
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.encoder import Encoder
 
 MakeFolder = Callable[..., Path]
 

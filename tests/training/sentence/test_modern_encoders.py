@@ -27,7 +27,8 @@ from transformers import (
 )
 
 from nearsay.data.errors import NearsayError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage
 from nearsay.training.encoder.folder import EncoderFolder

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TokenPiece
 
 LONG = "the cat sat on the mat . " * 5  # 40 tokens; the encoder takes 14 beside its two special ones

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence import encoder as encoder_module
-from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TokenizedWindow
 
 WINDOWS = [["the cat", "a dog"], ["sat"], [], ["a " * 20, "mat", "a " * 20]]

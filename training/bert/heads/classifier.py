@@ -24,16 +24,6 @@ from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, VectorEncoder, cut_note, encoded_texts
 
-__all__ = [
-    "TextClassifier",
-    "TextScorer",
-    "frozen_vectors",
-    "linear_scorer",
-    "network_scorer",
-    "probe_vectors",
-]
-
-
 _WINDOW_TEXTS = 4096  # texts of a probe whose tokens are in memory
 
 

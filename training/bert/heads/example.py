@@ -17,20 +17,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.sentence.forward import padded
 
-__all__ = [
-    "NO_TARGET",
-    "ExampleTokens",
-    "HeadExample",
-    "QuestionExample",
-    "QuestionLengths",
-    "WordExample",
-    "batch_tensors",
-    "question_examples",
-    "text_examples",
-    "word_examples",
-]
-
-
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 

@@ -25,15 +25,6 @@ from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch, go_on
 
-__all__ = [
-    "FineTuning",
-    "Freezing",
-    "HeadStart",
-    "fine_tune",
-    "fresh_network",
-    "head_device",
-]
-
 
 class FreezeRule(StrEnum):
     """The named choices."""

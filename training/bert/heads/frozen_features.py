@@ -12,8 +12,6 @@ from nearsay.training.bert.heads.example import HeadExample, WordExample
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
 from nearsay.training.encoder.hardware import Precision
 
-__all__ = ["FrozenFeatures"]
-
 
 class FrozenFeatures:
     """A BERT whose layers give features of rows, segments included."""

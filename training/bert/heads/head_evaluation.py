@@ -21,8 +21,6 @@ from nearsay.training.evaluation.label_metrics import (
 from nearsay.training.evaluation.reports import ClassifierReport
 from nearsay.training.evaluation.squad import SquadReport, evaluate_answers
 
-__all__ = ["evaluate_classifier", "evaluate_reader", "evaluate_tagger"]
-
 
 def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> ClassifierReport:
     """Compare a classifier's labels with a file's.

@@ -13,8 +13,6 @@ from nearsay.training.bert.heads.example import QuestionLengths
 from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.encoder.folder import EncoderFolder
 
-__all__ = ["HEAD_FILE", "ClassifierSettings", "HeadWay", "ReaderSettings", "TaggerSettings"]
-
 HEAD_FILE: Final = "head.json"
 
 

@@ -15,11 +15,6 @@ from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.batching import padded_widths, token_batches
 
-__all__ = [
-    "HeadTask",
-]
-
-
 _GROUPED_BATCHES = 32  # batches whose examples are sorted by length together
 
 

@@ -46,8 +46,6 @@ from nearsay.training.evaluation.squad import best_null_threshold, evaluate_answ
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 
-__all__ = ["LinearFit", "Questions", "Sentences", "Texts"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:

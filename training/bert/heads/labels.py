@@ -13,8 +13,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.data.tagged_sentences import OUTSIDE, TaggedSentences
 
-__all__ = ["LabelSet"]
-
 _SHOWN: Final = 10  # labels in a message
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 

@@ -15,15 +15,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError, NearsayError
 
-__all__ = [
-    "REGULARISATIONS",
-    "LinearHead",
-    "chosen_head",
-    "every_tenth",
-    "fit_linear_head",
-]
-
-
 logger = logging.getLogger("nearsay")
 
 _ITERATIONS: Final = 500

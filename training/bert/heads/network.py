@@ -18,16 +18,6 @@ from nearsay.training.encoder.hardware import Precision, computing_in, narrow_li
 from nearsay.training.run.training_progress import go_on
 from nearsay.training.sentence.batching import inference_batches
 
-__all__ = [
-    "HeadKind",
-    "HeadNetwork",
-    "example_logits",
-    "load_network",
-    "load_saved_network",
-    "run_examples",
-]
-
-
 # Gets a batch: where its rows are among the given examples, (rows,) int64, and its tensors on the device.
 TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
 

@@ -17,11 +17,6 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.retrieval import best_rows
 
-__all__ = [
-    "ReadAnswer",
-    "Reader",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan:

@@ -18,13 +18,6 @@ from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 
-__all__ = [
-    "Tagger",
-    "feature_word_scorer",
-    "network_word_scorer",
-]
-
-
 # Gives, for each row, the scores of the words that it speaks for, (words, labels).
 WordScorer: TypeAlias = Callable[[Sequence[WordExample]], list[NDArray[np.float32]]]
 

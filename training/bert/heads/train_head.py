@@ -42,8 +42,6 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["HeadResult", "LinearFit", "train_head"]
-
 _LIMITS: Final = (
     "It knows its training rows, with the errors and prejudices of those who judged them.",
     "It was measured on text of one kind; on another kind it may be much worse.",

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged.judged_set import Outcome, mean_of_drawn
 
-__all__ = ["Interval", "bootstrap_difference", "bootstrap_interval", "interval_of_mean"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

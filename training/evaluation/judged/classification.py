@@ -21,14 +21,6 @@ from nearsay.training.evaluation.judged.judged_set import (
 from nearsay.training.evaluation.label_metrics import accuracy, macro_f1
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
-__all__ = [
-    "ClassificationSet",
-    "LearnedSet",
-    "NliSet",
-    "require_learnable",
-]
-
-
 _REGULARISATIONS: Final = (0.0001, *REGULARISATIONS)  # pairs have four times the width, so hold it back more
 
 

@@ -17,10 +17,6 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 
-__all__ = [
-    "ClusteringSet",
-]
-
 _LEAST_FIGURE: Final = 1e-12  # below, it is 0 but for rounding, where it has no change
 
 

@@ -21,14 +21,6 @@ from nearsay.training.evaluation.judged.suite import SuiteSet
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "Comparison",
-    "ComparisonOptions",
-    "compare_encoders",
-    "encoder_size",
-]
-
-
 _WHOLE_NUMBERS: Final = frozenset({"I64", "U64", "BOOL"})  # positions and masks that are saved beside weights
 
 

@@ -13,8 +13,6 @@ from nearsay.training.evaluation.judged.reports import ComparedEncoder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["comparison_figure", "write_comparison_plot"]
-
 # Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
 _LOOKS: Final = (
     ("#0072B2", "o"),

@@ -9,15 +9,6 @@ from nearsay.training.evaluation.judged.reports import ComparedEncoder, Compared
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.comparison import Comparison
 
-__all__ = [
-    "by_set",
-    "comparison_legend",
-    "comparison_markdown",
-    "cost_rows",
-    "main_figure",
-    "set_rows",
-]
-
 
 def set_rows(cells: Sequence[ComparedSet]) -> list[dict[str, str]]:
     """A row a set, a column an encoder.

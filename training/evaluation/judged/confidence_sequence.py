@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged.bootstrap import Interval
 
-__all__ = ["ConfidenceSequence", "sequence_of_mean"]
-
 _POINTS: Final = 801  # means that are tested
 _STAKE: Final = 0.8  # share of the wealth that a bet may lose
 _PRIOR_VARIANCE: Final = 0.25  # of a figure, relative to the square of half its range, before any was seen

@@ -19,8 +19,6 @@ from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_ra
 from nearsay.training.evaluation.retrieval import judged_vectors, nearest
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = ["RetrievalJudgedSet"]
-
 _DEPTH: Final = 100  # documents that are ranked for a query: recall is measured there
 _DOCUMENTS_A_QUERY: Final = 10  # kept for each query of a quick look
 

@@ -14,21 +14,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = [
-    "EvaluationKind",
-    "JudgedSet",
-    "Outcome",
-    "PairScorer",
-    "RowSet",
-    "drawn_note",
-    "drawn_rows",
-    "drawn_training",
-    "evaluate_judged_set",
-    "mean_of_drawn",
-    "pairwise",
-    "scores_of_pairs",
-]
-
 
 class EvaluationKind(StrEnum):
     """What a judged set asks of an encoder."""

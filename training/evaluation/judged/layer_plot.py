@@ -12,8 +12,6 @@ from nearsay.training.evaluation.judged.layers import LayerReport
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["layer_figure", "plot_format", "write_figure", "write_layer_plot"]
-
 _FORMATS: Final = (".png", ".svg")
 # Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
 _LOOKS: Final = {Pooling.CLS: ("#0072B2", "s"), Pooling.MEAN: ("#D55E00", "o"), Pooling.MAX: ("#009E73", "^")}

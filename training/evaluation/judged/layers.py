@@ -26,12 +26,6 @@ from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
-__all__ = [
-    "LayerReport",
-    "evaluate_layers",
-]
-
-
 _WINDOW_TEXTS = 256  # texts whose features are in memory: 31 MB for 12 layers of 768
 
 

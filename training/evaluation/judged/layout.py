@@ -15,17 +15,6 @@ from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.lists import ANCHORS, POSITIVES, negative_columns
 
-__all__ = [
-    "Layout",
-    "file_layout",
-    "is_corpus_folder",
-    "judged_files",
-    "split_files",
-    "stem",
-    "train_file",
-]
-
-
 _SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
 _NO_AGREEMENT: Final = "-"  # what NLI's annotators leave where they do not agree
 _KINDS: Final = {

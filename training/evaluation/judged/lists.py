@@ -28,17 +28,6 @@ from nearsay.training.evaluation.sts import Similarity, pair_similarities
 from nearsay.training.sentence.text_encoder import Progress, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = [
-    "ANCHORS",
-    "POSITIVES",
-    "Candidates",
-    "RerankingSet",
-    "TripletSet",
-    "negative_columns",
-    "read_candidates",
-]
-
-
 ANCHORS: Final = ("query", "anchor", "question", "sentence")  # usual names of the columns, first to last
 POSITIVES: Final = ("positive", "positives", "pos", "entailed")
 _CONTRADICTED: Final = "contradicted"

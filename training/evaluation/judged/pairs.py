@@ -26,8 +26,6 @@ from nearsay.training.evaluation.rank_metrics import average_precision, resample
 from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
-__all__ = ["PairSet", "StsSet", "pair_set"]
-
 
 @dataclass(frozen=True, slots=True)
 class BestThreshold:

@@ -11,7 +11,8 @@ from nearsay.data.json_values import UnusableRowError
 from nearsay.data.labelled_texts import LabelColumns, LabelledTexts, read_labelled_texts
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS
 from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.evaluation.judged.classification import ClassificationSet, NliSet
@@ -28,12 +29,6 @@ from nearsay.training.evaluation.judged.layout import (
 )
 from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, read_candidates
 from nearsay.training.evaluation.judged.pairs import StsSet, pair_set
-
-__all__ = [
-    "read_judged_set",
-    "read_judged_sets",
-    "read_layout",
-]
 
 
 def read_entailment_rows(found: LabelledTexts) -> tuple[tuple[tuple[str, str, str], ...], list[str]]:

@@ -12,8 +12,6 @@ from nearsay.training.evaluation.judged.judged_set import EvaluationKind, Judged
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.sentence.text_encoder import VectorEncoder
 
-__all__ = ["Replayed", "general_search", "general_sets", "held", "replay"]
-
 _MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
 
 

@@ -8,17 +8,6 @@ from nearsay.data.document import JsonValue
 from nearsay.data.report import Report
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 
-__all__ = [
-    "ComparedEncoder",
-    "ComparedSet",
-    "Evaluation",
-    "FigureOverSeeds",
-    "JudgedChange",
-    "LayerScore",
-    "OverSeeds",
-    "Trained",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation(Report):

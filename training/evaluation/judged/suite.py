@@ -17,8 +17,6 @@ from nearsay.training.evaluation.judged.layout import (
 )
 from nearsay.training.evaluation.judged.reading import read_layout
 
-__all__ = ["Suite", "SuiteSet", "find_suite"]
-
 
 @dataclass(frozen=True, slots=True)
 class SuiteSet:

@@ -15,8 +15,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
 
-__all__ = ["UnjudgedCorpus", "UnjudgedDocument", "corpus_of_documents", "read_unjudged_corpus"]
-
 _BODY_CHARACTERS: Final = 20_000  # of a document; its beginning stands for the whole
 _PASSAGE_WORDS: Final = 64  # most words of a passage
 _PASSAGES_A_DOCUMENT: Final = 20

@@ -15,15 +15,6 @@ from nearsay.training.evaluation.retrieval import nearest
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = [
-    "EncoderPanel",
-    "Proxy",
-    "ProxyFigure",
-    "ProxyScore",
-    "UnjudgedTexts",
-    "encoder_panel",
-]
-
 
 class Proxy(StrEnum):
     """Questions that a corpus answers without a person's judgement; none is whether a search is good."""

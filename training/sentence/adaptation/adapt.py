@@ -42,8 +42,6 @@ from nearsay.training.sentence.source import find_encoder, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
-
 HELD_OUT: Final = "held-out pseudo-queries"
 _CANDIDATES: Final = 5  # passages a held-out pseudo-query that it is measured among
 _END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]")  # of a sentence

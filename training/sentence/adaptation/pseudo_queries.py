@@ -15,14 +15,6 @@ from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 
-__all__ = [
-    "PseudoQuery",
-    "QueryKind",
-    "UnlabelledCorpus",
-    "damaged",
-    "draw_pseudo_queries",
-]
-
 _SENTENCE_WORDS: Final = (5, 45)  # fewest and most words of a sentence that is taken for a question
 _SALIENT_WORDS: Final = 5  # of a passage, that stand for what a person would type
 _WINDOW_WORDS: Final = 24  # of a stretch of text without sentences

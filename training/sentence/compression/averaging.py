@@ -11,8 +11,6 @@ from nearsay.training.sentence.source import find_encoder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-__all__ = ["average_encoders"]
-
 
 def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
     """Average the weights of encoders that were trained from one base, into the new folder `out`.

@@ -30,11 +30,6 @@ from nearsay.training.sentence.compression.quantisation import (
 from nearsay.training.sentence.text_encoder import VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = [
-    "compare_compressions",
-]
-
-
 _CANDIDATES = 4  # ranked again for each hit that is asked for
 _BLOCK_ROWS = 4096  # rows that are widened to float32 at a time, to stay in the processor's cache
 _ONE = np.float32(1)

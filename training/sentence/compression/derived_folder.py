@@ -16,18 +16,17 @@ from nearsay.data.durable import new_folder, require_new
 from nearsay.data.errors import NearsayError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.sentence.bundled import check_bundled_weights
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind
-
-__all__ = ["append_layer", "open_model", "save_derived"]
 
 _PROBES = ["Two owls call from the wet wood.", "No train before noon", "a"]
 _USAGE = """

@@ -23,10 +23,6 @@ from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = [
-    "distil",
-]
-
 
 def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) -> Path:
     """Write an encoder that has some of another's transformer layers, and all else of it, to a new folder.

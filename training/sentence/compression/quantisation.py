@@ -11,18 +11,6 @@ from numpy.typing import NDArray
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 
-__all__ = [
-    "binary_codes",
-    "hamming_distances",
-    "int8_codes",
-    "int8_ranges",
-    "int8_restored",
-    "int8_step",
-    "signs",
-    "write_vectors",
-]
-
-
 _LEVELS = 255  # steps between the lowest and the highest of 256 levels
 
 

@@ -10,17 +10,11 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import require_new
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.reports import ReductionReport
 from nearsay.training.sentence.compression.derived_folder import append_layer, open_model, save_derived
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import VectorEncoder
-
-__all__ = [
-    "encoded_windows",
-    "principal_components",
-    "reduce_encoder",
-    "truncate_encoder",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,6 @@ from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.loading import transformer_of
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = [
-    "make_static_encoder",
-]
-
-
 _SIF = 1e-4  # of Arora et al. and of model2vec; 1e-3 was no better on the STS benchmark
 # With few rounds the tokens that the texts hardly tell about stay near their start, and more gain nothing.
 _RIDGE = 1e-3

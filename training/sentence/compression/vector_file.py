@@ -16,8 +16,6 @@ from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.training.sentence.text_encoder import cut_note
 
-__all__ = ["EncodeReport", "encode_features", "encode_file", "encode_tokens"]
-
 _WINDOW_TEXTS = 4096  # texts whose features are in memory
 
 

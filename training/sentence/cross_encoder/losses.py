@@ -10,8 +10,6 @@ from nearsay.training.sentence.objectives.table import NamedRows
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NEGATIVES", "CrossLoss", "PairLoss", "losses_of_rows", "usual_loss"]
-
 NEGATIVES: Final = 4  # of the batch, for a pair that comes without
 
 

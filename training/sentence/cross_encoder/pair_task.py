@@ -10,7 +10,8 @@ from sentence_transformers import CrossEncoder
 from tokenizers import Encoding
 from torch import Tensor, nn
 
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.processes import Processes
@@ -20,8 +21,6 @@ from nearsay.training.sentence.fine_tuning.network import group_features
 from nearsay.training.sentence.fine_tuning.sentence_task import GroupedTask
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.negatives.cross_encoder import PairTokens
-
-__all__ = ["PairNetwork", "PairRows", "PairTask"]
 
 
 @dataclass(frozen=True, slots=True)

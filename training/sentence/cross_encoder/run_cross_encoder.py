@@ -12,8 +12,6 @@ from nearsay.training.sentence.fine_tuning.recipe import Recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import Prepared, SeedResult, train_seeds
 from nearsay.training.sentence.fine_tuning.settings import TrainingSet
 
-__all__ = ["CrossTraining", "run_cross_encoder"]
-
 
 @dataclass(frozen=True, slots=True)
 class CrossTraining:

@@ -13,7 +13,8 @@ from sentence_transformers.base.modules import Transformer
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.data.sentence_examples.conversion import as_tuples
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import require_complete
@@ -55,8 +56,6 @@ from nearsay.training.sentence.negatives.cross_encoder import (
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, lineage_of
-
-__all__ = ["CrossEncoderSet", "sets_told", "train_cross_encoder"]
 
 _OF_ENCODERS: Final = ("training_length", "lora_rank", "lora_alpha", "lora_targets")
 _LONGEST: Final = 512  # tokens of a pair, where neither the base nor the caller says less

@@ -31,17 +31,6 @@ from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
 from nearsay.training.sentence.vectors import checked_vectors
 
-__all__ = [
-    "Measured",
-    "TrainedEncoder",
-    "changed",
-    "changes",
-    "dev_evaluation",
-    "dev_figure",
-    "outcomes",
-]
-
-
 _LESS_TO_MEASURE = (
     "End other programs that use it and run the command again, or leave --evaluate out and measure with "
     "nearsay evaluate"

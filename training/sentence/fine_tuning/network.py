@@ -14,8 +14,6 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
-__all__ = ["SentenceNetwork", "group_features"]
-
 
 class SentenceNetwork(nn.Module):
     """Embeds a step's texts, group after group, and gives the objective's loss.

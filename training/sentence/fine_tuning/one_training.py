@@ -11,7 +11,8 @@ from typing import Final
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.quantity import counted
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts, find_leaks, without_leaks
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.classification import LearnedSet, require_learnable
@@ -28,8 +29,6 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining, usual_epochs
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
-
-__all__ = ["OneTraining", "begun_training"]
 
 _MOST_EVALUATIONS: Final = 10  # of the dev set, where the number of epochs was chosen by the rows
 _SHOWN: Final = 40  # characters of a text of a row that is shown

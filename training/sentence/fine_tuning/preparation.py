@@ -12,7 +12,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.processes import Processes
@@ -33,16 +34,6 @@ from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
-
-__all__ = [
-    "PreparedSets",
-    "converted_set",
-    "prepare_sets",
-    "require_batches",
-    "require_guide",
-    "require_rows",
-    "scored_by",
-]
 
 _ROWS_SCORED = 1024
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}

@@ -16,8 +16,6 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceTraining
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = ["Recipe", "SetRecipe", "read_recipe"]
-
 _WORDS: Final = {
     str: "a text in quotes",
     bool: "true or false",

@@ -30,8 +30,6 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceResult, Train
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["Prepared", "SeedResult", "read_set", "run_recipe", "spread_of", "train_seeds"]
-
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:

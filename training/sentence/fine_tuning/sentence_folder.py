@@ -25,18 +25,6 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder, hub_name
 
-__all__ = [
-    "ENCODER_TEXT",
-    "LIMIT",
-    "ModelText",
-    "finish_encoder",
-    "guide_sha256",
-    "learned_by",
-    "learned_from",
-    "told_judged",
-    "told_sets",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelText:

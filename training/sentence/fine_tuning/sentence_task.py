@@ -20,9 +20,6 @@ from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.forward import ModelInputs
 
-__all__ = ["GroupedTask", "SentenceTask", "group_cost", "length_groups", "loss_names"]
-
-
 _GROUP_COST = {"cpu": 100}  # tokens: measured for a MiniLM on two cores
 _GPU_GROUP_COST = 4_000
 

@@ -13,15 +13,6 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = [
-    "EncoderStructure",
-    "SentencePooling",
-    "SentenceResult",
-    "SentenceTraining",
-    "TrainingSet",
-    "usual_epochs",
-]
-
 
 class SentencePooling(StrEnum):
     """How one vector is made of a text's token vectors.

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from nearsay.data.mapped import MappedArray, numbered, numbers_below
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.text_rows import TextRows
 from nearsay.training.run.processes import Processes
 from nearsay.training.sentence.forward import padded
@@ -19,15 +20,6 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.objectives.word_deletion import deleted_words
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
-
-__all__ = [
-    "GuideVectors",
-    "StepTexts",
-    "TextTokens",
-    "column_kinds",
-    "guided_columns",
-]
-
 
 _GUIDED_TEXTS = 4096
 _TOKENIZED_TEXTS = 16_384

@@ -14,9 +14,6 @@ from nearsay.training.sentence.loading import is_static, load_model, require_see
 from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["build_encoder"]
-
-
 _SAVED_AS = {
     SentencePooling.CLS: "cls",
     SentencePooling.MEAN: "mean",

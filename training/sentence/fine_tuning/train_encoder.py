@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.run_folder import RunFolder
@@ -45,9 +45,6 @@ from nearsay.training.sentence.source import lineage_of
 
 if TYPE_CHECKING:
     from peft import LoraModel
-
-__all__ = ["train_sentence_encoder"]
-
 
 _NO_STATES = ".*pooler.*"  # a BERT's pooler, which gives no sentence's vector
 

@@ -19,19 +19,6 @@ from nearsay.data.report import Report
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
 
-__all__ = [
-    "Anchor",
-    "AnchorSet",
-    "Candidates",
-    "Filter",
-    "MinedNegatives",
-    "MiningReport",
-    "candidates",
-    "mined_format",
-    "mined_rows",
-    "write_mined",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Anchor:

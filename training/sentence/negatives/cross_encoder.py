@@ -26,8 +26,6 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["CrossEncoderJudge", "PairTokens", "load_cross_encoder", "load_judge", "score_in_float32"]
-
 _BATCH_PAIRS = 32
 _WINDOW_PAIRS = 16_384
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 
-__all__ = ["EncoderJudge", "Judge"]
-
 
 class Judge(Protocol):
     """Says how well texts fit anchors."""

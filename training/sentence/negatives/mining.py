@@ -28,11 +28,6 @@ from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, Mini
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-__all__ = [
-    "MiningStage",
-    "mine_negatives",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PairVectors:

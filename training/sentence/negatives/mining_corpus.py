@@ -14,15 +14,6 @@ from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 
-__all__ = [
-    "Incomplete",
-    "MiningConfig",
-    "MiningCorpus",
-    "NegativeSampling",
-    "read_mining_corpus",
-]
-
-
 _MOST_RANKS = 10_000
 
 

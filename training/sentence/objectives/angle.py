@@ -9,8 +9,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
-__all__ = ["AngleObjective"]
-
 
 class AngleObjective(SentenceObjective):
     """`loss = log(1 + sum of exp(scale * (s(u_k, v_k) - s(u_i, v_i))))`, over all i, k with y_i > y_k.

@@ -11,8 +11,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, usual_objective_kind
 
-__all__ = ["Concatenation", "ObjectiveConfig", "default_objective"]
-
 
 class Concatenation(StrEnum):
     """Which vectors the softmax objective sees side by side; |u-v| and u*v are taken in each dimension.

@@ -11,8 +11,6 @@ from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.table import Distance
 
-__all__ = ["ContrastiveObjective"]
-
 
 class ContrastiveObjective(SentenceObjective):
     """`loss = mean over pairs of 1/2 (y d^2 + (1 - y) max(0, margin - d)^2)`, d the distance of u and v.

@@ -6,8 +6,6 @@ from torch import Tensor
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
-__all__ = ["CosentObjective"]
-
 
 class CosentObjective(SentenceObjective):
     """`loss = log(1 + sum of exp(scale * (cos(u_k, v_k) - cos(u_i, v_i))))`, over all i, k with y_i > y_k.

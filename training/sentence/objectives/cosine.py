@@ -6,8 +6,6 @@ from torch import Tensor
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
-__all__ = ["CosineObjective"]
-
 
 class CosineObjective(SentenceObjective):
     """`loss = mean over pairs of (cos(u, v) - y)^2`, y the score brought from its scale to 0..1 (or -1..1).

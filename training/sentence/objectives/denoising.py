@@ -15,8 +15,6 @@ from nearsay.training.sentence.objectives.objective import LearnedData, Sentence
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.quiet import quiet_libraries
 
-__all__ = ["DECODER_KINDS", "DenoisingObjective"]
-
 DECODER_KINDS: Final = (
     "bert",
     "camembert",

@@ -7,8 +7,6 @@ from torch.nn import functional
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
-__all__ = ["GuidedObjective"]
-
 _ROUNDING = 1e-6  # a text as near as the positive is one too: the same text twice, but for rounding
 
 

@@ -8,8 +8,6 @@ from torch.nn import functional
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
-__all__ = ["KlDivergenceObjective"]
-
 
 class KlDivergenceObjective(SentenceObjective):
     """`loss = mean over queries of KL(softmax(t / teacher_temperature) || softmax(scale cos(q, p)))`.

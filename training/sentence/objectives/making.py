@@ -14,8 +14,6 @@ from nearsay.training.sentence.objectives.matryoshka import MatryoshkaObjective
 from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective
 from nearsay.training.sentence.objectives.table import kind_to_learn_from
 
-__all__ = ["make_objective"]
-
 logger = logging.getLogger("nearsay")
 
 

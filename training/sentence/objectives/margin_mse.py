@@ -7,8 +7,6 @@ from torch import Tensor
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors
 
-__all__ = ["MarginMseObjective"]
-
 
 class MarginMseObjective(SentenceObjective):
     """`loss = mean over negatives n of (scale (cos(q, p) - cos(q, n)) - (t_p - t_n))^2`, t by a teacher.

@@ -9,8 +9,6 @@ from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.teacher import TeacherObjective
 
-__all__ = ["MatryoshkaObjective"]
-
 
 class MatryoshkaObjective(SentenceObjective):
     """`loss = sum over dimensions d of loss_d(u[:d], v[:d], …)`, all of equal weight.

@@ -14,8 +14,6 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = ["LearnedData", "SentenceObjective", "given_vectors", "loss_of_vectors"]
-
 
 @dataclass(frozen=True, slots=True)
 class LearnedData:

@@ -8,8 +8,6 @@ from torch import Tensor
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
-__all__ = ["RankingObjective"]
-
 
 class RankingObjective(SentenceObjective):
     """`loss = mean over rows i of -log softmax_j(scale * cos(a_i, t_j))[i]`, t all positives, then negatives.

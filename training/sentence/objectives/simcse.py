@@ -9,8 +9,6 @@ from nearsay.training.sentence.objectives.denoising import DECODER_KINDS
 from nearsay.training.sentence.objectives.ranking import RankingObjective
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
-__all__ = ["SimcseObjective", "require_dropout"]
-
 
 class SimcseObjective(RankingObjective):
     """`loss = mean over texts i of -log softmax_j(scale * cos(x_i, x'_j))[i]`, x and x' two passes of a text.

@@ -15,8 +15,6 @@ from nearsay.training.sentence.objectives.objective import (
     loss_of_vectors,
 )
 
-__all__ = ["SoftmaxObjective"]
-
 
 class SoftmaxObjective(SentenceObjective):
     """`loss = mean over pairs of -log softmax(W x)[label]`, x the concatenation, by default (u, v, |u-v|).

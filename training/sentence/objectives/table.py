@@ -8,16 +8,6 @@ from typing import Any, Final, Literal, Protocol, Self
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
-__all__ = [
-    "Distance",
-    "Loss",
-    "NamedRows",
-    "ObjectiveKind",
-    "kind_to_learn_from",
-    "losses_table",
-    "usual_objective_kind",
-]
-
 NLI, SCORED, LABELLED = ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED
 PAIRS, TUPLES, TEXTS = ExampleKind.PAIRS, ExampleKind.TUPLES, ExampleKind.TEXTS
 

@@ -9,8 +9,6 @@ from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective, given_vectors
 from nearsay.training.sentence.objectives.table import Distance
 
-__all__ = ["TeacherObjective"]
-
 
 class TeacherObjective(SentenceObjective):
     """`loss = mean of 1 - cos(P u, t)` over rows, or of `(P u - t)^2` over rows and dimensions.

@@ -8,8 +8,6 @@ from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 from nearsay.training.sentence.objectives.table import Distance
 
-__all__ = ["TripletObjective"]
-
 
 class TripletObjective(SentenceObjective):
     """`loss = mean over triplets of max(0, d(a, p) - d(a, n) + margin)`; of several negatives, their mean.

@@ -5,8 +5,6 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["deleted_words"]
-
 # A word with the space before it, so that punctuation that stays keeps its place. Letters of scripts that are
 # written without spaces, ideographs and kana, are each a word.
 _WORD: Final = re.compile(

@@ -9,7 +9,7 @@ from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, in_
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
 from nearsay.data.sentence_examples import look as module
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.look import look_at_examples
 from nearsay.training.sentence.objectives.table import ObjectiveKind, usual_objective_kind
 

@@ -19,8 +19,9 @@ from nearsay.training.bert.heads.classifier import TextClassifier, probe_vectors
 from nearsay.training.bert.heads.example import ExampleTokens, text_examples, word_examples
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier, evaluate_tagger
+from nearsay.training.bert.heads.kinds import LinearFit
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.bert.heads.train_head import LinearFit, train_head
+from nearsay.training.bert.heads.train_head import train_head
 from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics

@@ -20,9 +20,11 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import find_leaks
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
 from nearsay.training.evaluation.judged.classification import (
     ClassificationSet,
@@ -35,7 +37,7 @@ from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, list_figures
 from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
 TABLE = {"east": (2, 0), "far east": (9, 1), "north": (0, 5), "far north": (0.5, 5), "west": (-3, 0)}

@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression import distillation
 from nearsay.training.sentence.encoder import Encoder

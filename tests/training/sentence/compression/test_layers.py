@@ -9,10 +9,11 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.compression.distillation import kept_layers, spread
 from nearsay.training.sentence.compression.reduction import truncate_encoder
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
 MakeFolder = Callable[..., Path]

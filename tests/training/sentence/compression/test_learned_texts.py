@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.sentence_examples import learned_texts
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.compression.distillation import distil, kept_layers

@@ -9,12 +9,13 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression.reduction import (
     principal_components,
     reduce_encoder,
     truncate_encoder,
 )
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 
 MakeFolder = Callable[..., Path]
 TEXTS = [f"{first} {second} sat" for first in ("cat", "dog", "mat", "the") for second in "abcdefgh"]

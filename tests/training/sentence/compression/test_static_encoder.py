@@ -9,12 +9,13 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression.static_encoder import (
     make_static_encoder,
     sif_weights,
     zipf_probabilities,
 )
-from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.forward import joined
 
 MakeFolder = Callable[..., Path]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 
 ANIMALS = ("cat", "dog")
 PLACES = ("the mat", "a b", "x y", "z", "b c", "query a", "passage b", "the x")

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss, losses_of_rows, usual_loss
 
 LOGITS = torch.tensor([[math.log(3.0), 0.0], [0.0, math.log(3.0)]])  # sigmoids 3/4 and 1/2, and the reverse

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder

@@ -13,7 +13,8 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics

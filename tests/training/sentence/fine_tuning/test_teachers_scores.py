@@ -10,7 +10,8 @@ from naming import Naming
 from transformers import BertForSequenceClassification
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder

@@ -15,7 +15,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder

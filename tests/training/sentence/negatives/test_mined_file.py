@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.training.sentence.negatives.candidates import (
     MinedFormat,

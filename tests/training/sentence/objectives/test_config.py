@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, kind_to_learn_from
 

@@ -8,7 +8,7 @@ from sentence_transformers.sentence_transformer.losses import CosineSimilarityLo
 from torch import Tensor
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.cosine import CosineObjective
 from nearsay.training.sentence.objectives.making import make_objective

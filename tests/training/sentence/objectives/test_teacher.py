@@ -7,7 +7,7 @@ import torch
 from sentence_transformers.sentence_transformer.losses import EmbedDistillLoss, MSELoss
 from torch import Tensor, nn
 
-from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.table import Distance
