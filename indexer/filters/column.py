@@ -13,6 +13,7 @@ import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -42,6 +43,8 @@ _EXACT = 2**53  # whole numbers up to it are exact as floats
 _KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
 _LONGEST_KNOWN = 500  # characters of such a value
 _AT_ONCE = 250_000  # different values read before they are put in order
+
+_TAKEN = 65_536  # numbers that are looked up together: NumPy widens them to 64 bits, here in the cache
 
 Codes = NDArray[np.int32]
 Texts = list[str]
@@ -82,10 +85,15 @@ class _Sorted:
         found = np.fromiter((piece in text for text in self.texts), dtype=np.bool_, count=len(self.texts))
         return self.text_codes[found]
 
+    def within(self, bounds: Sequence[Compare]) -> Codes:
+        """The codes of the values that keep all bounds."""
+        if all(kind_of(bound.value) is Kind.NUMBER for bound in bounds):
+            each = [(bound.operator, bound.value) for bound in bounds]
+            return self.number_codes[_common(self.numbers, each)]
+        return reduce(np.intersect1d, [self.standing(bound.operator, bound.value) for bound in bounds])
+
     def _moment(self, operator: Operator, moment: Moment) -> Codes:
-        places = range(len(self.texts))
-        each = [places[_range(self.texts, *bound)] for bound in moment.bounds(operator)]
-        here = slice(max(some.start for some in each), min(some.stop for some in each))
+        here = _common(self.texts, moment.bounds(operator))
         return self.text_codes[here][self.dated[here]]
 
     def with_more(self, more: Iterable[tuple[Any, int]]) -> "_Sorted":
@@ -116,6 +124,13 @@ class _Sorted:
             np.append(self.true_codes, np.array(truths, dtype=np.int32)),
             np.append(self.false_codes, np.array(falsehoods, dtype=np.int32)),
         )
+
+
+def _common(values: Texts | Numbers, bounds: Iterable[tuple[Operator, Any]]) -> slice:
+    """Where the values stand that keep all bounds."""
+    places = range(len(values))
+    each = [places[_range(values, *bound)] for bound in bounds]
+    return slice(max(some.start for some in each), min(some.stop for some in each))
 
 
 def _range(values: Texts | Numbers, operator: Operator, value: Any) -> slice:  # noqa: ANN401
@@ -207,8 +222,7 @@ class Column:
 
     def documents(self, leaf: Leaf) -> NDArray[np.bool_]:
         """Which documents a comparison lets through, by their number."""
-        held = self._held(leaf)
-        return np.take(held, self.codes)
+        return taken(self._held(leaf), self.codes)
 
     def _held(self, leaf: Leaf) -> NDArray[np.bool_]:
         """By code."""
@@ -223,11 +237,7 @@ class Column:
             for value in leaf.values:
                 self._equal(held, value)
         elif isinstance(leaf, Within):
-            held[:] = True
-            for bound in leaf.bounds:
-                within = np.zeros(self.size, dtype=np.bool_)
-                within[self.own.standing(bound.operator, bound.value)] = True
-                held &= within
+            held[self.own.within(leaf.bounds)] = True
         elif isinstance(leaf, Compare):
             if leaf.operator is Operator.EQUAL:
                 self._equal(held, leaf.value)
@@ -238,6 +248,15 @@ class Column:
     def _equal(self, held: NDArray[np.bool_], value: Scalar) -> None:
         for values in (self.own, self.elements):
             held[values.standing(Operator.EQUAL, value)] = True
+
+
+def taken(flags: NDArray[np.bool_], numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """The flags (m,) of numbers (n,), in the order of these; a third of NumPy's time for millions at once."""
+    found = np.empty(numbers.size, dtype=np.bool_)
+    for begin in range(0, numbers.size, _TAKEN):
+        part = slice(begin, begin + _TAKEN)
+        np.take(flags, numbers[part], out=found[part])
+    return found
 
 
 def empty() -> Column:

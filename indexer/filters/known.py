@@ -35,7 +35,7 @@ from nearsay.indexer.catalogue.tables import (
     passages,
     removed_passages,
 )
-from nearsay.indexer.filters.column import Column, empty, packed, unpacked, widened
+from nearsay.indexer.filters.column import Column, empty, packed, taken, unpacked, widened
 from nearsay.indexer.filters.expression import (
     And,
     Expression,
@@ -229,7 +229,7 @@ class _Columns:
             by_document = self._of(expression, lambda leaf: self._by_document(connection, leaf))
             by_document = np.array(np.broadcast_to(by_document, (self.last_document + 1,)))
             by_document[0] = False  # whose the passages are that are not there
-            passed = np.take(by_document, self.owners)
+            passed = taken(by_document, self.owners)
         passed.flags.writeable = False
         return passed
 
@@ -288,7 +288,7 @@ class _Columns:
         if isinstance(part, And | Or):
             join = np.logical_and if isinstance(part, And) else np.logical_or
             held = [self._of(each, leaf) for each in gathered(part)]
-            return reduce(join, held, np.array(isinstance(part, And)))
+            return reduce(join, held) if held else np.array(isinstance(part, And))
         return leaf(part)
 
     def _by_document(self, connection: sa.Connection, leaf: Leaf) -> NDArray[np.bool_]:
@@ -301,7 +301,7 @@ class _Columns:
     def _by_passage(self, connection: sa.Connection, leaf: Leaf) -> NDArray[np.bool_]:
         """In a cluster is a passage, not its document."""
         if not isinstance(leaf, InClusters):
-            return np.take(self._by_document(connection, leaf), self.owners)
+            return taken(self._by_document(connection, leaf), self.owners)
         passed = np.zeros(self.owners.size, dtype=np.bool_)
         if leaf.numbers != ():
             inside = number_list(connection, passages_in_clusters(leaf))
