@@ -101,7 +101,7 @@ Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, o
 
 _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index,
 _SCAN_SHARE = 0.05  # or this share of all,
-_SCAN_MOST = 100_000  # but no more: one by one they take some 40 milliseconds on two cores
+_SCAN_MOST = 100_000  # but no more: one by one they take some 50 milliseconds on two cores
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
