@@ -40,7 +40,7 @@ _joining = threading.Lock()  # of what a process has of its cluster, environment
 _users = 0  # blocks within `joined`
 _ours = "", ""  # the cluster's address as the first of them was given it, and as Ray knows it
 _connection = 0  # counts the times that a cluster was joined
-_given_up = False  # whether the connection was given up here
+_given_up = threading.Event()  # the connection was given up here
 _leaving = contextlib.ExitStack()  # what the last of them does
 _TRIES = 3  # of joining through a client server
 _CLIENT = "ray://"  # before the address of a client server, which a driver joins from another machine
@@ -66,15 +66,15 @@ def joined(cluster: Cluster) -> Iterator[str]:
     connection is lost within. Within another `joined`, or where the program has joined one itself,
     that one is used; of threads the last one leaves.
     """
-    global _users, _ours, _connection, _given_up  # noqa: PLW0603 - Ray joins one for a whole process
+    global _users, _ours, _connection  # noqa: PLW0603 - Ray joins one for a whole process
     with _joining:
         if not ray_module().is_initialized():
             _leaving.close()  # a connection that was lost, which others have not left yet
-            _given_up = False
+            _given_up.clear()
             _ours = cluster.address, _join(cluster)
             _connection += 1
         elif not _users:  # the program joined it, and knows which
-            _given_up = False
+            _given_up.clear()
             _ours = cluster.address, cluster.address
             _connection += 1
         address = _joined(cluster)
@@ -147,7 +147,6 @@ def _watch(address: str, beside: socket.socket, left: threading.Event) -> None:
 
     Else Ray ends the process of a driver without a word, after a minute or with its next call.
     """
-    global _given_up  # noqa: PLW0603 - as above
     host, _, port = address.rpartition(":")
     answered, ended = time.monotonic(), False
     beside.settimeout(_LOOKS)
@@ -162,7 +161,7 @@ def _watch(address: str, beside: socket.socket, left: threading.Event) -> None:
         return
     why = "Ray has ended on this machine" if ended else "its head does not answer"
     said = "the cluster at %s is given up, and Ray may end this process: %s. What is done is kept"
-    _given_up = True
+    _given_up.set()
     logger.error(said, address, why)
     ray_module().shutdown()  # what waits for an answer raises within some seconds
 
@@ -269,7 +268,7 @@ def is_lost(error: BaseException) -> bool:
 
 def _is_away() -> bool:
     """Whether the connection was given up, here or by Ray."""
-    return _given_up or not ray_module().is_initialized()
+    return _given_up.is_set() or not ray_module().is_initialized()
 
 
 def connection() -> int:
@@ -282,7 +281,7 @@ def _known(what: str) -> Any:  # noqa: ANN401 - lists of Ray's
 
     ConnectionError where its connection is away; of a closed channel, just made anew, gRPC says ValueError.
     """
-    if _given_up:  # a driver would wait until Ray ended it
+    if _given_up.is_set():  # a driver would wait until Ray ended it
         raise ConnectionError("it was given up")
     try:
         return getattr(ray_module(), what)()

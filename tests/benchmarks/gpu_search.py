@@ -140,6 +140,11 @@ def speed(
         "seconds_to_make": round(time.perf_counter() - begin, 1),
         "recall": f"of the {K} nearest by float32 products on {device}, {TARGET} wanted",
     }
+
+    def of_cpu(cpu: CandidateIndex, shape: dict[str, int]) -> dict[str, object]:
+        steps = [cpu.looking(step) for step in engine_of(cpu.kind).ladder(count, shape)]
+        return _measured(cpu, steps, store, queries[:CPU_QUERIES], expected, rounds, left)
+
     rows, beside = [], []
     shared: Shared = {}  # all lists are around the same centres
     # Those whose lists the CPU looks into as well come first: the time may not be enough for all of them.
@@ -168,10 +173,10 @@ def speed(
         row["device"] = index.device
         row["notes"] = list(index.notes)
         if plan.kind is GpuKind.IVF_FP16 and left() > 120:
-            beside = _copied_lists(_back_on_cpu(index, count), store, queries, expected, rounds, left, shared)
+            beside = _copied_lists(_back_on_cpu(index, count), store, of_cpu, shared)
         del index
     result["gpu"] = rows
-    result["cpu"] = beside + _on_cpu(store, queries, expected, rounds, left, shared)
+    result["cpu"] = beside + _on_cpu(store, of_cpu, left, shared)
     return result
 
 
@@ -256,28 +261,22 @@ def _back_on_cpu(index: GpuIndex, count: int) -> CandidateIndex | None:
 def _copied_lists(
     cpu: CandidateIndex | None,
     store: VectorStore,
-    queries: np.ndarray,
-    expected: np.ndarray,
-    rounds: int,
-    left: Callable[[], float],
+    of_cpu: Callable[[CandidateIndex, dict[str, int]], dict[str, object]],
     shared: Shared,
 ) -> list[dict[str, object]]:
     """The GPU's lists searched by the CPU."""
     if cpu is None:
         return []
-    engine = engine_of(PlanKind.IVF)
-    shape = {**engine.shapes(len(store), store.dimension)[0], "lists": int(cpu.faiss_index.nlist)}
+    shape = engine_of(cpu.kind).shapes(len(store), store.dimension)[0]
+    shape = {**shape, "lists": int(cpu.faiss_index.nlist)}
     shared[shape["lists"]] = cpu.faiss_index.quantizer.reconstruct_n(0, shape["lists"])
-    steps = [cpu.looking(step) for step in engine.ladder(len(store), shape)]
-    found = _measured(cpu, steps, store, queries[:CPU_QUERIES], expected, rounds, left)
-    return [{"kind": str(PlanKind.IVF), "device": "cpu", "built": "on the GPU, and copied back", **found}]
+    built = "on the GPU, and copied back"
+    return [{"kind": str(cpu.kind), "device": "cpu", "built": built, **of_cpu(cpu, shape)}]
 
 
 def _on_cpu(
     store: VectorStore,
-    queries: np.ndarray,
-    expected: np.ndarray,
-    rounds: int,
+    of_cpu: Callable[[CandidateIndex, dict[str, int]], dict[str, object]],
     left: Callable[[], float],
     shared: Shared,
 ) -> list[dict[str, object]]:
@@ -295,6 +294,5 @@ def _on_cpu(
         begin = time.perf_counter()
         cpu = build(kind, store, store.ids, len(store), shape, shared=shared)
         row["build_seconds"] = round(time.perf_counter() - begin, 1)
-        steps = [cpu.looking(step) for step in engine.ladder(len(store), shape)]
-        row |= _measured(cpu, steps, store, queries[:CPU_QUERIES], expected, rounds, left)
+        row |= of_cpu(cpu, shape)
     return rows
