@@ -156,7 +156,7 @@ def said(now):
     if not now.doing:
         print(now.done, flush=True)
         if sys.stdin.readline() == "after Ray has given it up\\n":
-            while is_client() or not joining._given_up and "ray://" not in address:
+            while is_client() or not joining._given_up.is_set() and "ray://" not in address:
                 time.sleep(0.05)
 with Library.open(folder, cluster=Cluster(address), load_encoder=words_encoder.WordsEncoder) as library:
     try:
@@ -239,7 +239,7 @@ one, other = (Library.open(folder, cluster=Cluster(address, searches=True)) for 
 search(one)
 search(other)
 sys.stdin.readline()
-while is_client() if lost == "the head" else lost == "the head beside it" and not joining._given_up:
+while is_client() if lost == "the head" else lost == "the head beside it" and not joining._given_up.is_set():
     time.sleep(0.05)
 search(one)
 search(one)

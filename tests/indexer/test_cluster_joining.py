@@ -110,7 +110,7 @@ def test_a_driver_gives_up_a_head_that_is_away_and_none_that_answers(
 ) -> None:
     given_up: list[str] = []
     monkeypatch.setattr(ray, "shutdown", lambda: given_up.append("given up"))
-    monkeypatch.setattr(joining, "_given_up", False)
+    monkeypatch.setattr(joining, "_given_up", threading.Event())
     monkeypatch.setattr(joining, "_LOOKS", 0.01)
     monkeypatch.setattr(joining, "_AWAY", 0.02)
     beside, other = socket.socketpair()
