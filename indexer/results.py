@@ -17,7 +17,6 @@ from nearsay.data.report import Report
 REPORTS: Final[Mapping[str, str]] = {
     "added": "nearsay.indexer.writing.ingest:AddReport",
     "answers measured": "nearsay.training.evaluation.squad:SquadReport",
-    "batch difference": "nearsay.training.evaluation.batch_equality:BatchDifference",
     "classification measured": "nearsay.training.evaluation.reports:ClassifierReport",
     "cluster": "nearsay.indexer.clusters.clustering:Cluster",
     "clustering": "nearsay.indexer.clusters.clustering:ClusteringReport",

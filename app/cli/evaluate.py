@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.command import FOLDER, GROUP, CommandGroup, argument, command, option
-from nearsay.app.cli.evaluate_encoder import batches, compression, layers
+from nearsay.app.cli.evaluate_encoder import compression, layers
 from nearsay.app.cli.evaluate_heads import classifier, mlm, reader, tagger
 from nearsay.app.cli.evaluate_judged import (
     classification,
@@ -138,7 +138,6 @@ def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
         clustering,
         classification,
         compare,
-        batches,
         compression,
         unlabelled,
         tokenizer,

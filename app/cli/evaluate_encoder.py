@@ -1,22 +1,18 @@
-"""`nearsay evaluate batches`, `compression` and `layers`: how it is run and stored."""
+"""`nearsay evaluate compression` and `layers`: how an encoder is run and stored."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from nearsay.app.cli.command import EXISTING, FOLDER, GROUP, argument, command, option
+from nearsay.app.cli.command import FOLDER, GROUP, command, option
 from nearsay.app.cli.options import (
     JSON,
     JUDGED_CORPUS,
     ONE_ENCODER,
     PLOT,
-    SAMPLE,
     SCORED_PAIRS,
-    SEED,
     SPLIT,
-    TEXT,
     Run,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports
@@ -25,49 +21,6 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-
-
-@command()
-def batches(
-    file: Path | None = argument(required=False, type=EXISTING),
-    encoder: str = ONE_ENCODER,
-    sample: int = SAMPLE(256, least=2),
-    seed: int = SEED(0),
-    tolerance: float = option("Largest difference that counts as equal.", default=0.001),
-    text: str | None = TEXT,
-    as_json: bool = JSON,
-    run: Run = GROUP,
-) -> None:
-    """Check that an encoder gives the same vectors for single texts and for batches.
-
-    FILE holds texts; without it the sample corpus is used. Each text is encoded alone, in batches of 8 and
-    64, and in the encoder's own batches. Exits with status 1 if a vector differs by more than the tolerance.
-
-    \b
-    Example:
-        nearsay evaluate batches sentences.txt --encoder ./my-encoder
-    """
-    from nearsay.app.cli.progress import ProgressBar
-    from nearsay.data import samples
-    from nearsay.data.read_options import ReadOptions, Split
-    from nearsay.data.reading import read
-    from nearsay.training.evaluation.batch_equality import batch_equality
-    from nearsay.training.evaluation.text_sample import TextSample
-
-    place = file or samples.folder() / "corpus.jsonl"
-    reading = read([place], ReadOptions(text=text, metadata=(), split=Split.LINES))
-    drawn = TextSample(reading.texts(), sample, seed=seed)
-    print_notes([*reading.notes, *([drawn.note] if drawn.note else [])])
-    with ProgressBar("encoding", unit="texts") as bar:
-        differences = batch_equality(
-            run.loaded(encoder),
-            list(drawn),
-            tolerance=tolerance,
-            progress=bar.at,
-        )
-    print_reports(differences, as_json=as_json)
-    if not all(each.equal for each in differences):
-        sys.exit(1)
 
 
 @command()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nearsay.indexer.improving import Improvement
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.indexer.plans.plan import GpuMeasured, Measured, TunedPlan
-    from nearsay.training.evaluation.batch_equality import BatchDifference
     from nearsay.training.evaluation.entity_f1 import EntityReport
     from nearsay.training.evaluation.judged.reports import (
         ComparedEncoder,
@@ -247,30 +246,6 @@ def _taggers(some: Sequence["EntityReport"], found: JobResults) -> None:
             }
             for name, one in {**report.types, "all": report.overall}.items()
         ]
-
-
-def _batches(differences: Sequence["BatchDifference"], found: JobResults) -> None:
-    found.tables.append(
-        [
-            {
-                "batches of": "the encoder's own size"
-                if one.texts_together is None
-                else f"at most {one.texts_together}",
-                "largest difference": f"{one.largest_difference:.2e}",
-                "lowest cosine": f"{one.lowest_cosine:.6f}",
-                "equal": "yes" if one.equal else "no",
-            }
-            for one in differences
-        ]
-    )
-    worst = max(differences, key=lambda one: one.largest_difference)
-    said = f"{worst.encoder}: {'' if worst.equal else 'not '}equal within {worst.tolerance:g}"
-    found.lines.append(
-        f"{said} on {counted(worst.texts, 'text')}"
-        if worst.equal
-        else f"{said}; the largest difference is of {worst.text[:60]!r}. Narrow numbers may be why: try "
-        "--precision float32; else its attention mask is not kept, and the encoder has to be saved anew"
-    )
 
 
 def _compressions(some: Sequence["CompressionRow"], found: JobResults) -> None:
@@ -539,7 +514,6 @@ def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
 
 _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "answers measured": _plain_figures,
-    "batch difference": _batches,
     "classification measured": _classifiers,
     "cluster": _clusters,
     "clustering": _clusterings,

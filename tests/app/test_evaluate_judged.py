@@ -1,10 +1,9 @@
 """`nearsay evaluate sts` and the other kinds of judged sets, `compare`, `batches` and `unlabelled`."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from naming import Naming
@@ -12,7 +11,6 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.app.jobs.results import read_results
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 Run = Callable[..., Result]
 
@@ -206,42 +204,6 @@ def test_what_cannot_be_done_is_told_in_one_line(
     assert result.exit_code == code
     assert said in result.stderr
     assert result.stdout == ""
-
-
-class SociableEncoder(WordsEncoder):
-    """Its vectors depend on how many texts go through together."""
-
-    def stream(
-        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
-    ) -> Iterator[EncodedWindow]:
-        for window in super().stream(windows, kind=kind):
-            yield EncodedWindow(window.vectors + np.float32(0.01 * len(window.vectors)), window.truncated)
-
-
-def test_batches_are_equal_and_exit_status_one_says_when_not(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("texts.txt").write_text("".join(f"{text}\n" for _, text in LABELLED))
-    result = run("batches", "texts.txt", "--encoder", "mine", *ALWAYS)
-    assert result.exit_code == 0, result.output
-    assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == ["yes"] * 3
-    assert result.stderr == Naming("mine", "equal", "0.001", "16 texts")
-    load = "nearsay.training.sentence.encoder.Encoder.load"
-    monkeypatch.setattr(load, lambda name, **_: SociableEncoder(name=str(name)))
-    result = run("batches", "texts.txt", "--encoder", "mine", "--json", *ALWAYS)
-    assert result.exit_code == 1
-    found = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [row["texts_together"] for row in found] == [8, 64, None]
-    assert not all(row["equal"] for row in found)
-
-
-def test_batches_that_are_not_equal_say_why_that_may_be(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("texts.txt").write_text("".join(f"{text}\n" for _, text in LABELLED))
-    load = "nearsay.training.sentence.encoder.Encoder.load"
-    monkeypatch.setattr(load, lambda name, **_: SociableEncoder(name=str(name)))
-    result = run("batches", "texts.txt", "--encoder", "mine", *ALWAYS)
-    assert result.exit_code == 1
-    assert "try --precision float32" in result.stderr
 
 
 def test_an_unlabelled_corpus_gives_proxies_and_says_what_they_do_not_show(

@@ -13,7 +13,6 @@ from nearsay.indexer.clusters.clustering import CentralPassage, Cluster
 from nearsay.indexer.improving import Candidate, Improvement
 from nearsay.indexer.maps.draw_map import MapReport
 from nearsay.indexer.writing.rollout import Promotion
-from nearsay.training.evaluation.batch_equality import BatchDifference
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.reports import (
     Evaluation,
@@ -179,20 +178,6 @@ def test_a_classifier_gives_its_figures_and_what_it_confused():
     found = read_results([printed(ClassifierReport(20, 0.85, 0.8, 0.7, None, None, 0, 1.5, confused))])
     assert found.facts["macro f1"] == "0.8"
     assert found.tables == [[{"label": "cats", "taken for": "dogs", "times": 3, "of": 10}]]
-
-
-def test_ways_of_batching_are_one_table_and_a_sentence():
-    found = read_results(
-        [
-            printed(BatchDifference("mine", 16, size, apart, 0.99, 0.001, "a text"))
-            for size, apart in ((8, 0.0), (None, 0.5))
-        ]
-    )
-    assert [(row["batches of"], row["equal"]) for row in found.tables[0]] == [
-        ("at most 8", "yes"),
-        ("the encoder's own size", "no"),
-    ]
-    assert "not equal within 0.001" in found.lines[0]
 
 
 def test_proxies_of_encoders_of_one_name_stand_in_a_column_each_and_say_what_they_do_not_show():
