@@ -2,14 +2,37 @@
 
 import types
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, cast
 
 from nearsay.data.document import JsonValue
+
+Row = dict[str, str | int | float]
+
+
+def column(title: str, form: str | Callable[[Any], str] = "") -> Mapping[str, Any]:
+    """The metadata of a field that tables show; form: as `format` takes it, or what writes the value."""
+    return {"title": title, "form": form}
+
+
+def table(rows: Iterable[Any]) -> list[Row]:
+    """A row for each dataclass, of its fields that are columns; without the columns that no row fills."""
+    found = [
+        {each.metadata["title"]: _cell(row, each) for each in fields(row) if each.metadata} for row in rows
+    ]
+    filled = {title for row in found for title, cell in row.items() if cell != ""}
+    return [{title: cell for title, cell in row.items() if title in filled} for row in found]
+
+
+def _cell(row: object, part: Field[Any]) -> str | int | float:
+    value, form = getattr(row, part.name), part.metadata["form"]
+    if value is None or form == "":
+        return "" if value is None else cast("str | int | float", value)
+    return format(value, form) if isinstance(form, str) else str(form(value))
 
 
 class Report:

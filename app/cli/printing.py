@@ -22,7 +22,8 @@ from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
 
 if TYPE_CHECKING:
-    from nearsay.app.jobs.results import JobResults, Row
+    from nearsay.app.jobs.results import JobResults
+    from nearsay.data.report import Row
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.points import Near, ShownPassage
     from nearsay.indexer.query.hit import Explanation

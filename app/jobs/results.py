@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, significant, size_words
-from nearsay.data.report import Report
+from nearsay.data.report import Report, Row, table
 from nearsay.indexer.results import reports
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
         Trained,
     )
     from nearsay.training.evaluation.proxies.panel import ProxyScore
-    from nearsay.training.evaluation.reports import ClassifierReport, CompressionRow, TokenizerFit
+    from nearsay.training.evaluation.reports import ClassifierReport, TokenizerFit
     from nearsay.training.sentence.negatives.candidates import MiningReport
 
-Row = dict[str, str | int | float]
 _FEW_FACTS = 12
 _NAME = 40  # characters of a cluster's name, the indent among them
 _PASSAGE = 40  # of its example
@@ -102,13 +101,7 @@ def _training(report: "Trained", found: JobResults, *, seeds: bool) -> None:
 
 
 def _over_seeds(spreads: Sequence["OverSeeds"], found: JobResults) -> None:
-    found.tables += [
-        [
-            {"set": one.set, "mean": f"{one.mean:.4g}", "deviation": f"{one.standard_deviation:.2g}"}
-            for one in report.evaluations
-        ]
-        for report in spreads
-    ]
+    found.tables += [table(report.evaluations) for report in spreads]
 
 
 def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
@@ -222,48 +215,20 @@ def _plain_figures(some: Sequence[Report], found: JobResults) -> None:
 
 def _classifiers(some: Sequence["ClassifierReport"], found: JobResults) -> None:
     _plain_figures(some, found)
-    for report in some:
-        found.tables.append(
-            [
-                {"label": one.label, "taken for": one.predicted, "times": one.count, "of": one.of}
-                for one in report.confusions
-            ]
-        )
+    found.tables += [table(report.confusions) for report in some]
 
 
 def _taggers(some: Sequence["EntityReport"], found: JobResults) -> None:
     _plain_figures(some, found)
     for report in some:
+        figures = {**report.types, "all": report.overall}
         found.figures += [
-            {
-                "type": name,
-                "precision": f"{one.precision:.4f}",
-                "recall": f"{one.recall:.4f}",
-                "F1": f"{one.f1:.4f}",
-                "entities": one.gold,
-                "predicted": one.predicted,
-                "right": one.right,
-            }
-            for name, one in {**report.types, "all": report.overall}.items()
+            {"type": name, **row} for name, row in zip(figures, table(figures.values()), strict=True)
         ]
 
 
-def _compressions(some: Sequence["CompressionRow"], found: JobResults) -> None:
-    rows: list[Row] = [
-        {
-            "vectors": row.variant,
-            "dimension": row.dimension,
-            "bytes": row.bytes_per_vector,
-            "Spearman": _decimals(row.spearman, 2),
-            "Spearman lost": _decimals(row.spearman_lost, 2),
-            "nDCG@10": _decimals(row.ndcg_at_10, 4),
-            "nDCG@10 lost": _decimals(row.ndcg_lost, 4),
-            "ms a query": _decimals(row.milliseconds, 3),
-        }
-        for row in some
-    ]
-    measured = [name for name in rows[0] if any(row[name] != "" for row in rows)]
-    found.tables.append([{name: row[name] for name in measured} for row in rows])
+def _as_tables(some: Sequence[Report], found: JobResults) -> None:
+    found.tables.append(table(some))
 
 
 def _decimals(figure: float | None, decimals: int) -> str:
@@ -495,20 +460,10 @@ def _tokenizers(fits: Sequence["TokenizerFit"], found: JobResults) -> None:
         ]
     )
     named = [*zip(columns, fits, strict=True)]
-    found.tables.append(
-        [
-            {"broken word": one.word, "times": one.count, "pieces": " ".join(one.pieces), "encoder": name}
-            for name, fit in named
-            for one in fit.broken
-        ]
-    )
-    found.tables.append(
-        [
-            {"becomes [UNK]": one.text, "times": one.count, "encoder": name}
-            for name, fit in named
-            for one in fit.unknown
-        ]
-    )
+    for some in ("broken", "unknown"):
+        found.tables.append(
+            [{**row, "encoder": name} for name, fit in named for row in table(getattr(fit, some))]
+        )
     found.lines += [fit.saving() for fit in fits]
 
 
@@ -519,7 +474,7 @@ _SHOWN: Final[Mapping[str, Callable[[Any, JobResults], None]]] = {
     "clustering": _clusterings,
     "compared encoder": _compared_encoders,
     "compared set": _compared_sets,
-    "compression": _compressions,
+    "compression": _as_tables,
     "entities measured": _taggers,
     "evaluation": _evaluations,
     "improvement": _improvements,

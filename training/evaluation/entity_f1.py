@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.report import Report
+from nearsay.data.report import Report, column
 from nearsay.training.evaluation.label_metrics import require_alike
 
 
@@ -23,12 +23,12 @@ class Entity:
 class EntityFigures:
     """Precision, recall and F1, 0 to 1, of one type or of all; 0 where there is nothing to divide by."""
 
-    precision: float  # right entities of those predicted
-    recall: float  # right entities of those that are there
-    f1: float
-    gold: int  # entities that are there
-    predicted: int
-    right: int  # same words, same type
+    precision: float = field(metadata=column("precision", ".4f"))  # right entities of those predicted
+    recall: float = field(metadata=column("recall", ".4f"))  # right entities of those that are there
+    f1: float = field(metadata=column("F1", ".4f"))
+    gold: int = field(metadata=column("entities"))  # that are there
+    predicted: int = field(metadata=column("predicted"))
+    right: int = field(metadata=column("right"))  # same words, same type
 
 
 @dataclass(frozen=True, slots=True)

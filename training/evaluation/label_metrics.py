@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import column
 
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
@@ -32,10 +33,10 @@ def require_alike(gold: Sequence[object], predicted: Sequence[object]) -> None:
 class Confusion:
     """A label that was taken for another one."""
 
-    label: str  # what people say
-    predicted: str  # what the head said
-    count: int  # how many times
-    of: int  # items with that label
+    label: str = field(metadata=column("label"))  # what people say
+    predicted: str = field(metadata=column("taken for"))  # what the head said
+    count: int = field(metadata=column("times"))
+    of: int = field(metadata=column("of"))  # items with that label
 
 
 def confusions(gold: Sequence[str], predicted: Sequence[str], *, largest: int = 10) -> list[Confusion]:

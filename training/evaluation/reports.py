@@ -1,10 +1,10 @@
 """What is reported of encoders and of heads on a BERT: light, as a page that shows a job loads no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from nearsay.data.report import Report
+from nearsay.data.report import Report, column
 from nearsay.training.evaluation.label_metrics import Confusion
 
 
@@ -36,14 +36,17 @@ class CompressionRow(Report):
 
     REPORT: ClassVar = "compression"
 
-    variant: str
-    dimension: int
-    bytes_per_vector: int
-    spearman: float | None = None  # of cosine and score on scored pairs, times 100
-    spearman_lost: float | None = None  # against float32; negative is a gain
-    ndcg_at_10: float | None = None  # on the retrieval set, 0 to 1
-    ndcg_lost: float | None = None
-    milliseconds: float | None = None  # of one exact search on one thread of Python; median of 5 runs
+    variant: str = field(metadata=column("vectors"))
+    dimension: int = field(metadata=column("dimension"))
+    bytes_per_vector: int = field(metadata=column("bytes"))
+    # Of cosine and score on scored pairs, times 100; what is lost is against float32, and negative a gain.
+    spearman: float | None = field(default=None, metadata=column("Spearman", ".2f"))
+    spearman_lost: float | None = field(default=None, metadata=column("Spearman lost", ".2f"))
+    # On the retrieval set, 0 to 1.
+    ndcg_at_10: float | None = field(default=None, metadata=column("nDCG@10", ".4f"))
+    ndcg_lost: float | None = field(default=None, metadata=column("nDCG@10 lost", ".4f"))
+    # Of one exact search on one thread of Python; median of 5 runs.
+    milliseconds: float | None = field(default=None, metadata=column("ms a query", ".3f"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +87,17 @@ class LengthFit:
 class BrokenWord:
     """A word that the vocabulary has no single piece for."""
 
-    word: str  # as it is written most often
-    count: int  # of all its writings that give these pieces
-    pieces: tuple[str, ...]
+    word: str = field(metadata=column("broken word"))  # as it is written most often
+    count: int = field(metadata=column("times"))  # of all its writings that give these pieces
+    pieces: tuple[str, ...] = field(metadata=column("pieces", " ".join))
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownText:
     """What became an unknown token."""
 
-    text: str
-    count: int
+    text: str = field(metadata=column("becomes [UNK]"))
+    count: int = field(metadata=column("times"))
 
 
 @dataclass(frozen=True, slots=True)

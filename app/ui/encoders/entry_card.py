@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
-from nearsay.app.jobs.results import Row, changes_table, evaluation_row, results_of
+from nearsay.app.jobs.results import changes_table, evaluation_row, results_of
 from nearsay.app.ui.controls import pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
@@ -16,6 +16,7 @@ from nearsay.app.ui.watching import start_job
 from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
+from nearsay.data.report import Row
 from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
 from nearsay.indexer.results import every
 from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore

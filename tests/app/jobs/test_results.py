@@ -23,7 +23,14 @@ from nearsay.training.evaluation.judged.reports import (
 )
 from nearsay.training.evaluation.label_metrics import Confusion
 from nearsay.training.evaluation.proxies.panel import Proxy, ProxyScore
-from nearsay.training.evaluation.reports import ClassifierReport, ReductionReport
+from nearsay.training.evaluation.reports import (
+    BrokenWord,
+    ClassifierReport,
+    CompressionRow,
+    ReductionReport,
+    TokenizerFit,
+    UnknownText,
+)
 
 _CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5)
 
@@ -212,3 +219,22 @@ def test_clusters_are_a_tree_and_one_alone_is_shown_without_what_it_belongs_to()
     assert [row["name"] for row in found.tables[0]] == ["c9", "  c1", "  c2"]
     (alone,) = read_results([printed(cluster(1, 9, 0))]).tables[0]
     assert (alone["name"], alone["for example"], alone["cohesion"]) == ("c1", "a title", "0.50")
+
+
+def test_a_compression_is_a_row_whose_columns_are_those_that_anything_was_measured_of():
+    rows = [CompressionRow("float32", 384, 1536, 84.5), CompressionRow("int8", 384, 384, 84.25, 0.25)]
+    (table,) = read_results([printed(row) for row in rows]).tables
+    assert table == [
+        {"vectors": "float32", "dimension": 384, "bytes": 1536, "Spearman": "84.50", "Spearman lost": ""},
+        {"vectors": "int8", "dimension": 384, "bytes": 384, "Spearman": "84.25", "Spearman lost": "0.25"},
+    ]
+
+
+def test_a_tokenizer_names_the_words_that_it_breaks_with_their_encoder():
+    broken, unknown = (BrokenWord("neatly", 2, ("neat", "##ly")),), (UnknownText("☃", 1),)
+    fit = TokenizerFit("mine", 9, 1, 3, 4, 1.3, 0.3, 0.1, 0.1, (), broken, unknown, None)
+    _, *tables = read_results([printed(fit)]).tables
+    assert tables == [
+        [{"broken word": "neatly", "times": 2, "pieces": "neat ##ly", "encoder": "mine"}],
+        [{"becomes [UNK]": "☃", "times": 1, "encoder": "mine"}],
+    ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nearsay.data.document import JsonValue
-from nearsay.data.report import Report
+from nearsay.data.report import Report, column
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 
 
@@ -136,9 +136,9 @@ class Trained(Report):
 class FigureOverSeeds:
     """A figure over several seeds."""
 
-    set: str
-    mean: float
-    standard_deviation: float  # over the seeds (n - 1); 0 for one
+    set: str = field(metadata=column("set"))
+    mean: float = field(metadata=column("mean", ".4g"))
+    standard_deviation: float = field(metadata=column("deviation", ".2g"))  # (n - 1); 0 for one
 
 
 @dataclass(frozen=True, slots=True)
