@@ -24,6 +24,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
+_LOOKED_AT = 200  # newest jobs of a collection among which those of a kind are sought
 _CAN_GO_ON = (JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
 style="width: 100%; accent-color: #1F5FAF"></progress>"""
@@ -40,10 +41,11 @@ def start_job(
     """Start a command in the background; BadInputError where nothing may be changed.
 
     collection: the one that it is about, where the arguments name none
-    kept: under which the session remembers its number, for `to_watch`
+    kept: under which the session remembers its number, for `watch_started`
     """
     visit.check_writing()
     job = jobs_of(visit).start(JobKind.of(arguments), arguments, title=title, collection=collection)
+    _seen().add(job.number)
     if kept:
         st.session_state[kept] = job.number
     return job
@@ -83,29 +85,6 @@ def running_jobs(visit: Visit) -> list[Job]:
     return sorted({job.number: job for job in found}.values(), key=lambda job: -job.number)
 
 
-def to_watch(visit: Visit, name: str, kinds: Collection[JobKind]) -> tuple[list[Job], Job | None]:
-    """The jobs of these kinds that are at work, and the one that the session keeps under a name.
-
-    The kept one is the last that was started here; who comes while one is at work sees how it ends, too. One
-    that was resumed gives its place to the job that goes on with it, one that was removed is forgotten. It
-    is among the jobs, too.
-    """
-    jobs = {job.number: job for job in running_jobs(visit) if job.kind in kinds}
-    kept: int | None = st.session_state.get(name)
-    mine: Job | None = None
-    if kept is not None:
-        try:
-            mine = followed(visit, jobs_of(visit).get(kept))
-        except BadInputError:
-            mine = None
-    if mine is not None:
-        mine = jobs.setdefault(mine.number, mine)
-    elif jobs:
-        mine = next(iter(jobs.values()))
-    st.session_state[name] = None if mine is None else mine.number
-    return list(jobs.values()), mine
-
-
 def followed(visit: Visit, job: Job) -> Job:
     """The last that goes on with a job, if it was resumed; else the job itself."""
     if job.state not in _CAN_GO_ON:
@@ -122,21 +101,69 @@ def watch_started(
     log: int = 2,
     beside: Callable[[Job, bool], None] = lambda *_: None,
 ) -> list[Job]:
-    """Show what `to_watch` gives; what was started here until it is put away, once it has ended.
+    """Show the jobs of these kinds that are at work, and the one that the session keeps under a name.
+
+    The kept one is the last that was started here; who comes while one is at work sees how it ends, too. It
+    is shown until it is put away, once it has ended. One that was resumed gives its place to the job that
+    goes on with it, one that was removed is forgotten.
 
     beside: draws what else belongs to a job; True: it is the one that the session keeps
     """
-    jobs, mine = to_watch(visit, name, kinds)
-    for job in jobs:
+    jobs = {job.number: job for job in running_jobs(visit) if job.kind in kinds}
+    mine: int | None = st.session_state.get(name)
+    if mine is None:
+        mine = next(iter(jobs), None)
+    else:
+        try:
+            kept = followed(visit, jobs_of(visit).get(mine))
+            mine = jobs.setdefault(kept.number, kept).number
+        except BadInputError:
+            mine = next(iter(jobs), None)
+    st.session_state[name] = mine
+    for job in jobs.values():
         watch_job(visit, job, place=place, log=log)
-        own = mine is not None and job.number == mine.number
+        own = job.number == mine
         with st.container(horizontal=True, vertical_alignment="center"):
             beside(job, own)
             away = f"{name.removesuffix('_job')}_away"
             if own and job.state.ended and st.button("Put away", key=away, icon=":material/close:"):
                 del st.session_state[name]
                 st.rerun()
-    return jobs
+    return list(jobs.values())
+
+
+def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
+    """The collection's jobs of a kind, the newest first.
+
+    Jobs about a collection of the same name that was deleted are none of them.
+    """
+    since = visit.collection.snapshot().collection.created_at
+    every = jobs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
+    return [
+        job
+        for job in every
+        if job.kind is kind and datetime.fromisoformat(job.created_at) >= datetime.fromisoformat(since)
+    ]
+
+
+def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
+    """Show the newest of some jobs while it is at work; if it then fails, how, for as long as one stays."""
+    seen = _seen()
+    if not jobs:
+        return
+    newest = jobs[0]
+    if not newest.state.ended:
+        seen.add(newest.number)
+    elif newest.state is JobState.DONE:
+        return
+    if newest.number in seen:
+        watch_job(visit, newest, place=place)
+
+
+def _seen() -> set[int]:
+    """The jobs that were started, or seen at work, in this session."""
+    seen: set[int] = st.session_state.setdefault("jobs_seen", set())
+    return seen
 
 
 def watch_job(

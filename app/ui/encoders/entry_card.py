@@ -130,14 +130,16 @@ def figures_of(source: str, jobs: Sequence[Job]) -> list[Row]:
     return list(newest.values())
 
 
-def layer_scores(source: str, jobs: Sequence[Job]) -> list[Row]:
-    """What the newest `evaluate layers` of an encoder found: a row a layer, a column a pooling."""
+def layer_jobs(source: str, jobs: Sequence[Job]) -> list[Job]:
+    """Those that measure the layers of an encoder."""
+    wanted = {"command": "evaluate layers", "encoder": source}
+    return [job for job in jobs if wanted.items() <= _about(job).items()]
+
+
+def layer_scores(jobs: Sequence[Job]) -> list[Row]:
+    """What the newest of `layer_jobs` found: a row a layer, a column a pooling."""
     for job in jobs:
-        about = _about(job)
-        layers = about.get("command") == "evaluate layers" and job.state is JobState.DONE
-        if not layers or about.get("encoder") != source:
-            continue
-        found = list(every(job.output(200), LayerScore))
+        found = list(every(job.output(200), LayerScore)) if job.state is JobState.DONE else []
         if found:
             return results_of(found).tables[0]
     return []

@@ -1,12 +1,11 @@
 """Inside an encoder: its attention to a text, tokens like one of it in the collection, and what changed."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from nearsay.app.jobs import JobKind, JobState
+from nearsay.app.jobs import JobKind
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.attention_component.show_attention import (
@@ -18,13 +17,13 @@ from nearsay.app.ui.attention_component.show_attention import (
     text_key,
 )
 from nearsay.app.ui.controls import pick, say_notes
-from nearsay.app.ui.encoders.entry_card import layer_scores
+from nearsay.app.ui.encoders.entry_card import layer_jobs, layer_scores
 from nearsay.app.ui.encoders.models import reader
 from nearsay.app.ui.encoders.trying import heat_html
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import jobs_of, offer_job, start_job, to_watch, watch_job
+from nearsay.app.ui.watching import jobs_of, newest_jobs, offer_job, watch_newest
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.explored import TokenSampleRow
 from nearsay.indexer.encoders import stamp
@@ -89,7 +88,6 @@ def layers_html(values: Sequence[Sequence[float]]) -> str:
 _TEXT = "She sat on the bank of the river and counted the boats."
 _LONGEST = 20_000  # characters
 _KEY, _BESIDE = "attention", "attention_beside"  # the two graphs
-_JOB, _SCORED = "inside_job", "scored_job"  # what was started here
 _COMPARED = 40  # passages over which heads are compared
 _MOST_KEPT = 64 * 2**20  # bytes of attention that a session keeps
 _HELP = (
@@ -210,7 +208,7 @@ def _search(
 ) -> None:
     """Tokens of the collection that are like the frozen one."""
     st.subheader(f"The same in {as_markdown(visit.name or '')}", anchor=False)
-    _watch(visit, _JOB, (JobKind.INSIDE,), "inside")
+    watch_newest(visit, newest_jobs(visit, JobKind.INSIDE), "inside")
     place = None if choice is None else choice.place
     if choice is None or place is None or place >= len(read.tokens) or read.tokens[place].special:
         st.caption("Click a token above to find tokens of the collection that are like it.")
@@ -288,19 +286,10 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
         ).strip()
     options = {"encoder": source, "layer": layer, "tagger": tagger or None}
     arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options, {})]
-    label, icon, begin = f"Sample layer {layer}", ":material/database:", partial(start_job, kept=_JOB)
     title = f"Tokens of {visit.name} at layer {layer}"
-    offer_job(visit, label, arguments, title, "in_sample", icon, begin=begin, shell=False)
-
-
-def _watch(visit: Visit, name: str, kinds: tuple[JobKind, ...], place: str) -> None:
-    """What is at work; what was started here is forgotten once it is done, since the page then shows it."""
-    jobs, mine = to_watch(visit, name, kinds)
-    for job in jobs:
-        if job.state is not JobState.DONE:
-            watch_job(visit, job, place=place, log=2)
-    if mine is not None and mine.state is JobState.DONE:
-        st.session_state[name] = None
+    offer_job(
+        visit, f"Sample layer {layer}", arguments, title, "in_sample", ":material/database:", shell=False
+    )
 
 
 def _changed_heads(visit: Visit, one: "AttentionReader", two: "AttentionReader") -> None:
@@ -331,8 +320,9 @@ def _divergence(
 
 def _layers(visit: Visit, source: str) -> None:
     """What each layer is worth, by the explorer of layers."""
-    _watch(visit, _SCORED, (), "scored")
-    scores = layer_scores(source, jobs_of(visit).list(limit=None))
+    jobs = layer_jobs(source, jobs_of(visit).list(limit=None))
+    watch_newest(visit, jobs, "scored")
+    scores = layer_scores(jobs)
     with st.expander("What each layer is worth"):
         if scores:
             st.dataframe(scores, hide_index=True)
@@ -344,6 +334,5 @@ def _layers(visit: Visit, source: str) -> None:
         st.caption("Each layer's vectors can be scored under every pooling, as nearsay evaluate layers does.")
         if visit.may_write:
             arguments = ["evaluate", "layers", "--sts", str(sample_file("scored-pairs")), "--encoder", source]
-            label, icon, begin = "Score the layers", ":material/straighten:", partial(start_job, kept=_SCORED)
-            title = "Score of each layer"
-            offer_job(visit, label, arguments, title, "in_score", icon, begin=begin, shell=False)
+            title, icon = "Score of each layer", ":material/straighten:"
+            offer_job(visit, "Score the layers", arguments, title, "in_score", icon, shell=False)

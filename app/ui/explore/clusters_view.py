@@ -14,17 +14,11 @@ from nearsay.app.ui.controls import pick, show_paged
 from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import (
-    like_link,
-    newest_jobs,
-    offer_file,
-    offer_look,
-    watch_newest,
-)
+from nearsay.app.ui.explore.looking import like_link, offer_file, offer_look
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import moment, show_command
+from nearsay.app.ui.watching import moment, newest_jobs, show_command, watch_newest
 from nearsay.data.quantity import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
 from nearsay.indexer.filters.choices import Choice, written

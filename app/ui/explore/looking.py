@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import streamlit as st
@@ -16,7 +15,7 @@ from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import jobs_of, moment, offer_job, show_command, watch_job
+from nearsay.app.ui.watching import moment, newest_jobs, offer_job, show_command, watch_newest
 from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.neighbours.points import Near, ShownPassage
 
@@ -47,7 +46,6 @@ def near_words(what: str, near: Near | None) -> str:
 
 
 _Rows = TypeVar("_Rows")
-_LOOKED_AT = 200  # newest jobs of the collection among which an earlier look is sought
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +95,6 @@ def _found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
         return None
     key = f"{visit.library.store.folder}|job {done.number}|{done.created_at}"
     return Found(remembered(key, lambda: look.from_output(done.folder.output())), done)
-
-
-def newest_jobs(visit: Visit, kind: JobKind) -> list[Job]:
-    """The collection's jobs of a kind, the newest first.
-
-    Jobs about a collection of the same name that was deleted are none of them.
-    """
-    since = visit.collection.snapshot().collection.created_at
-    every = jobs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
-    return [
-        job
-        for job in every
-        if job.kind is kind and datetime.fromisoformat(job.created_at) >= datetime.fromisoformat(since)
-    ]
-
-
-def watch_newest(visit: Visit, jobs: Sequence[Job], place: str) -> None:
-    """Show the newest of some jobs while it is at work; if it then fails, how, for as long as one stays."""
-    seen: set[int] = st.session_state.setdefault("explore_seen", set())
-    if not jobs:
-        return
-    newest = jobs[0]
-    if not newest.state.ended:
-        seen.add(newest.number)
-    elif newest.state is JobState.DONE:
-        return
-    if newest.number in seen:
-        watch_job(visit, newest, place=place)
 
 
 def offer_look(

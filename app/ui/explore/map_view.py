@@ -11,12 +11,12 @@ from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.controls import say_notes, widths
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
-from nearsay.app.ui.explore.looking import like_link, newest_jobs, offer_look, watch_newest
+from nearsay.app.ui.explore.looking import like_link, offer_look
 from nearsay.app.ui.map_component.show_map import PackedMap, Selection, show_map
 from nearsay.app.ui.opened import kept_drawing
 from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
+from nearsay.app.ui.watching import newest_jobs, show_command, watch_newest
 from nearsay.data.quantity import counted
 from nearsay.indexer import Hit
 from nearsay.indexer.catalogue.passages import PassageRow

@@ -185,6 +185,7 @@ def test_a_sample_keeps_the_tags_of_a_tagger_that_is_named(
     app = _open(page("encoders", part="Inside"))
     app = app.text_input(key="in_tagger").set_value(" my-tagger ").run()
     app.button(key="in_sample").click().run()
+    assert any(f"Tokens of samples at layer {LAYER + 1}" in each.value for each in app.markdown)
     with Library.open(settings.library) as library:
         (job,) = Jobs(library).list()
     assert job.arguments[:3] == ("encoders", "inside", "sample")

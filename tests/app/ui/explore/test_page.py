@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,8 +40,12 @@ class Recorder:
     def __call__(self, visit):
         return self
 
+    def list(self, *_, **__):
+        return []
+
     def start(self, kind, arguments, **named):
         self.started.append((kind, list(arguments)))
+        return SimpleNamespace(number=len(self.started))
 
 
 def said(app):
@@ -174,6 +179,13 @@ def test_clusters_and_map_are_made_by_jobs(page, explored, monkeypatch):
         (JobKind.CLUSTER, ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "3"]),
         (JobKind.MAP, ["explore", "map", "notes", "--no-file"]),
     ]
+
+
+def test_how_a_job_ended_that_was_quicker_than_the_page_is_shown(page, explored, monkeypatch):
+    monkeypatch.setattr("nearsay.app.jobs.jobs.spawn", lambda *_, **__: 1)
+    app = page("explore", settings=explored, view="clusters", state=NOTES)
+    press(app, "Make clusters")
+    assert any(each.value.startswith("Interrupted") for each in app.warning)
 
 
 def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored, chosen, monkeypatch):
