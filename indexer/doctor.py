@@ -38,7 +38,7 @@ from nearsay.indexer.collection import Collection
 from nearsay.indexer.inside.tokens import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plans.engine import faiss_is_installed
-from nearsay.indexer.plans.engines import open_index
+from nearsay.indexer.plans.engines import numbers_in
 from nearsay.indexer.plans.plan import Plan
 from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
@@ -231,7 +231,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
             elif faiss_is_installed():
                 serialised = open_index_bytes(path, segment.sha256, segment.header(generation.encoder))
                 kind = Plan.from_json(generation.plan).kind
-                indexed.append(open_index(kind, serialised, segment.last_passage, mapped=True).ids())
+                indexed.append(numbers_in(kind, serialised))
                 through = segment.last_passage
         except StorageError as error:
             yield Finding(subject, str(error), sound=False)

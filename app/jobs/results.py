@@ -261,12 +261,9 @@ def _plans(some: Sequence["TunedPlan"], found: JobResults) -> None:
         if plan.note:
             found.facts["choice"] = plan.note
         at = plan.contract.at
-        last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
+        last = {(row.kind, str(row.shape)): row for row in plan.report}
         found.tables.append(
-            [
-                _measured(built_words(row.kind, row.shape, mapped=row.mapped), row, row.parameters, at)
-                for row in last.values()
-            ]
+            [_measured(built_words(row.kind, row.shape), row, row.parameters, at) for row in last.values()]
         )
         if plan.gpu is not None:
             if plan.gpu.reason:
@@ -296,10 +293,9 @@ def _measured(candidate: str, row: "Measured | GpuMeasured", searched: Mapping[s
     }
 
 
-def built_words(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
-    """How an index is built: ivf (lists 64), in its file."""
-    how = f"{kind} ({settings_words(shape)})" if shape else str(kind)
-    return f"{how}, in its file" if mapped else how
+def built_words(kind: str, shape: Mapping[str, int]) -> str:
+    """How an index is built: ivf (lists 64)."""
+    return f"{kind} ({settings_words(shape)})" if shape else str(kind)
 
 
 def settings_words(values: Mapping[str, int]) -> str:
@@ -323,7 +319,7 @@ def generation_row(row: "GenerationRow", segments: Iterable["SegmentRow"]) -> Ro
         "fingerprint": row.encoder.fingerprint[:8],
         "dimensions": row.encoder.dimension,
         "stored as": str(row.dtype),
-        "plan": built_words(plan.kind, plan.shape, mapped=plan.mapped),
+        "plan": built_words(plan.kind, plan.shape),
         "contract": str(plan.contract),
         "segments": len(own),
         "size": size_words(sum(segment.bytes for segment in own)),

@@ -292,15 +292,12 @@ class _Indexing:
                         kind,
                         shape=dict(shape),
                         parameters=row.parameters,
-                        mapped=False,
                         report=tuple(report),
                         note="the smallest kind that keeps the contract, measured over the whole",
                     )
                     return chosen, self._written(recipe)
         note = f"no index keeps {contract}: searched exactly, from the mapped vectors"
-        return plan.chosen(
-            PlanKind.EXACT, shape={}, parameters={}, mapped=False, report=tuple(report), note=note
-        ), ()
+        return plan.chosen(PlanKind.EXACT, shape={}, parameters={}, report=tuple(report), note=note), ()
 
     def _climbed(
         self, recipe: _Recipe, row: Measured, proposing: TrialQueries, deciding: TrialQueries

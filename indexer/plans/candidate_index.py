@@ -74,7 +74,6 @@ class CandidateIndex:
         through: int,
         sha256: str = "",
         parameters: Mapping[str, int] | None = None,
-        mapped: NDArray[np.uint8] | None = None,
         *,
         centroids: Centroids | None = None,
         members: _Members | None = None,
@@ -82,18 +81,16 @@ class CandidateIndex:
         """`index`: FAISS's, its ids are passage numbers; `sha256`: of its segment, once written.
 
         parameters: how far a search looks (`probes`, `ef`) and how many candidates it scores again
-        (`factor`, as a multiple of k); what is left out is the engine's default. mapped: the serialisation
-        that the index reads its codes from, kept for as long as it. centroids, members: of the same FAISS
-        index; None = made here.
+        (`factor`, as a multiple of k); what is left out is the engine's default. centroids, members: of
+        the same FAISS index; None = made here.
         """
         self.engine = engine
         self.through = through
         self.sha256 = sha256
         self.parameters = {**engine.defaults, **(parameters or {})}
         self._index = index
-        self._mapped = mapped
         if centroids is None and engine.has_centroids and index is not None:
-            centroids = Centroids(index.quantizer, (index, mapped))
+            centroids = Centroids(index.quantizer, index)
         self._centroids = centroids
         self._members = members or _Members(engine, index)
         self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
@@ -117,7 +114,6 @@ class CandidateIndex:
             self.through,
             self.sha256,
             parameters,
-            self._mapped,
             centroids=self._centroids,
             members=self._members,
         )
@@ -152,7 +148,7 @@ class CandidateIndex:
         return np.sort(self.engine.ids(self._index))
 
     def add(self, vectors: VectorStore, ids: NDArray[np.int64]) -> None:
-        """Take in passages (rising numbers) that it lacks, on one thread; not while searched, nor mapped."""
+        """Take in passages (rising numbers) that it lacks, on one thread; not while searched."""
         with one_thread():
             self._index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
         self._members = _Members(self.engine, self._index)

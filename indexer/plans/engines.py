@@ -405,30 +405,34 @@ def open_index(
     through: int,
     sha256: str = "",
     parameters: Mapping[str, int] | None = None,
-    *,
-    mapped: bool = False,
 ) -> CandidateIndex:
     """From FAISS's own serialisation, which must come from a segment whose hash was checked.
 
-    mapped: the codes stay in `serialised` (a mapped file: read when they are needed, dropped when memory is
-    short) instead of being copied into memory; only product-quantised codes are copied.
-
     StorageError if FAISS cannot open it, most likely for want of memory.
     """
-    faiss = faiss_module()
-    serialised = np.ascontiguousarray(serialised)
+    # deserialize_index would first copy everything into a vector of its own: twice the time
+    reader = faiss_module().PyCallbackIOReader(_reading(np.ascontiguousarray(serialised)), _READ_AT_ONCE)
+    return CandidateIndex(engine_of(kind), _read(reader, serialised), through, sha256, parameters)
+
+
+def numbers_in(kind: PlanKind, serialised: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Every passage number in FAISS's own serialisation, in any order; StorageError as for `open_index`.
+
+    The codes stay where they are, in a mapped file as a rule; only product-quantised ones are copied.
+    """
+    faiss, serialised = faiss_module(), np.ascontiguousarray(serialised)
+    reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes)
+    return engine_of(kind).ids(_read(reader, serialised))
+
+
+def _read(reader: Any, serialised: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has no types
     try:
-        if mapped:
-            reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes)
-        else:  # deserialize_index would first copy everything into a vector of its own: twice the time
-            reader = faiss.PyCallbackIOReader(_reading(serialised), _READ_AT_ONCE)
-        index = faiss.read_index(reader)
+        return faiss_module().read_index(reader)
     except (MemoryError, RuntimeError) as error:
         raise StorageError(
             f"FAISS cannot open an index of {size_words(serialised.nbytes)} ({first_line(error)}). Free some "
             "memory, then try again; if it stays so, build the index anew: nearsay index rebuild"
         ) from error
-    return CandidateIndex(engine_of(kind), index, through, sha256, parameters, serialised if mapped else None)
 
 
 def _reading(serialised: NDArray[np.uint8]) -> Callable[[int], bytes]:

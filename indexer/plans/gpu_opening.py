@@ -305,7 +305,7 @@ def tune_on_gpu(
         )
         for step in ladder(plan):
             looking = index.looking(step.parameters)
-            searcher = Searcher(vectors, alive, trial.asked, looking, looking)
+            searcher = Searcher(vectors, alive, trial.asked, looking)
             recalls, failing = judged(searcher.found, proposing, deciding, contract.recall)
             (speed,) = timed([searcher], deciding.vectors[:_TIMED])
             if index.notes:

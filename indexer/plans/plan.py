@@ -124,7 +124,6 @@ class Measured:
     kind: PlanKind
     shape: Mapping[str, int] = field(default_factory=dict)  # how it was built
     parameters: Mapping[str, int] = field(default_factory=dict)  # how it was searched
-    mapped: bool = False  # left in its file and read as needed, instead of held in memory
     recall: float | None = None  # mean over the queries
     recall_at_least: float | None = None  # the lower end of its one-sided 95 % interval: this decides
     milliseconds_a_query: float | None = None  # one query at a time, median, at the last pace: this decides
@@ -220,7 +219,6 @@ class Plan:
     kind: PlanKind = PlanKind.EXACT
     shape: Mapping[str, int] = field(default_factory=dict)  # how the index was built
     parameters: Mapping[str, int] = field(default_factory=dict)  # how it is searched
-    mapped: bool = False  # the index stays in its file, read as needed
     contract: RecallContract = field(default_factory=RecallContract)
     report: tuple[Measured, ...] = ()
     measured_at: int = 0  # passages there were when the report was made
@@ -255,7 +253,7 @@ class Plan:
                 f"a generation is searched by '{min(unknown)}', which this nearsay does not know. "
                 "Upgrade: pip install -U nearsay"
             )
-        simple = ("shape", "parameters", "mapped", "measured_at", "queries", "note")
+        simple = ("shape", "parameters", "measured_at", "queries", "note")
         known = {name: kept[name] for name in simple if name in kept}
         if kept.get("lists"):  # as they were kept when inverted lists were the only kind
             known |= {"shape": {"lists": kept["lists"]}, "parameters": {"probes": kept["probes"]}}

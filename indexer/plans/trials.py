@@ -172,7 +172,6 @@ class Searcher:
     alive: NDArray[np.bool_]  # by passage number
     asked: int  # passages for a query
     index: CandidateIndex | None = None  # None: exact search
-    built: CandidateIndex | None = None  # the same, in memory, as it was built
 
     @property
     def kind(self) -> PlanKind:

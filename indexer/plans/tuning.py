@@ -33,7 +33,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Shared
-from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index, part_shape
+from nearsay.indexer.plans.engines import ENGINES, build, engine_of, part_shape
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.plans.trials import (
     DECIDING,
@@ -67,7 +67,6 @@ _LIKE: Final = {  # a kind and the smaller one that stands for it; how much slow
 }
 _ALONE: Final = 10.0  # how much slower exact search must be for one in half precision not to be built
 _DOING: Final = "measuring kinds of index"
-_MAPPABLE: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # their codes can stay in the file, list after list
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ class _Tuning:
     def run_one(self, kind: PlanKind, shape: Mapping[str, int], listener: ProgressListener) -> Tuned | None:
         """That kind; None where it is not better than exact search, or keeps no contract."""
         size = engine_of(kind).expected_bytes(self._ids.size, self._vectors.dimension, shape)
-        row = Measured(kind, dict(shape), mapped=self._plan.mapped, bytes=0 if self._plan.mapped else size)
+        row = Measured(kind, dict(shape), bytes=size)
         best = self._best([row] if self._can_be_shown else [], listener)
         return None if best.row.kind is PlanKind.EXACT else self._chosen(best)
 
@@ -224,17 +223,10 @@ class _Tuning:
         return self._timed([searcher.ready_for(asked) for searcher in searchers], asked)
 
     def _candidates(self) -> Iterator[Measured]:
-        """In memory, then once more from the file where there is a limit that memory may not keep."""
         count, dimension = self._ids.size, self._vectors.dimension
-        limit = self._contract.memory_bytes
-        every = [(kind, shape) for kind in ENGINES for shape in ENGINES[kind].shapes(count, dimension)]
-        for kind, shape in every:
-            yield Measured(kind, dict(shape), bytes=ENGINES[kind].expected_bytes(count, dimension, shape))
-        for kind, shape in every:
-            held = ENGINES[kind].expected_bytes(count, dimension, shape)
-            if limit is not None and held > limit and kind in _MAPPABLE:
-                centroids = 4 * dimension * shape["lists"]  # all the rest stays in the file
-                yield Measured(kind, dict(shape), mapped=True, bytes=centroids)
+        for kind, kind_of in ENGINES.items():
+            for shape in kind_of.shapes(count, dimension):
+                yield Measured(kind, dict(shape), bytes=kind_of.expected_bytes(count, dimension, shape))
 
     def _tried(self, row: Measured, best: _Trial) -> _Trial:
         """The better of the best so far and a candidate; what became of it goes into the report."""
@@ -244,23 +236,18 @@ class _Tuning:
             return best
         begin = time.perf_counter()
         trim()  # what the one before left
-        index = built = build(
+        index = build(
             row.kind, self._vectors, self._indexed, self._through, row.shape, self._seed, self._shared
         )
-        row = replace(row, build_seconds=round(time.perf_counter() - begin, 2))
-        if row.mapped:
-            index = open_index(row.kind, index.serialise(), self._through, mapped=True)
-        trial = self._climbed(index, built, row)
+        trial = self._climbed(index, replace(row, build_seconds=round(time.perf_counter() - begin, 2)))
         return best if trial is None else self._faster(best, trial)
 
     def _refusal(self, row: Measured, best: _Trial) -> str:
         """Why a candidate is not even built; empty if it is."""
         limit = self._contract.memory_bytes
-        if row.mapped and best.row.kind is not PlanKind.EXACT and not best.row.mapped:
-            return f"not built: {best.row.kind} keeps the contract in memory"
         if limit is not None and (row.bytes or 0) > limit:
             return f"not built: takes more than {memory_text(limit)} of memory"
-        if limit is not None and not row.mapped and (row.bytes or 0) + (best.row.bytes or 0) > limit:
+        if limit is not None and (row.bytes or 0) + (best.row.bytes or 0) > limit:
             named = self._named(best.row)
             return f"not built: {named} keeps the contract, and both take more than {memory_text(limit)}"
         if row.kind in _GRAPHS and self._ids.size > GRAPH_UP_TO:
@@ -269,19 +256,18 @@ class _Tuning:
         like, slower = _LIKE.get(row.kind, (None, 0.0))
         for other in self._report:
             mine = other.milliseconds_a_query or 0.0
-            alike = other.kind is like and other.mapped == row.mapped
-            if alike and other.verdict.startswith(_KEEPS) and mine > slower * soonest:
+            if other.kind is like and other.verdict.startswith(_KEEPS) and mine > slower * soonest:
                 named, times = self._named(other), mine / soonest
                 return f"not built: {named}, its like, is {times:.1f} times as slow as the best"
             if row.kind is PlanKind.FLAT_FP16 and other.kind is PlanKind.EXACT and mine > _ALONE * soonest:
                 return f"not built: exact search, its like, is {mine / soonest:.0f} times as slow as the best"
         return ""
 
-    def _climbed(self, index: CandidateIndex, built: CandidateIndex, row: Measured) -> _Trial | None:
+    def _climbed(self, index: CandidateIndex, row: Measured) -> _Trial | None:
         """The first setting that keeps the recall; None if none does. Those below it go into the report."""
         target = self._contract.recall
         for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
-            searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters), built)
+            searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters))
             recalls, failing = judged(searcher.found, self._proposing, self._deciding, target)
             step = with_recall(replace(row, parameters=dict(parameters)), recalls)
             if not failing:
@@ -319,7 +305,7 @@ class _Tuning:
             return "exact search"
         if len(engine_of(row.kind).shapes(self._ids.size, self._vectors.dimension)) > 1:
             name += f" ({', '.join(f'{setting} {value}' for setting, value in row.shape.items())})"
-        return f"{name}, in its file" if row.mapped else name
+        return name
 
     def _chosen(self, best: _Trial) -> Tuned:
         row = replace(best.row, verdict="taken")
@@ -328,27 +314,19 @@ class _Tuning:
             row.kind,
             shape=row.shape,
             parameters=row.parameters,
-            mapped=row.mapped,
             report=report,
             measured_at=int(self._ids.size),
             queries=self._described,
             check=None,
             note=self._note(row, report),
         )
-        return Tuned(plan, None if best.searcher.built is None else self._whole(best.searcher.built, plan))
-
-    def _whole(self, built: CandidateIndex, plan: Plan) -> CandidateIndex:
-        """The index with what was held out of it."""
-        built.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
-        if not plan.mapped:
-            return built.looking(plan.parameters)
-        return open_index(
-            plan.kind, built.serialise(), self._through, parameters=plan.parameters, mapped=True
-        )
+        if best.searcher.index is not None:
+            best.searcher.index.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
+        return Tuned(plan, best.searcher.index)
 
     def _note(self, row: Measured, report: Sequence[Measured]) -> str:
         if row.kind is not PlanKind.EXACT:
-            return "" if not row.mapped else "within the memory limit by leaving the index in its file"
+            return ""
         if self._ids.size < _FEWEST:
             need = "needs" if self._ids.size == 1 else "need"
             return f"{counted(self._ids.size, 'passage')} {need} no index: searched exactly"

@@ -475,7 +475,7 @@ def _index(
     stored = known.stored if isinstance(known, GpuIndex) else known
     opened: dict[str, CandidateIndex] = {}
     if before is not None and stored is not None:
-        if (before.plan.parameters, before.plan.mapped) == (plan.parameters, plan.mapped):
+        if before.plan.parameters == plan.parameters:
             parts = stored.parts if isinstance(stored, UnitedIndex) else (stored,)
             opened = {part.sha256: part for part in parts}
         if len(opened) == len(indexes) and all(row.sha256 in opened for row in indexes):
@@ -505,9 +505,7 @@ def _opened_index(
         raise
     except StorageError as error:
         raise _replaced_or(error, store, collection, row) from error
-    index = open_index(
-        plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
-    )
+    index = open_index(plan.kind, serialised, row.last_passage, row.sha256, plan.parameters)
     if not index.lists:
         return index
     return index.looking(index.parameters | {"probes": usual_probes(plan, index.lists)})

@@ -113,7 +113,7 @@ def _points(rows: Sequence[Measured]) -> tuple[list[float], list[float]]:
 def _line(row: Measured) -> tuple[PlanKind, str]:
     """What belongs on one line: a kind built one way."""
     how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
-    name = str(row.kind) + (f" ({how})" if how else "") + (", in its file" if row.mapped else "")
+    name = str(row.kind) + (f" ({how})" if how else "")
     return row.kind, name
 
 

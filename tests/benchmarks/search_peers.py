@@ -217,9 +217,7 @@ class Nearsay(Searched):
             path = folder / kept["index"]
             header = SegmentHeader(SegmentKind.INDEX, "benchmark", kept["dimension"], len(self.vectors))
             serialised = open_index_bytes(path, path.name.split(".")[0], header)
-            self.index = open_index(
-                self.plan.kind, serialised, 0, "", self.plan.parameters, mapped=self.plan.mapped
-            )
+            self.index = open_index(self.plan.kind, serialised, 0, "", self.plan.parameters)
             if self.kind is not None:
                 self.steps = kept["ladder"]
 
@@ -249,7 +247,6 @@ class Nearsay(Searched):
                 "kind": plan["kind"],
                 "shape": plan["shape"],
                 "parameters": parameters,
-                "mapped": plan["mapped"],
             },
             "report": report,
         }

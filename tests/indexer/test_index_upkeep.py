@@ -471,13 +471,21 @@ def test_many_segments_are_merged_before_an_index_is_built(
     assert {path.stem for path in folder.iterdir()}.isdisjoint(small)
 
 
-def test_an_index_may_stay_in_its_file(indexed: Collection, open_table: OpenCollection) -> None:
-    centres = 4 * DIMENSION * 128
-    plan = indexed.tune(memory=centres + 1)
-    assert (plan.kind, plan.mapped) == (PlanKind.IVF, True)
-    assert plan.note == Naming("within the memory limit", "in its file")
-    assert [hit.id for hit in open_table().search("1", 10)] == [hit.id for hit in indexed.search("1", 10)]
-    assert indexed.search("1")[0].lineage.plan == "ivf"
+def test_an_index_that_an_older_nearsay_left_in_its_file_is_opened(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
+    before = [(hit.id, hit.score) for hit in indexed.search("1", 10)]
+    plan = indexed._record.live().plan
+    row = {"kind": "ivf", "mapped": True, "bytes": 4 * DIMENSION * 128, "verdict": "taken"}
+    with indexed._store.database.writing() as connection:
+        generations.set_plan(connection, indexed._record.live(), plan | {"mapped": True, "report": [row]})
+    collection = open_table()
+    hits = collection.search("1", 10)
+    assert [(hit.id, hit.score) for hit in hits] == before
+    assert (hits.notes, hits[0].lineage.plan) == ((), "ivf")
+    assert [finding for finding in examine(collection.library, prove=True) if not finding.sound] == []
+    assert collection.rebuild().mended == 0
+    assert collection.search("1")[0].lineage.plan == "ivf"
 
 
 def test_a_rebuild_after_nearly_everything_was_removed_needs_no_index(indexed: Collection) -> None:

@@ -82,7 +82,6 @@ _NUMBERS = st.none() | st.floats(0, 1e6)
         st.sampled_from(PlanKind),
         _SETTINGS,
         _SETTINGS,
-        st.booleans(),
         st.builds(RecallContract, st.floats(0.01, 1), st.integers(1, 100), st.none() | st.integers(1, 2**40)),
         st.lists(
             st.builds(
@@ -90,7 +89,6 @@ _NUMBERS = st.none() | st.floats(0, 1e6)
                 st.sampled_from(PlanKind),
                 _SETTINGS,
                 _SETTINGS,
-                st.booleans(),
                 _NUMBERS,
                 _NUMBERS,
                 _NUMBERS,

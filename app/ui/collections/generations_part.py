@@ -88,7 +88,7 @@ def pareto_points(plan: Plan) -> list[dict[str, Any]]:
     drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
     return [
         {
-            "kind": built_words(row.kind, row.shape, mapped=row.mapped),
+            "kind": built_words(row.kind, row.shape),
             "recall": row.recall,
             "milliseconds": row.milliseconds_a_query,
             "setting": settings_words(row.parameters),

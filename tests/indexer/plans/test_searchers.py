@@ -40,7 +40,7 @@ def searcher(alive: NDArray[np.bool_]) -> Searcher:
     """Inverted lists over a store that gives its pages back."""
     vectors = store(gives_back=True)
     index = build(PlanKind.IVF_PQ, vectors, vectors.ids[alive[vectors.ids]], 3 * COUNT)
-    return Searcher(vectors, alive, ASKED, index.looking({"probes": 8, "factor": 4}), index)
+    return Searcher(vectors, alive, ASKED, index.looking({"probes": 8, "factor": 4}))
 
 
 def same(mine: Sequence[Candidates], others: Sequence[Candidates]) -> bool:
@@ -72,7 +72,7 @@ def test_queries_asked_some_at_a_time_find_the_same(
 def test_over_a_store_that_keeps_its_pages_nothing_is_copied(
     searcher: Searcher, alive: NDArray[np.bool_]
 ) -> None:
-    keeping = Searcher(store(gives_back=False), alive, ASKED, searcher.index, searcher.built)
+    keeping = Searcher(store(gives_back=False), alive, ASKED, searcher.index)
     assert keeping.ready_for(QUERIES) is keeping
     assert same(keeping.found(QUERIES), searcher.search(QUERIES))
 
