@@ -164,14 +164,14 @@ def _named(arguments: Sequence[str]) -> _Named:
     return _Named(tuple(path), tuple(rest), command, context)
 
 
-def options_of(chosen: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
-    """The options of a command as arguments, by their long names with _ for -; what is usual is left away.
+def options_of(chosen: Mapping[str, Any]) -> list[str]:
+    """The options of a command as arguments, by their long names with _ for -.
 
-    So are None, an empty list, and False, which an absent flag means. Several values repeat the option.
+    None, False (an absent flag) and an empty list are left away; several values repeat the option.
     """
     arguments: list[str] = []
     for name, value in chosen.items():
-        if value is None or value is False or (name in usual and value == usual[name]):
+        if value is None or value is False:
             continue
         option = f"--{name.replace('_', '-')}"
         for one in value if isinstance(value, list | tuple) else [value]:

@@ -46,7 +46,7 @@ def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str,
                 f"the field {name!r} has a comma in its name and cannot be chosen alone. Keep all fields"
             )
     said = dict(options) | {"metadata": None if fields is None else ",".join(fields)}
-    return ["documents", "add", *options_of(said, {}), "--", collection, *sources]
+    return ["documents", "add", *options_of(said), "--", collection, *sources]
 
 
 def add_title(collection: str, sources: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
         help="Where there is an index: once a fifth more has come, and 16,384 passages at least, that alone "
         "gets an index of its own. Quicker, with more indexes to search.",
     )
-    arguments = ["index", "optimize", *options_of({"newer": newer}, {}), "--", found.name]
+    arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"
     offer_job(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
 

@@ -285,7 +285,7 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
             "counted among what is found.",
         ).strip()
     options = {"encoder": source, "layer": layer, "tagger": tagger or None}
-    arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options, {})]
+    arguments = ["encoders", "inside", "sample", visit.name or "", *options_of(options)]
     title = f"Tokens of {visit.name} at layer {layer}"
     offer_job(
         visit, f"Sample layer {layer}", arguments, title, "in_sample", ":material/database:", shell=False

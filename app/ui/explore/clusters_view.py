@@ -179,7 +179,7 @@ def cluster_form(visit: Visit, label: str) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = ask_options("explore clusters", [own, "least_size"], "cl", _ASKS)
     chosen |= ask_options("explore clusters", ["assign_outliers"], "cl", _ASKS)
-    arguments = ["explore", "clusters", visit.name or "", "--method", str(method), *options_of(chosen, {})]
+    arguments = ["explore", "clusters", visit.name or "", "--method", str(method), *options_of(chosen)]
     title, icon = f"Clusters of {visit.name}", ":material/bubble_chart:"
     offer_look(visit, label, arguments, title, "cl_start", icon, first=True)
     show_command(visit, arguments)

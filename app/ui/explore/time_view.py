@@ -165,7 +165,7 @@ def _through_time(visit: Visit, field: str | None) -> None:
     look = Look(
         "time",
         f"Clusters of {visit.name} through time",
-        ("explore", "time", visit.name or "", *options_of(chosen, {})),
+        ("explore", "time", visit.name or "", *options_of(chosen)),
         _QUICK,
         lambda: visit.collection.explore.over_time(field, period, level=level, counted=counted),
         lambda lines: newest(lines, ThroughTime),
@@ -229,7 +229,7 @@ def _news(visit: Visit, field: str | None) -> None:
     look = Look(
         "new",
         f"What is new in {visit.name} since {since}",
-        ("explore", "new", visit.name or "", *options_of(chosen, {})),
+        ("explore", "new", visit.name or "", *options_of(chosen)),
         _QUICK_NEW,
         lambda: visit.collection.explore.new_since(since, field, count=_NEW),
         lambda lines: newest(lines, News),

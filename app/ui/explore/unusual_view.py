@@ -70,7 +70,7 @@ def _diverse(visit: Visit, count: int) -> None:
     look = Look(
         "diverse",
         f"A diverse sample of {visit.name}",
-        ("explore", "diverse", visit.name or "", *options_of(chosen, {})),
+        ("explore", "diverse", visit.name or "", *options_of(chosen)),
         _QUICK_DIVERSE,
         lambda: tuple(visit.collection.explore.diverse(count, query=query or None, balance=balance)),
         lambda lines: tuple(every(lines, DiversePassage)),

@@ -125,9 +125,9 @@ def search_arguments(name: str, asked: Asked) -> list[str]:
     said: dict[str, Any] = {"limit": asked.k, "where": asked.where or None, "by_document": asked.by_document}
     if asked.like:
         ids = [f"--id={id_}" for id_ in asked.like] + [f"--not={id_}" for id_ in asked.unlike]
-        return ["similar", *ids, *options_of(said, {}), "--", name]
+        return ["similar", *ids, *options_of(said), "--", name]
     said |= {"mode": str(asked.mode), "explain": asked.shade}
-    return ["search", *options_of(said, {}), "--", name, asked.query]
+    return ["search", *options_of(said), "--", name, asked.query]
 
 
 COLUMNS = ("rank", "score", "cosine", "bm25", "id", "passage", "title", "text")

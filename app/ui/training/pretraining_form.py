@@ -83,7 +83,7 @@ def pretraining_form(visit: Visit) -> None:
         if not held_out:
             chosen["evaluate_every"] = None
         arguments = ["train", "pretrain", *map(str, texts), "--out", str(out)]
-        arguments += options_of(chosen | {"dev": held_out}, {})
+        arguments += options_of(chosen | {"dev": held_out})
         start_training(visit, arguments, f"Pretrain {out.name}", out)
 
 
@@ -115,5 +115,5 @@ def vocabulary_form(visit: Visit) -> None:
         asked = submitted("Make the vocabulary", texts)
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.VOCABULARIES, name.strip())
-        arguments = ["train", "vocabulary", *map(str, texts), "--out", str(out), *options_of(chosen, {})]
+        arguments = ["train", "vocabulary", *map(str, texts), "--out", str(out), *options_of(chosen)]
         start_training(visit, arguments, f"Vocabulary {out.name}", out)

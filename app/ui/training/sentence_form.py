@@ -160,10 +160,10 @@ def sentence_form(visit: Visit) -> None:
         asked = submitted("Start training", files)
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, name.strip())
+        chosen["base"] = None if chosen["base"] == BUNDLED_NAME else chosen["base"]
         chosen["dev"] = None if dev == _NONE else spec_of(visit, dev)
         chosen["evaluate"] = [spec_of(visit, one) for one in evaluate]
-        arguments = ["train", "sentence", *map(str, files), "--out", str(out)]
-        arguments += options_of(chosen, {"base": BUNDLED_NAME})
+        arguments = ["train", "sentence", *map(str, files), "--out", str(out), *options_of(chosen)]
         start_training(visit, arguments, f"Fine-tune {out.name}", out)
 
 
