@@ -64,10 +64,6 @@ class _ReaderHead(_Head):
     length: int = LENGTH(384)
 
 
-_HEAD_START = option(
-    "How the new layer is initialised: by a linear fit to the BERT as it is, or at random as in the paper.",
-    default="linear",
-)
 _FEATURES = option(
     "Train a linear layer on frozen layers instead: last, sum-last-4, concat-last-4, or a layer's number.",
     metavar="LAYERS",
@@ -85,7 +81,6 @@ def classifier(
     label: str | None = LABEL,
     text: str | None = TEXT,
     pair: str | None = PAIR,
-    head_start: Literal["linear", "random"] = _HEAD_START,
     features: str | None = _FEATURES,
     pooling: Literal["cls", "mean", "max"] = POOLING("mean"),
     probe: bool = option("Train a linear layer on the encoder's own sentence vectors instead."),
@@ -110,18 +105,12 @@ def classifier(
         refuse_given("is for a linear layer: add --features or --probe", "pooling", "regularisation")
     columns = LabelColumns(label, text, pair)
     linear = {"features": features, "pooling": pooling, "regularisation": regularisation}
-    _train(
-        lambda place: read_labelled_texts(place, columns),
-        head,
-        head_start,
-        linear if is_linear else None,
-    )
+    _train(lambda place: read_labelled_texts(place, columns), head, linear if is_linear else None)
 
 
 @command()
 def tagger(
     head: _Head = GROUP,
-    head_start: Literal["linear", "random"] = _HEAD_START,
     features: str | None = _FEATURES,
     regularisation: float | None = _REGULARISATION,
 ) -> None:
@@ -140,7 +129,7 @@ def tagger(
     if features is None:
         refuse_given("is for a linear layer: add --features", "regularisation")
     linear = {"features": features, "pooling": "mean", "regularisation": regularisation}
-    _train(read_tagged_sentences, head, head_start, None if features is None else linear)
+    _train(read_tagged_sentences, head, None if features is None else linear)
 
 
 @command()
@@ -165,26 +154,25 @@ def reader(
 
         return ReaderSettings(length=head.length, step=step, question=question_length, answer=answer_length)
 
-    _train(read_answered_questions, head, "linear", None, settings)
+    _train(read_answered_questions, head, None, settings)
 
 
 def _train(
     read: Callable[[Path], Any],
     head: _Head,
-    start: str,
     linear: dict[str, Any] | None,
     settings: "Callable[[], ReaderSettings] | None" = None,
 ) -> None:
     """Train a head and print what came of it; linear: how a linear layer is fitted instead."""
     if linear is not None:
         why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
-        refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "head_start", "inexact_resume")
+        refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "inexact_resume")
     places = {"train": head.file, "dev": head.dev, "test": head.test}
     files = {name: read(place) for name, place in places.items() if place is not None}
     for rows in files.values():
         print_notes(getattr(rows, "notes", ()))
     # Seconds: after all files.
-    from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing, HeadStart
+    from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing
     from nearsay.training.bert.heads.kinds import LinearFit
     from nearsay.training.bert.heads.train_head import train_head
     from nearsay.training.bert.layers import LayerChoice, Pooling
@@ -205,7 +193,6 @@ def _train(
             FineTuning,
             head,
             freezing=Freezing.parse(head.freeze),
-            start=HeadStart(start),
             precision=head.run.precision,
             exact_resume=not head.resuming.inexact_resume,
         )

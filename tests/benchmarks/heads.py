@@ -88,7 +88,6 @@ def measured(task: str, way: str, files: Mapping[str, Path], epochs: int) -> dic
         "batch",
         "learning_rate",
         "freeze",
-        "head_start",
         "precision",
         "way",
         "layers",

@@ -93,13 +93,6 @@ _LOOKED_AT: Final = 256  # rows that tell whether a fit bears dropout
 _C_TIMES_TARGETS: Final = 100.0  # the loss on this many targets weighs as much as the penalty
 
 
-class HeadStart(StrEnum):
-    """Where a classifier's or tagger's last layer begins; a reader's begins at random."""
-
-    LINEAR = "linear"  # as fitted to the BERT's vectors before they change
-    RANDOM = "random"  # small random numbers, as in the BERT paper
-
-
 def start_linear(
     network: HeadNetwork,
     examples: Sequence[HeadExample],
@@ -209,7 +202,6 @@ class FineTuning:
     batch: int = 32  # examples in a step
     learning_rate: float = 5e-5  # its highest, after a warm-up of a tenth of the run; it falls to 0 then
     freezing: Freezing = field(default_factory=Freezing)
-    start: HeadStart = HeadStart.LINEAR  # of a classifier's or tagger's new last layer
     precision: Precision = Precision.AUTO  # of matrix products
     seed: int = 0  # of the head's first weights, the order of examples, and dropout
     exact_resume: bool = True  # whether a resume under another device, precision or version is refused
@@ -231,7 +223,6 @@ class FineTuning:
             "batch": self.batch,
             "learning_rate": self.learning_rate,
             "freeze": str(self.freezing),
-            "head_start": str(self.start),
             "seed": self.seed,
         }
 
@@ -269,13 +260,13 @@ def fine_tune(
     best: str,
     watch: Watch,
 ) -> TrainingResult:
-    """Train a network in place.
+    """Train a network in place; a classifier's or tagger's new last layer begins with a linear fit.
 
     measure: called after each epoch; the weights of the epoch with the best figure are kept. None: the last
     best:    the figure that decides; of equal epochs the first
     """
-    linear = kind is not HeadKind.READER and options.start is HeadStart.LINEAR
-    if network.fresh_head and linear and not folder.has_checkpoint:  # whose weights replace the fit
+    # of a run that is resumed, the checkpoint's weights would replace the fit
+    if network.fresh_head and kind is not HeadKind.READER and not folder.has_checkpoint:
         resolved = resolve_precision(options.precision, device, Processor.detect())
         fitted = start_linear(
             network, examples, pad_id=pad_id, device=device, precision=resolved, seed=options.seed

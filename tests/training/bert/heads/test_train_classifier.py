@@ -16,7 +16,7 @@ from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads import fine_tuning
 from nearsay.training.bert.heads.classifier import TextClassifier
-from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
+from nearsay.training.bert.heads.fine_tuning import FineTuning
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
 from nearsay.training.bert.heads.labels import LabelSet
@@ -52,10 +52,8 @@ PAIRS = [
     ("other", "x cat", "y dog"),
     ("other", "dog x", "cat y"),
 ]
-BY_HEART = FineTuning(
-    epochs=30, batch=4, learning_rate=3e-3, start=HeadStart.RANDOM, precision=Precision.FLOAT32
-)
-QUICK = FineTuning(epochs=2, batch=4, learning_rate=1e-3, start=HeadStart.RANDOM, precision=Precision.FLOAT32)
+BY_HEART = FineTuning(epochs=30, batch=4, learning_rate=3e-3, precision=Precision.FLOAT32)
+QUICK = FineTuning(epochs=2, batch=4, learning_rate=1e-3, precision=Precision.FLOAT32)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +117,7 @@ def test_the_folder_tells_how_it_was_made(
     config = json.loads((out / "run" / "config.json").read_text("utf-8"))
     assert config["task"] == "classifier"
     assert config["data"]["train"] == {"file": "train.tsv", "sha256": single.sha256, "rows": 12}
-    assert (config["learning_rate"], config["freeze"], config["head_start"]) == (1e-3, "none", "random")
+    assert (config["learning_rate"], config["freeze"]) == (1e-3, "none")
     lineage = json.loads((out / "lineage.json").read_text("utf-8"))
     assert lineage[-1] == Naming("classifier", "12 rows", "train.tsv", f"(sha256 {single.sha256[:12]})")
     card = (out / "README.md").read_text("utf-8")
@@ -138,9 +136,7 @@ def test_the_epoch_that_is_best_on_dev_is_kept(
     # On rows with their labels turned round, learning makes it worse, so an early epoch has to stay.
     turned = {"feline": "canine", "canine": "none", "none": "feline"}
     dev = read_labelled_texts(write_rows([(turned[label], text) for label, text in SINGLE], "dev.tsv"))
-    options = FineTuning(
-        epochs=8, batch=4, learning_rate=3e-3, start=HeadStart.RANDOM, precision=Precision.FLOAT32
-    )
+    options = FineTuning(epochs=8, batch=4, learning_rate=3e-3, precision=Precision.FLOAT32)
     out = tmp_path / "mine"
     result = train_head(single, out, bert=learner_folder, dev=dev, options=options, length=16, device="cpu")
     lines = read_metrics(out / "run" / "metrics.jsonl")
@@ -224,16 +220,17 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
 
 @pytest.mark.long
 def test_a_linear_start_knows_the_labels_before_the_first_step(
-    single: LabelledTexts, learner_folder: Path, tmp_path: Path
+    single: LabelledTexts, learner_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reached = {}
-    for start in HeadStart:
-        options = FineTuning(epochs=1, batch=12, learning_rate=1e-9, start=start, precision=Precision.FLOAT32)
-        out = tmp_path / start
+    def reached(name: str) -> float:
+        options = FineTuning(epochs=1, batch=12, learning_rate=1e-9, precision=Precision.FLOAT32)
+        out = tmp_path / name
         train_head(single, out, bert=learner_folder, options=options, length=16, device="cpu")
-        reached[start] = evaluate_classifier(loaded(out), single).accuracy
-    assert reached[HeadStart.LINEAR] == 1.0
-    assert reached[HeadStart.RANDOM] < 0.7
+        return evaluate_classifier(loaded(out), single).accuracy
+
+    assert reached("fitted") == 1.0
+    monkeypatch.setattr(fine_tuning, "start_linear", lambda *_, **__: False)
+    assert reached("random") < 0.7
 
 
 def test_a_head_of_the_same_labels_is_trained_further_and_another_one_is_new(quick: Path) -> None:

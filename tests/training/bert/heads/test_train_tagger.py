@@ -11,7 +11,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, pipelin
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
-from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
+from nearsay.training.bert.heads.fine_tuning import FineTuning
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
 from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.bert.heads.train_head import train_head
@@ -29,9 +29,7 @@ SENTENCES = [
     "the/O query/O sat/O 😀/O",
     "the/O cat/B-animal sat/O x/O " * 10,  # goes through in windows
 ]
-BY_HEART = FineTuning(
-    epochs=30, batch=3, learning_rate=3e-3, start=HeadStart.RANDOM, precision=Precision.FLOAT32
-)
+BY_HEART = FineTuning(epochs=30, batch=3, learning_rate=3e-3, precision=Precision.FLOAT32)
 QUICK = FineTuning(epochs=2, batch=3, learning_rate=1e-3, precision=Precision.FLOAT32)
 
 
