@@ -31,7 +31,7 @@ from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet, usual_epochs
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.negatives.mining import mine_negatives
-from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, MiningCorpus
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
 from nearsay.training.sentence.objectives.config import default_objective
 
 
@@ -194,7 +194,7 @@ def _judged_rows(
         pairs,
         MiningCorpus.of(corpus.name, corpus.texts, sample.vectors),
         sample.encoder,
-        MiningConfig(per_anchor=_NEGATIVES, triplets=True, incomplete=Incomplete.KEEP, seed=_SEED),
+        MiningConfig(per_anchor=_NEGATIVES, triplets=True, seed=_SEED),
     )
     rows += [row for row in mined.rows if (row[0], row[2]) not in known]
     kept = tuple(dict.fromkeys(_interleaved(rows)))[:_MOST_ROWS]

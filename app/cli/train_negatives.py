@@ -18,18 +18,16 @@ from nearsay.app.cli.options import (
     SEED,
     Encoding,
     TextFields,
-    note,
     settings_of,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
 from nearsay.app.cli.progress import ProgressBar
-from nearsay.data.quantity import counted
+from nearsay.data.errors import BadInputError
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
-    from nearsay.data.sentence_examples.examples import SentenceExamples
     from nearsay.training.sentence.negatives.candidates import MinedNegatives
-    from nearsay.training.sentence.negatives.judges import Judge
+    from nearsay.training.sentence.negatives.cross_encoder import Judge
     from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
     from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -45,13 +43,10 @@ def _ranks(_context: click.Context, _option: click.Parameter, value: str) -> tup
 
 @dataclass(frozen=True)
 class _Sources:
-    """Where pairs, corpus, encoder and judges come from."""
+    """Where pairs, corpus, encoder and cross-encoder come from."""
 
     pairs: Path = argument(type=EXISTING)
     columns: str | None = COLUMNS(metavar="ANCHOR,POSITIVE")
-    min_label: float | None = option(
-        "Minimum score, on the file's scale, from which a scored pair counts as a positive."
-    )
     split: str = option("Split to read from a folder: judgements in qrels/SPLIT.tsv.", default="train")
     corpus: tuple[str, ...] = option(
         "File, folder or glob of texts to mine from, as for `nearsay documents add`. Can be repeated.",
@@ -61,14 +56,8 @@ class _Sources:
         "Collection of --library to mine from, by its stored vectors.", metavar="NAME"
     )
     encoder: str | None = NAMED_ENCODER(shown="the collection's, or all-MiniLM-L6-v2", type=ENCODER)
-    judge: tuple[str, ...] = option(
-        "Name or folder of an encoder that vetoes negatives which it scores like the positive. Can be "
-        "repeated.",
-        metavar="NAME",
-        type=ENCODER,
-    )
     cross_encoder: str | None = option(
-        "Name or folder of a cross-encoder that vetoes negatives in the same way.",
+        "Name or folder of a cross-encoder that vetoes negatives which it scores above the positive.",
         metavar="NAME",
         type=ENCODER,
     )
@@ -96,19 +85,12 @@ class _Mining:
     )
     min_score: float | None = option("Minimum cosine similarity of a negative to the anchor.")
     max_score: float | None = option("Maximum cosine similarity of a negative to the anchor.")
-    judge_margin: float = option(
-        "Tolerance of the judges: a negative is dropped if it scores above the positive's score minus this.",
-        default=0.0,
-    )
     sampling: Literal["top", "random"] = option(
         "Take the hardest negatives that pass the filters, or draw among them at random.", default="top"
     )
-    incomplete: Literal["drop", "keep"] = option(
-        "What to do with anchors that have too few negatives: drop them, or repeat their negatives to fill "
-        "the row.",
-        default="drop",
+    triplets: bool = option(
+        "Write one row per negative instead of one row with all of them, also for anchors that have fewer."
     )
-    triplets: bool = option("Write one row per negative instead of one row with all of them.")
     seed: int = SEED(0)
 
     def config(self) -> "MiningConfig":
@@ -122,7 +104,7 @@ class _Mining:
 
 @command()
 def negatives(
-    out: Path = option("File to write, .tsv or .jsonl."),
+    out: Path = option("File to write, .jsonl or .csv."),
     source: _Sources = GROUP,
     mining: _Mining = GROUP,
     texts: TextFields = GROUP,
@@ -141,18 +123,38 @@ def negatives(
 
     \b
     Example:
-        nearsay train negatives questions.tsv --out tuples.tsv
-        nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --judge my-encoder/
-        nearsay train negatives titles.tsv --collection papers --out tuples.tsv --per-anchor 5
+        nearsay train negatives questions.tsv --out tuples.jsonl
+        nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --cross-encoder my-reranker/
+        nearsay train negatives titles.tsv --collection papers --out tuples.jsonl --per-anchor 5
     """
-    from nearsay.training.sentence.negatives.candidates import mined_format, write_mined
+    from nearsay.indexer.query.export import ending_of
 
-    mined_format(out)  # a wrong ending is told now, not when all is mined
+    kind = ending_of(out, "jsonl", "csv")  # a wrong ending is told now, not when all is mined
     mined = _mine(source, mining.config(), texts, place)
-    broken = write_mined(mined, out)
-    if broken:
-        note(f"{counted(broken, 'text')} had tabs or line breaks, written as spaces; .jsonl keeps them")
+    _write(mined, out, kind)
     print_reports([replace(mined.report, out=out)], as_json=as_json)
+
+
+def _write(mined: "MinedNegatives", out: Path, kind: str) -> None:
+    """Write the rows to a file that is there whole or not at all; BadInputError when there are none."""
+    from nearsay.indexer.query.export import write_csv, write_lines
+    from nearsay.training.sentence.negatives.candidates import Filter
+
+    rows = (dict(zip(mined.columns, row, strict=True)) for row in mined.rows)
+    if mined.rows:
+        if kind == "csv":
+            write_csv(rows, mined.columns, out, defuse=False)
+        else:
+            write_lines(rows, out)
+        return
+    report = mined.report
+    name, most = max(report.taken.items(), key=lambda item: item[1])
+    why = f"; {most:,} candidates were {Filter(name).reason}" if most else ""
+    raise BadInputError(
+        f"none of {report.anchors:,} anchors has its negatives among the {report.corpus_texts:,} texts of "
+        f"{report.corpus}{why}, and nothing is written. Ask for fewer negatives, --triplets, smaller "
+        "margins or more ranks, or name a larger corpus"
+    )
 
 
 def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: Encoding) -> "MinedNegatives":
@@ -163,7 +165,7 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
     pairs, judged = _pairs(source)
     corpus, encoder = _corpus_and_encoder(source, fields, place, pairs, judged)
     print_notes(corpus.notes)
-    judges = _judges(source, place)
+    judge = _judge(source, place)
     with contextlib.ExitStack() as stack:
         bars: dict[MiningStage, ProgressBar] = {}
 
@@ -173,7 +175,7 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
                 bars[stage] = stack.enter_context(ProgressBar(stage, unit=unit))
             bars[stage].at(done, total)
 
-        return mine_negatives(pairs, corpus, encoder, config, judges=judges, progress=show)
+        return mine_negatives(pairs, corpus, encoder, config, judge=judge, progress=show)
 
 
 def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | None]":
@@ -183,7 +185,6 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval
 
-    least = source.min_label
     if source.pairs.is_dir():
         judged = read_retrieval_set(source.pairs, source.split)
         examples = pairs_of_retrieval(judged)
@@ -191,26 +192,9 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
         judged = None
         columns = None if source.columns is None else source.columns.split(",")
         examples = read_sentence_examples(source.pairs, columns=columns)
-    _check_min_label(examples, least)
-    examples = as_pairs(examples, minimum_score=least)
+    examples = as_pairs(examples)
     print_notes(examples.notes)
     return [(row[0], row[1]) for row in examples.texts], judged
-
-
-def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
-    from nearsay.data.sentence_examples.example_kind import ExampleKind
-
-    is_scored = examples.kind is ExampleKind.SCORED
-    if is_scored and least is None:
-        lowest, highest = examples.label_range or (0.0, 0.0)
-        raise click.UsageError(
-            f"{examples.name} holds scored pairs, from {lowest:g} to {highest:g}: name with "
-            "--min-label the score from which on two texts belong together"
-        )
-    if least is not None and not is_scored:
-        raise click.UsageError(
-            f"--min-label is for scored pairs, and {examples.name} holds {examples.kind}: leave it out"
-        )
 
 
 def _corpus_and_encoder(
@@ -244,12 +228,9 @@ def _collection(source: _Sources, place: Encoding) -> "tuple[MiningCorpus, TextE
     return MiningCorpus.of(f"collection {name}", passages.texts, passages.vectors), passages.encoder
 
 
-def _judges(source: _Sources, place: Encoding) -> "list[Judge]":
+def _judge(source: _Sources, place: Encoding) -> "Judge | None":
     from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
-    from nearsay.training.sentence.negatives.judges import EncoderJudge
 
-    judges: list[Judge] = [EncoderJudge(place.loaded(name)) for name in source.judge]
-    if source.cross_encoder:
-        found = CrossEncoderJudge.load(source.cross_encoder, device=place.device, precision=place.precision)
-        judges.append(found)
-    return judges
+    if not source.cross_encoder:
+        return None
+    return CrossEncoderJudge.load(source.cross_encoder, device=place.device, precision=place.precision)

@@ -102,7 +102,7 @@ def cross_encoder(
 
     \b
     Example:
-        nearsay train cross-encoder hard.tsv --evaluate reranking:candidates.jsonl --out my-reranker
+        nearsay train cross-encoder hard.jsonl --evaluate reranking:candidates.jsonl --out my-reranker
         nearsay search papers "why is the sky blue" --rerank my-reranker
     """
     from nearsay.training.sentence.cross_encoder.run_cross_encoder import CrossTraining, run_cross_encoder

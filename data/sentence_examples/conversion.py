@@ -19,7 +19,7 @@ _ENTAILED = float(NLI_LABELS.index("entailment"))
 _CONTRADICTED = float(NLI_LABELS.index("contradiction"))
 
 
-def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None) -> SentenceExamples:
+def as_tuples(examples: SentenceExamples) -> SentenceExamples:
     """Give what ranking and triplet objectives learn from: anchors with positives, and negatives if known.
 
     NLI gives triplets (premise, entailed, contradicted) of the premises with both: the first entailed
@@ -32,7 +32,7 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
     if examples.kind is ExampleKind.TUPLES:
         return examples
     if examples.kind is not ExampleKind.NLI:
-        return as_pairs(examples, minimum_score=minimum_score)
+        return as_pairs(examples)
     if examples.labels is None:
         raise BadInputError(f"{examples.name} has no labels to make triplets by; give examples with labels")
     entailed = examples.texts.numbers[examples.labels == _ENTAILED]
@@ -94,13 +94,12 @@ def _undisputed(triplets: TextRows) -> tuple[TextRows, int]:
     return triplets.take(np.flatnonzero(kept)), int((~kept).sum())
 
 
-def as_pairs(examples: SentenceExamples, *, minimum_score: float | None = None) -> SentenceExamples:
+def as_pairs(examples: SentenceExamples) -> SentenceExamples:
     """Give the pairs that belong together, each once.
 
-    Tuples give (anchor, positive), NLI its entailed pairs, labelled pairs those with 1, scored pairs those of
-    at least `minimum_score`, which they need; pairs stay.
+    Tuples give (anchor, positive), NLI its entailed pairs, labelled pairs those with 1; pairs stay.
 
-    BadInputError for texts alone, scored pairs without a minimum score, and when nothing comes out.
+    BadInputError for texts alone, scored pairs, and when nothing comes out.
     """
     if examples.kind is ExampleKind.PAIRS:
         return examples
@@ -113,15 +112,12 @@ def as_pairs(examples: SentenceExamples, *, minimum_score: float | None = None) 
         chosen = np.ones(len(examples), np.bool_)
         what = "anchors with their positives"
     elif examples.kind is ExampleKind.SCORED:
-        if minimum_score is None:
-            least, most = examples.label_range or (0.0, 0.0)
-            raise BadInputError(
-                f"{examples.name} holds scored pairs; name the minimum score from which on two texts belong "
-                f"together (its scores go from {least:g} to {most:g}), or take an "
-                "objective for scored pairs"
-            )
-        chosen = labels >= minimum_score
-        what = f"pairs with a score of at least {minimum_score:g}"
+        least, most = examples.label_range or (0.0, 0.0)
+        raise BadInputError(
+            f"{examples.name} holds scored pairs, from {least:g} to {most:g}, and pairs that belong together "
+            "are wanted. Give a file of those with a high score, without the scores, or take an objective "
+            "for scored pairs"
+        )
     elif examples.kind is ExampleKind.NLI:
         chosen = labels == _ENTAILED
         what = "entailed pairs"

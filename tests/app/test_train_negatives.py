@@ -11,6 +11,8 @@ from naming import Naming
 from transformers import BertForSequenceClassification
 
 from nearsay.app.cli import main
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.reading import read_sentence_examples
 
 Run = Callable[..., Result]
 
@@ -38,13 +40,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[...
 
 
 def rows(file: str) -> list[list[str]]:
-    return [line.split("\t") for line in Path(file).read_text("utf-8").splitlines()]
+    found = [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()]
+    return [list(found[0]), *(list(row.values()) for row in found)]
 
 
 def test_the_pairs_own_positives_are_mined(run: Run) -> None:
-    result = run("--out", "out.tsv", "--per-anchor", "2")
+    result = run("--out", "out.jsonl", "--per-anchor", "2")
     assert result.exit_code == 0, result.output
-    header, *found = rows("out.tsv")
+    header, *found = rows("out.jsonl")
     assert header == ["anchor", "positive", "negative_1", "negative_2"]
     assert [tuple(row[:2]) for row in found] == PAIRS
     assert all(set(row[2:]) < POSITIVES - {row[1]} and row[2] != row[3] for row in found)
@@ -52,7 +55,7 @@ def test_the_pairs_own_positives_are_mined(run: Run) -> None:
     assert result.stdout == Naming("belong to the anchor", 4)
     assert "texts = 'anchor' + 'positive' (guessed)" in result.stderr
     assert re.search(r"^rows +4$", result.stdout, re.MULTILINE)
-    assert re.search(r"^out +out.tsv$", result.stdout, re.MULTILINE)
+    assert re.search(r"^out +out.jsonl$", result.stdout, re.MULTILINE)
 
 
 def test_json_is_one_object_with_the_whole_report(run: Run) -> None:
@@ -74,9 +77,9 @@ def test_a_corpus_is_read_as_index_add_reads_it(run: Run) -> None:
     Path("corpus").mkdir()
     Path("corpus/one.jsonl").write_text('{"title": "u", "body": "v w"}\n{"title": "none"}\n')
     Path("corpus/two.jsonl").write_text('{"body": "x y z"}\n')
-    result = run("--out", "out.tsv", "--per-anchor", "2", "--corpus", "corpus", "--text", "body")
+    result = run("--out", "out.jsonl", "--per-anchor", "2", "--corpus", "corpus", "--text", "body")
     assert result.exit_code == 0, result.output
-    assert {text for row in rows("out.tsv")[1:] for text in row[2:]} == {"u v w", "x y z"}
+    assert {text for row in rows("out.jsonl")[1:] for text in row[2:]} == {"u v w", "x y z"}
     assert "skipped corpus/one.jsonl:2" in result.stderr
 
 
@@ -88,9 +91,9 @@ def test_a_judged_corpus_gives_pairs_and_corpus(run: Run) -> None:
     Path("judged/corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
     Path("judged/queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
     Path("judged/qrels/train.tsv").write_text("q\td0\t1\nq\td1\t0\n")
-    result = run("--out", "out.tsv", "--per-anchor", "3", pairs="judged")
+    result = run("--out", "out.jsonl", "--per-anchor", "3", pairs="judged")
     assert result.exit_code == 0, result.output
-    (row,) = rows("out.tsv")[1:]
+    (row,) = rows("out.jsonl")[1:]
     assert row[:2] == ["a b c d", texts[0]]
     assert set(row[2:]) == {*texts[1:]}
 
@@ -99,12 +102,12 @@ def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
     Path("notes.txt").write_text("".join(f"{text}\n" for text in sorted(POSITIVES)))
     index = ["documents", "add", "notes", "notes.txt", "--encoder", "mine", "--precision", "float32"]
     assert CliRunner().invoke(main, [*index, "--device", "cpu"]).exit_code == 0
-    result = run("--out", "live.tsv", "--per-anchor", "2", "--collection", "notes", "--json", encoder=None)
+    result = run("--out", "live.jsonl", "--per-anchor", "2", "--collection", "notes", "--json", encoder=None)
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert (report["encoder"], report["corpus"], report["corpus_texts"]) == ("mine", "collection notes", 4)
-    assert run("--out", "file.tsv", "--per-anchor", "2", "--corpus", "notes.txt").exit_code == 0
-    assert rows("live.tsv") == rows("file.tsv")
+    assert run("--out", "file.jsonl", "--per-anchor", "2", "--corpus", "notes.txt").exit_code == 0
+    assert rows("live.jsonl") == rows("file.jsonl")
 
 
 def test_a_collection_of_another_encoder_is_refused(run: Run, save_bert: Callable[..., Path]) -> None:
@@ -112,41 +115,47 @@ def test_a_collection_of_another_encoder_is_refused(run: Run, save_bert: Callabl
     Path("notes.txt").write_text("u v w\n")
     index = ["documents", "add", "notes", "notes.txt", "--encoder", "other", "--device", "cpu"]
     assert CliRunner().invoke(main, index).exit_code == 0
-    result = run("--out", "out.tsv", "--collection", "notes")
+    result = run("--out", "out.jsonl", "--collection", "notes")
     assert result.exit_code == 1
     assert "encoder 'mine'" in result.stderr
-    assert not Path("out.tsv").exists()
+    assert not Path("out.jsonl").exists()
 
 
-def test_judges_are_asked(run: Run, save_bert: Callable[..., Path]) -> None:
-    save_bert("second", WORDS, seed=2, **SIZE)
+def test_a_cross_encoder_is_asked(run: Run, save_bert: Callable[..., Path]) -> None:
     save_bert("cross", WORDS, seed=3, kind=BertForSequenceClassification, num_labels=1, **SIZE)
-    options = ("--judge", "second", "--cross-encoder", "cross", "--json")
-    result = run("--out", "out.tsv", "--per-anchor", "1", "--judge-margin", "-5", *options)
+    result = run(
+        "--out", "out.jsonl", "--per-anchor", "1", "--triplets", "--cross-encoder", "cross", "--json"
+    )
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    # No score is 5 above a positive's, so all pass.
-    assert (report["judges"], report["judged"], report["taken"]["judge"]) == (["second", "cross"], 4, 0)
-    strict = run("--out", "strict.tsv", "--per-anchor", "1", "--judge-margin", "5", *options)
-    assert strict.exit_code == 1
-    assert strict.stderr == Naming("12 candidates", "false negatives", "nothing is written")
-    assert not Path("strict.tsv").exists()
+    assert report["judge"] == "cross"
+    assert report["judged"] == report["negatives"] + report["taken"]["judge"] > 0
+
+
+def test_nothing_mined_writes_nothing_and_says_what_took_the_most(run: Run) -> None:
+    Path("out.jsonl").write_text("before")
+    result = run("--out", "out.jsonl", "--per-anchor", "1", "--absolute-margin", "5")
+    assert result.exit_code == 1
+    assert result.stderr == Naming(
+        "none of 4 anchors", "12 candidates", "absolute margin", "nothing is written"
+    )
+    assert Path("out.jsonl").read_text() == "before"
 
 
 @pytest.mark.parametrize(
     ("options", "code", "wanted"),
     [
-        (("--out", "out.csv"), 1, "out.csv ends neither"),
+        (("--out", "out.tsv"), 1, "'out.tsv' ends in none"),
         (
-            ("--out", "out.tsv", "--ranks", "ten"),
+            ("--out", "out.jsonl", "--ranks", "ten"),
             2,
             "'ten' is no range",
         ),
-        (("--out", "out.tsv", "--ranks", "7-3"), 1, "the ranks 7-3 are no range"),
-        (("--out", "out.tsv", "--corpus", "x", "--collection", "y"), 2, "take one of them"),
-        (("--out", "out.tsv", "--columns", "anchor,other"), 1, "other"),
-        (("--out", "out.tsv", "--corpus", "nowhere.txt"), 1, "nowhere.txt does not exist"),
-        (("--out", "out.tsv", "--collection", "notes"), 1, "there is no library in library"),
+        (("--out", "out.jsonl", "--ranks", "7-3"), 1, "the ranks 7-3 are no range"),
+        (("--out", "out.jsonl", "--corpus", "x", "--collection", "y"), 2, "take one of them"),
+        (("--out", "out.jsonl", "--columns", "anchor,other"), 1, "other"),
+        (("--out", "out.jsonl", "--corpus", "nowhere.txt"), 1, "nowhere.txt does not exist"),
+        (("--out", "out.jsonl", "--collection", "notes"), 1, "there is no library in library"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_nothing_is_written(
@@ -159,41 +168,41 @@ def test_what_cannot_be_done_is_told_and_nothing_is_written(
 
 
 def test_stopped_while_mining_it_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("out.tsv").write_text("before")
+    Path("out.jsonl").write_text("before")
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nearsay.training.sentence.negatives.mining.nearest", stop)
-    result = run("--out", "out.tsv")
+    result = run("--out", "out.jsonl")
     assert result.exit_code == 130
     assert "same command" in result.stderr
-    assert Path("out.tsv").read_text() == "before"
+    assert Path("out.jsonl").read_text() == "before"
 
 
-def test_scored_pairs_need_the_score_from_which_on_two_texts_belong_together(run: Run) -> None:
+def test_scored_pairs_are_refused_with_their_range(run: Run) -> None:
     lines = [f"{5 - row}\t{a}\t{b}\n" for row, (a, b) in enumerate(PAIRS)]
     Path("scored.tsv").write_text("".join(["score\tsentence1\tsentence2\n", *lines]))
-    unnamed = run("--out", "out.tsv", "--per-anchor", "1", pairs="scored.tsv")
-    assert unnamed.exit_code == 2
-    assert unnamed.stderr == Naming("2 to 5", "--min-label")
-    named = run("--out", "out.tsv", "--per-anchor", "1", "--min-label", "3", pairs="scored.tsv")
-    assert named.exit_code == 0, named.output
-    assert [tuple(row[:2]) for row in rows("out.tsv")[1:]] == PAIRS[:3]
-    useless = run("--out", "other.tsv", "--min-label", "3")
-    assert useless.exit_code == 2
-    assert useless.stderr == Naming("--min-label", "pairs", "leave it out")
+    result = run("--out", "out.jsonl", "--per-anchor", "1", pairs="scored.tsv")
+    assert result.exit_code == 1
+    assert result.stderr == Naming("scored pairs", "2 to 5", "high score")
 
 
 def test_random_sampling_is_the_same_for_a_seed(run: Run) -> None:
     for name, seed in (("one", "7"), ("two", "7")):
         options = ("--sampling", "random", "--seed", seed, "--per-anchor", "1")
-        assert run("--out", f"{name}.tsv", *options).exit_code == 0
-    assert rows("one.tsv") == rows("two.tsv")
+        assert run("--out", f"{name}.jsonl", *options).exit_code == 0
+    assert rows("one.jsonl") == rows("two.jsonl")
 
 
-def test_tabs_and_line_breaks_that_a_table_loses_are_told(run: Run) -> None:
-    Path("corpus.jsonl").write_text(json.dumps({"text": "u\tv"}) + "\n")
-    result = run("--out", "out.tsv", "--per-anchor", "1", "--corpus", "corpus.jsonl")
-    assert result.stderr == Naming("4 texts", ".jsonl")
-    assert [row[2] for row in rows("out.tsv")[1:]] == ["u v"] * 4
+@pytest.mark.parametrize("out", ["out.csv", "out.jsonl"])
+def test_what_is_written_is_read_back_as_tuples_character_by_character(run: Run, out: str) -> None:
+    odd = 'u\tv\n"naïve" “hm”, =1+1'
+    Path("corpus.jsonl").write_text(json.dumps({"text": odd}) + "\n" + json.dumps({"text": "=w x"}) + "\n")
+    result = run("--out", out, "--per-anchor", "2", "--corpus", "corpus.jsonl")
+    assert result.exit_code == 0, result.output
+    examples = read_sentence_examples(Path(out))
+    assert examples.kind is ExampleKind.TUPLES
+    assert examples.columns == ("anchor", "positive", "negative_1", "negative_2")
+    assert [tuple(row[:2]) for row in examples.texts] == PAIRS
+    assert {text for row in examples.texts for text in row[2:]} == {odd, "=w x"}

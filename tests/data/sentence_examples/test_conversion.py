@@ -66,9 +66,6 @@ def test_pairs_are_what_belongs_together() -> None:
     assert as_pairs(labelled).texts == (("a0", "b0"), ("a2", "b2"))
     assert as_pairs(labelled).notes == ("read", Naming("set", "2 pairs", 1, "3 rows"))
     assert as_tuples(labelled) == as_pairs(labelled)
-    scored = pairs_with(ExampleKind.SCORED, 3.9, 4, 5)
-    assert as_pairs(scored, minimum_score=4).texts == (("a1", "b1"), ("a2", "b2"))
-    assert as_tuples(scored, minimum_score=5).texts == (("a2", "b2"),)
     assert as_pairs(TRIPLES).texts == (("x", "y"), ("z", "y"))
     assert as_pairs(TRIPLES).columns == ("a", "p")
 
@@ -91,10 +88,8 @@ def test_every_text_comes_once_in_order() -> None:
 def test_what_makes_no_pairs_says_what_to_do() -> None:
     with pytest.raises(BadInputError, match=r"no premise.*both.*objective.*nli"):
         as_tuples(nli(("p", "e", "E"), ("q", "c", "C")))
-    with pytest.raises(BadInputError, match=r"minimum score.*1 to 4\.5"):
+    with pytest.raises(BadInputError, match=r"scored pairs.*1 to 4\.5.*high score"):
         as_tuples(pairs_with(ExampleKind.SCORED, 4.5, 1))
-    with pytest.raises(BadInputError, match=r"score.*\b9\b"):
-        as_pairs(pairs_with(ExampleKind.SCORED, 4.5, 1), minimum_score=9)
     with pytest.raises(BadInputError, match="holds no pairs labelled 1"):
         as_pairs(pairs_with(ExampleKind.LABELLED, 0))
     with pytest.raises(BadInputError, match=r"single texts.*objective"):

@@ -1,19 +1,15 @@
 """From the ranking of an anchor to the texts that may be its negatives."""
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import cycle, islice
 from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
 from nearsay.data.sentence_examples.normalised_text import normalised_text
@@ -85,7 +81,7 @@ class Filter(StrEnum):
     MAX_SCORE = "max-score"
     ABSOLUTE_MARGIN = "absolute-margin"
     RELATIVE_MARGIN = "relative-margin"
-    JUDGE = "judge"
+    JUDGE = "judge"  # the cross-encoder, or what scores in its place
 
     @property
     def reason(self) -> str:
@@ -169,7 +165,7 @@ class MiningReport(Report):
 
     encoder: str
     corpus: str
-    judges: tuple[str, ...]
+    judge: str | None
     pairs: int  # different ones
     repeated_pairs: int  # left out: there before, or of a text with itself
     anchors: int
@@ -186,7 +182,7 @@ class MiningReport(Report):
     negative_rank: float | None  # mean rank; 1 = the nearest text not known to belong to the anchor
     candidates: int  # texts between the first and the last rank, over all anchors
     taken: Mapping[str, int]  # by `Filter`: the texts that it took away, over all anchors
-    judged: int  # candidates that the judges were asked about
+    judged: int  # candidates that the judge was asked about
     encoding_seconds: float
     search_seconds: float  # with the filters
     judging_seconds: float
@@ -207,7 +203,7 @@ def mined_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Give a row for each pair whose anchor has enough negatives (for each of its negatives, as triplets).
 
-    chosen: the negatives of each anchor; a row that lacks some repeats those that it has in turn
+    chosen: the negatives of each anchor
     """
     for anchor, found in zip(grouped.anchors, chosen, strict=True):
         if len(found) < config.least:
@@ -217,61 +213,4 @@ def mined_rows(
             if config.triplets:
                 yield from ((anchor.text, positive, negative) for negative in negatives)
             else:
-                yield (anchor.text, positive, *islice(cycle(negatives), config.per_anchor))
-
-
-_BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-
-
-class MinedFormat(StrEnum):
-    """JSONL keeps every text as it is; TSV has no room for tabs and line breaks and gives a space."""
-
-    TSV = "tsv"
-    JSONL = "jsonl"
-
-
-def mined_format(out: Path) -> MinedFormat:
-    """Give the format that a file's name asks for; BadInputError when it is neither .tsv nor .jsonl."""
-    try:
-        return MinedFormat(out.suffix.lower().removeprefix("."))
-    except ValueError:
-        raise BadInputError(
-            f"{out} ends neither with .tsv nor with .jsonl. Name the file to write so that it does"
-        ) from None
-
-
-def write_mined(mined: MinedNegatives, out: Path) -> int:
-    """Write the rows to a file that is there whole or not at all; how many texts lost tabs or line breaks.
-
-    BadInputError when there are no rows; a file that was there stays as it was.
-    """
-    kind = mined_format(out)
-    if not mined.rows:
-        raise BadInputError(_nothing(mined))
-    lines = _table(mined) if kind is MinedFormat.TSV else _objects(mined)
-    with replacing(out) as stream:
-        for line in lines:
-            stream.write(line.encode() + b"\n")
-    texts = (text for row in mined.rows for text in row)
-    return sum(_BREAKS.search(text) is not None for text in texts) if kind is MinedFormat.TSV else 0
-
-
-def _table(mined: MinedNegatives) -> Iterator[str]:
-    for row in (mined.columns, *mined.rows):
-        yield "\t".join(_BREAKS.sub(" ", text).strip() for text in row)
-
-
-def _objects(mined: MinedNegatives) -> Iterator[str]:
-    for row in mined.rows:
-        yield json.dumps(dict(zip(mined.columns, row, strict=True)), ensure_ascii=False)
-
-
-def _nothing(mined: MinedNegatives) -> str:
-    report = mined.report
-    most = max(report.taken.items(), key=lambda item: item[1])
-    why = f"; {most[1]:,} candidates were {Filter(most[0]).reason}" if most[1] else ""
-    return (
-        f"none of {report.anchors:,} anchors has its negatives among the {report.corpus_texts:,} texts of "
-        f"{report.corpus}{why}, and nothing is written. Ask for fewer negatives, smaller margins or more "
-        "ranks, keep incomplete anchors, or name a larger corpus"
-    )
+                yield (anchor.text, positive, *negatives)

@@ -1,11 +1,11 @@
-"""Cross-encoders, which read two texts together: loaded, cut into tokens, and as the judge of candidates."""
+"""What scores pairs of texts: cross-encoders, which read both together, and encoders by their cosine."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -21,10 +21,11 @@ from nearsay.training.encoder.hardware import Precision, choose_hardware, comput
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import loaded_by
-from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
+from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 
 _BATCH_PAIRS = 32
 _WINDOW_PAIRS = 16_384
@@ -62,6 +63,17 @@ class PairTokens:
         while window := list(islice(left, _WINDOW_PAIRS)):
             cut += sum(bool(one.overflowing) for one in self.encodings(window))
         return cut
+
+
+class Judge(Protocol):
+    """Says how well texts fit anchors."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Give each (anchor, text) a score, (pairs,); higher fits better, on a scale of the judge's own."""
 
 
 class CrossEncoderJudge:
@@ -129,6 +141,27 @@ class CrossEncoderJudge:
     @cached_property
     def _tokens(self) -> PairTokens:
         return PairTokens(self.model, self.name)
+
+
+class EncoderJudge:
+    """An encoder: its score is the cosine similarity of anchor (as a query) and text (as a passage).
+
+    Every text's vector is kept, since a text is a candidate of several anchors: 4 bytes a number.
+
+    Solatorio 2024, GISTEmbed, section 3, https://arxiv.org/abs/2402.16829
+    """
+
+    def __init__(self, encoder: VectorEncoder) -> None:
+        """Nothing is encoded yet."""
+        self.name = encoder.name
+        self._encoder = Remembering(encoder)
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Give each pair's cosine similarity, (pairs,)."""
+        anchors = self._encoder.encode([anchor for anchor, _ in pairs], kind=TextKind.QUERY)
+        texts = self._encoder.encode([text for _, text in pairs])
+        scores: NDArray[np.float32] = np.vecdot(anchors, texts)
+        return scores
 
 
 def load_judge(

@@ -23,7 +23,7 @@ from nearsay.training.sentence.negatives.candidates import (
     candidates,
     mined_rows,
 )
-from nearsay.training.sentence.negatives.judges import Judge
+from nearsay.training.sentence.negatives.cross_encoder import Judge
 from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus, NegativeSampling
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
@@ -135,29 +135,30 @@ _Question: TypeAlias = tuple[int, int]  # number of the anchor in its block, pos
 class Selection:
     """Takes negatives for anchors a block at a time.
 
-    Candidates are asked for in an order that no judge changes, so judging stops as soon as an anchor has its
-    negatives, and what is taken is what judging all of them would give.
+    Candidates are asked for in an order that the judge does not change, so judging stops as soon as an anchor
+    has its negatives, and what is taken is what judging all of them would give.
     """
 
     def __init__(
-        self, grouped: AnchorSet, corpus: MiningCorpus, config: MiningConfig, judges: Sequence[Judge]
+        self, grouped: AnchorSet, corpus: MiningCorpus, config: MiningConfig, judge: Judge | None
     ) -> None:
         """Nothing is taken yet."""
         self._grouped = grouped
         self._corpus = corpus
         self._config = config
-        self._judges = judges
+        self._judge = judge
         self.chosen: list[Candidates] = []  # the negatives of each anchor so far, nearest first
         self.taken: Counter[Filter] = Counter()
-        self.judged = 0  # candidates that the judges were asked about
-        self.seconds = 0.0  # spent by the judges
+        self.judged = 0  # candidates that the judge was asked about
+        self.seconds = 0.0  # spent by the judge
 
     def add(self, block: range, found: Sequence[Candidates]) -> None:
         """Take the negatives of a block of anchors; `found`: each one's candidates."""
         orders = [self._order(number, len(its)) for number, its in zip(block, found, strict=True)]
         accepted: list[list[int]] = [[] for _ in block]
         asked = [0] * len(block)
-        limits = self._limits(block)
+        judge = self._judge
+        limits = np.empty(0, np.float32) if judge is None else self._limits(block, judge)
         while True:
             questions: list[_Question] = []
             for place, order in enumerate(orders):
@@ -166,7 +167,9 @@ class Selection:
                 asked[place] = min(upto, len(order))
             if not questions:
                 break
-            for place, position in self._passing(block, found, questions, limits):
+            if judge is not None:
+                questions = self._passing(block, found, questions, judge, limits)
+            for place, position in questions:
                 accepted[place].append(position)
         self.chosen += [
             its.at(np.array(sorted(positions), dtype=np.int64))
@@ -180,36 +183,30 @@ class Selection:
         drawn: list[int] = np.random.default_rng((self._config.seed, number)).permutation(count).tolist()
         return drawn
 
-    def _limits(self, block: range) -> list[NDArray[np.float32]]:
-        """For each judge, the score above which it drops an anchor's candidate, (anchors of the block,)."""
+    def _limits(self, block: range, judge: Judge) -> NDArray[np.float32]:
+        """Give the score of each anchor's lowest positive, (anchors of the block,); what is above it goes."""
         anchors = self._grouped.anchors[block.start : block.stop]
         pairs = [(anchor.text, positive) for anchor in anchors for positive in anchor.positives]
         starts = np.cumsum([0] + [len(anchor.positives) for anchor in anchors[:-1]])
-        return [
-            np.minimum.reduceat(self._scores(judge, pairs), starts) - np.float32(self._config.judge_margin)
-            for judge in self._judges
-        ]
+        return np.minimum.reduceat(self._scores(judge, pairs), starts)
 
     def _passing(
         self,
         block: range,
         found: Sequence[Candidates],
         questions: list[_Question],
-        limits: Sequence[NDArray[np.float32]],
+        judge: Judge,
+        limits: NDArray[np.float32],
     ) -> list[_Question]:
-        self.judged += len(questions) if self._judges else 0
-        for judge, limit in zip(self._judges, limits, strict=True):
-            pairs = [
-                (
-                    self._grouped.anchors[block[place]].text,
-                    self._corpus.texts[int(found[place].rows[position])],
-                )
-                for place, position in questions
-            ]
-            dropped = self._scores(judge, pairs) > limit[[place for place, _ in questions]]
-            self.taken[Filter.JUDGE] += int(dropped.sum())
-            questions = [question for question, drop in zip(questions, dropped, strict=True) if not drop]
-        return questions
+        self.judged += len(questions)
+        texts = self._corpus.texts
+        pairs = [
+            (self._grouped.anchors[block[place]].text, texts[int(found[place].rows[position])])
+            for place, position in questions
+        ]
+        dropped = self._scores(judge, pairs) > limits[[place for place, _ in questions]]
+        self.taken[Filter.JUDGE] += int(dropped.sum())
+        return [question for question, drop in zip(questions, dropped, strict=True) if not drop]
 
     def _scores(self, judge: Judge, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         started = perf_counter()
@@ -242,7 +239,7 @@ def mine_negatives(
     encoder: VectorEncoder,
     config: MiningConfig = _USUAL,
     *,
-    judges: Sequence[Judge] = (),
+    judge: Judge | None = None,
     progress: MiningProgress = _unheard,
 ) -> MinedNegatives:
     """Find, for each anchor, corpus texts that lie near it and do not belong to it.
@@ -250,8 +247,8 @@ def mine_negatives(
     pairs:    (anchor, positive); the pairs of one anchor share its negatives
     encoder:  encodes anchors as queries, and positives and corpus as passages; vectors that the corpus brings
               along must be its own
-    judges:   asked in turn about the candidates that ranks, scores and margins leave, best first, until an
-              anchor has its negatives; with a judge that drops none the result is the same as without
+    judge:    asked about the candidates that ranks, scores and margins leave, best first, until an anchor has
+              its negatives; it drops what it scores above the anchor's lowest positive
     progress: told the stage, how much of it is done, and how much it is
 
     Ranks are those among the texts that the pairs do not put together with the anchor. Equal input and
@@ -268,7 +265,7 @@ def mine_negatives(
     )
     encoded = perf_counter()
     ranking = AnchorRanking(grouped, corpus, vectors, config)
-    selection = Selection(grouped, corpus, config, judges)
+    selection = Selection(grouped, corpus, config, judge)
     total = len(grouped.anchors)
     for begin in range(0, total, _BLOCK_ANCHORS):
         block = range(begin, min(begin + _BLOCK_ANCHORS, total))
@@ -282,7 +279,7 @@ def mine_negatives(
     report = MiningReport(
         encoder=encoder.name,
         corpus=corpus.name,
-        judges=tuple(judge.name for judge in judges),
+        judge=None if judge is None else judge.name,
         pairs=sum(len(anchor.positives) for anchor in grouped.anchors),
         repeated_pairs=grouped.repeated,
         anchors=total,

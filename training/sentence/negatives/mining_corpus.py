@@ -24,17 +24,6 @@ class NegativeSampling(StrEnum):
     RANDOM = "random"
 
 
-class Incomplete(StrEnum):
-    """What becomes of an anchor with some negatives, but fewer than were asked for.
-
-    DROP leaves it out. KEEP takes what there is: a row that lacks some repeats those that it has, since all
-    rows of a file are equally wide (triplets have nothing to fill). Without any it is left out in both.
-    """
-
-    DROP = "drop"
-    KEEP = "keep"
-
-
 @dataclass(frozen=True, slots=True)
 class MiningConfig:
     """The choices of mining; BadInputError for values that cannot be.
@@ -51,15 +40,12 @@ class MiningConfig:
     absolute_margin: float | None = None  # score at most positive - this; None: no such bound
     min_score: float | None = None  # score at least this; None: no such bound
     max_score: float | None = None  # score at most this; None: no such bound
-    judge_margin: float = 0.0  # a judge drops what it scores above its positive - this, in the judge's scores
     sampling: NegativeSampling = NegativeSampling.TOP
-    incomplete: Incomplete = Incomplete.DROP
     triplets: bool = False  # a row for each negative, instead of one row with all of them
     seed: int = 0  # of random sampling
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sampling", NegativeSampling(self.sampling))
-        object.__setattr__(self, "incomplete", Incomplete(self.incomplete))
         if self.per_anchor < 1:
             raise BadInputError(f"{self.per_anchor} negatives an anchor are none. Ask for 1 or more")
         if not 1 <= self.first_rank <= self.last_rank <= _MOST_RANKS:
@@ -85,8 +71,8 @@ class MiningConfig:
 
     @property
     def least(self) -> int:
-        """Negatives that an anchor needs to be in the rows."""
-        return 1 if self.incomplete is Incomplete.KEEP else self.per_anchor
+        """Negatives that an anchor needs to be in the rows: triplets have nothing to fill."""
+        return 1 if self.triplets else self.per_anchor
 
     def _check_scores(self) -> None:
         bounds = {
@@ -94,7 +80,6 @@ class MiningConfig:
             "absolute margin": self.absolute_margin,
             "lowest score": self.min_score,
             "highest score": self.max_score,
-            "judge's margin": self.judge_margin,
         }
         for name, value in bounds.items():
             if value is not None and not math.isfinite(value):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.training.sentence.negatives.judges import EncoderJudge
+from nearsay.training.sentence.negatives.cross_encoder import EncoderJudge
 from nearsay.training.sentence.text_encoder import TextKind
 
 TABLE = {"a": (2.0, 0.0), "b": (0.6, 0.8), "c": (0.0, 3.0)}

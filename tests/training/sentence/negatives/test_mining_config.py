@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, NegativeSampling
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, NegativeSampling
 
 
 def test_the_default_margin_is_that_of_nv_retriever() -> None:
@@ -14,9 +14,8 @@ def test_the_default_margin_is_that_of_nv_retriever() -> None:
 
 
 def test_choices_may_be_given_by_their_names() -> None:
-    config = MiningConfig(sampling="random", incomplete="keep")  # type: ignore[arg-type]  # as from a file
+    config = MiningConfig(sampling="random")  # type: ignore[arg-type]  # as from a file
     assert config.sampling is NegativeSampling.RANDOM
-    assert config.incomplete is Incomplete.KEEP
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,6 @@ def test_choices_may_be_given_by_their_names() -> None:
         ({"relative_margin": 1.5}, "relative margin is 1.5"),
         ({"relative_margin": -0.1}, "relative margin is -0.1"),
         ({"absolute_margin": math.nan}, "absolute margin is nan"),
-        ({"judge_margin": math.inf}, "judge's margin is inf"),
         ({"min_score": 0.9, "max_score": 0.3}, "0.9 and at most 0.3"),
         ({"seed": -1}, "the seed is -1"),
     ],
@@ -52,6 +50,6 @@ def test_columns_have_the_names_that_training_guesses(config: MiningConfig, colu
     assert config.columns == columns
 
 
-def test_an_incomplete_anchor_that_is_kept_needs_one_negative() -> None:
+def test_an_anchor_of_triplets_needs_one_negative() -> None:
     assert MiningConfig(per_anchor=3).least == 3
-    assert MiningConfig(per_anchor=3, incomplete=Incomplete.KEEP).least == 1
+    assert MiningConfig(per_anchor=3, triplets=True).least == 1
