@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
-from nearsay.indexer.catalogue import collections, generations, passages, refinements
+from nearsay.indexer.catalogue import collections, generations, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.judgements import (
     JudgedQueries,
@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue.judgements import (
 )
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.judgements.gate import ndcgs
+from nearsay.indexer.judgements.figures import Answers, answers_of, log_likelihoods, ndcgs
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
@@ -53,8 +53,8 @@ ENCODER: Final = "encoder"
 FEWEST: Final = 8  # judged queries of the training part that have a relevant passage
 WEIGHTS: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # of words in the fusion, that are tried
 _LEVEL: Final = 0.95
-_ADAPTER_LEVEL: Final = 0.8  # chosen on SciFact's training claims and XQuAD, see tests/benchmarks/LOG.md
 _DEPTH: Final = 10
+_LIKELY_AMONG: Final = 100  # hits
 _TIMED: Final = 20  # queries
 _HELD_OUT: Final = 0.25  # of the queries to learn from, that an encoder is not trained on
 
@@ -67,7 +67,7 @@ class Candidate:
     word_weight: float | None  # None: as it is
     strength: float | None  # of the adapter's penalty; None: no adapter of its own
     learned: float | None  # difference on queries of the training part that were held out of what was fitted
-    learned_low: float | None  # of the interval that decides, see `evidence`
+    learned_low: float | None  # of its interval at 95 %, see `evidence`
     learned_high: float | None
     tested: float | None  # difference on the test part; None where nothing was judged there
     tested_low: float | None  # of its interval at 95 %, valid however often one looks
@@ -76,6 +76,9 @@ class Candidate:
     milliseconds: float | None  # a whole query, encoded and searched for: the median, in turns with others
     replay: tuple[Replayed, ...]  # general sets; none where nothing of them can be lost, or it fails anyway
     verdict: str
+    likelihood: float | None = None  # of an adapter alone: how much likelier what answers is, its logarithm
+    likelihood_low: float | None = None  # of its interval at 95 %, which decides
+    likelihood_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class _Trial:
     strength: float | None
     word_weight: float | None
     each: NDArray[np.float64]  # nDCG@10 of the training queries, each held out
+    likelier: NDArray[np.float64] | None = None  # of an adapter alone: gains in log-likelihood, so held out
 
 
 def improve(
@@ -142,12 +146,12 @@ def improve(
 
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
-    adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if the
-    interval of its gain is above 0 (see `evidence`), if it loses nothing on the test part, and if the index
-    keeps its recall contract. With an adapter or an encoder a general set's search, by meaning alone, may
-    lose no more than `held` allows; a weight of words changes nothing there and is not measured. Passages
-    that nobody judged count as not relevant, which favours what is live. With fewer than 8 judged queries to
-    learn from nothing is tried and nothing changes.
+    adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if it
+    gains beyond chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
+    contract. With an adapter or an encoder a general set's search, by meaning alone, may lose no more than
+    `held` allows; a weight of words changes nothing there and is not measured. Passages that nobody judged
+    count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
+    is tried and nothing changes.
 
     An encoder is trained on three quarters of the training part and measured on the fourth, on which all
     gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
@@ -165,9 +169,10 @@ def improve(
     ways: list[_Way] = [(live, live.adapter, None)]
     chosen: tuple[float, _Trial | None, QueryAdapter | None] | None = None  # no trial: the encoder
     if base is not None and len(train.judged) >= FEWEST:
-        targets, held_out = _targets(store, snapshot, train), _held_out(train)
+        answers, held_out = answers_of(store, snapshot, train.judged), _held_out(train)
+        targets = _targets(train, answers)
         compared = np.array([trained is None or query in held_out.judged for query in train.judged])
-        for trial in _trials(live, train, targets):
+        for trial in _trials(live, train, answers, targets):
             adapter = None
             if trial.strength is not None:
                 adapter = fit_query_adapter(train.vectors, targets, trial.strength)
@@ -257,18 +262,11 @@ def undo(store: Store, snapshot: Snapshot) -> str:
     return "queries are as their encoder makes them" if left is None else left.said
 
 
-def evidence(
-    gains: NDArray[np.float64], tested: NDArray[np.float64] | None, *, adapter_alone: bool
-) -> Interval:
-    """The bootstrap interval of a candidate's gain, which has to lie above 0.
+def evidence(gains: NDArray[np.float64], tested: NDArray[np.float64] | None) -> Interval:
+    """The interval at 95 % of a candidate's gain, by bootstrap over the queries of both parts.
 
     gains, tested: of the training part's queries, each held out, and of the test part's, (queries,)
-
-    An adapter of queries alone is held to 80 %: its penalty keeps it near what there is. Whatever changes
-    more, a weight of words or an encoder, is held to 95 % on the queries of both parts.
     """
-    if adapter_alone:
-        return interval_of_mean(gains, level=_ADAPTER_LEVEL)
     return interval_of_mean(gains if tested is None else np.concatenate([gains, tested]), level=_LEVEL)
 
 
@@ -288,9 +286,17 @@ class _Live:
         """nDCG@10 of each query, (queries,)."""
         return ndcgs(self.found(list(part.judged), vectors, weight), part.judged)
 
-    def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
+    def likelihoods(
+        self, part: _Part, vectors: NDArray[np.float32], answers: Sequence[Answers]
+    ) -> NDArray[np.float64]:
+        """The log-likelihood of each query's answers, (queries,)."""
+        return log_likelihoods(self.found(list(part.judged), vectors, None, _LIKELY_AMONG), vectors, answers)
+
+    def found(
+        self, texts: list[str], vectors: NDArray[np.float32], weight: float | None, count: int = _DEPTH
+    ) -> list[Hits]:
         """The hits of queries that are searched for so."""
-        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
+        request = SearchRequest(k=count, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
         return search(self._store, self.snapshot, vectors, request, texts)
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
@@ -372,31 +378,33 @@ def _parts(
     return train, test, tuple(notes)
 
 
-def _targets(store: Store, snapshot: Snapshot, part: _Part) -> NDArray[np.float32]:
-    """The mean vector of each query's relevant passages, (queries, d); the query's own where none is there.
+def _targets(part: _Part, answers: Sequence[Answers]) -> NDArray[np.float32]:
+    """The mean vector of each query's answers, (queries, d).
 
-    Passages that were judged may have been deleted since: from such a query nothing is learned.
+    The query's own where there is none: from such a query nothing is learned.
     """
-    means = []
-    with store.database.reading() as connection:
-        judged = {document for of_it in part.judged.values() for document, _ in of_it}
-        there = passages.numbers_by_id(connection, snapshot.collection.id, sorted(judged))
-    for own, of_it in zip(part.vectors, part.judged.values(), strict=True):
-        relevant = [place for place, answers in of_it.items() if answers]
-        numbers = [one for document, at in relevant for one in there.get(document, [])[at : at + 1]]
-        there_are = snapshot.vectors.positions(np.array(sorted(numbers), dtype=np.int64))
-        means.append(snapshot.vectors.rows(there_are).mean(axis=0) if there_are.size else own)
+    pairs = zip(part.vectors, answers, strict=True)
+    means = [np.mean([*of_it.values()], axis=0) if of_it else own for own, of_it in pairs]
     return np.array(means, dtype=np.float32)
 
 
-def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Trial]:
+def _trials(
+    live: _Live, train: _Part, answers: Sequence[Answers], targets: NDArray[np.float32]
+) -> list[_Trial]:
     """The best adapter, the best weight of words, and the best of both, by the training part."""
     held_out = {each: adapted_leaving_one_out(train.vectors, targets, each) for each in STRENGTHS}
+    usual = live.likelihoods(train, live.adapted(train.vectors), answers)
     adapters = [
-        _Trial("query adapter", strength, None, live.figures(train, vectors, None))
+        _Trial(
+            "query adapter",
+            strength,
+            None,
+            live.figures(train, vectors, None),
+            live.likelihoods(train, vectors, answers) - usual,
+        )
         for strength, vectors in held_out.items()
     ]
-    best = max(adapters, key=lambda trial: trial.each.mean())
+    best = max(adapters, key=lambda trial: (_is_likelier(trial.likelier), trial.each.mean()))
     assert best.strength is not None  # noqa: S101 - for the type checker: each of them has one
     kinds: Sequence[tuple[str, float | None, Callable[[], NDArray[np.float32]]]] = (
         ("weight of words", None, lambda: live.adapted(train.vectors)),
@@ -411,6 +419,10 @@ def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Tr
         ]
         found.append(max(tried, key=lambda trial: trial.each.mean()))
     return found
+
+
+def _is_likelier(gains: NDArray[np.float64] | None) -> bool:
+    return gains is not None and interval_of_mean(gains, level=_LEVEL).low > 0
 
 
 class _Refined(Remembering):
@@ -453,8 +465,7 @@ def _measured(
         before, after = (_Refined(live.remembering, one) for one in (live.adapter, adapter))
         return replay(before, after, [general_search()])
 
-    alone = adapter is not None and trial.word_weight is None
-    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, adapter_alone=alone)
+    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, trial.likelier)
     return replace(row, word_weight=trial.word_weight, strength=trial.strength)
 
 
@@ -484,21 +495,22 @@ def _row(
     recall: float | None,
     snapshot: Snapshot,
     general: Callable[[], tuple[Replayed, ...]],
-    *,
-    adapter_alone: bool = False,
+    likelier: NDArray[np.float64] | None = None,
 ) -> Candidate:
     """A candidate's row.
 
-    gains:   nDCG@10 of queries that were held out, less the live one's, (queries,); each: of the test part's
-    general: measures it on general sets, which is done where nothing else stands against it
+    gains:    nDCG@10 of queries that were held out, less the live one's, (queries,); each: of the test part's
+    general:  measures it on general sets, which is done where nothing else stands against it
+    likelier: their gains in log-likelihood; they decide, instead of nDCG@10, whether a gain is beyond chance
     """
-    learned = evidence(gains, each, adapter_alone=adapter_alone)
+    learned = evidence(gains, each if likelier is None else None)
+    deciding = learned if likelier is None else interval_of_mean(likelier, level=_LEVEL)
     tested = None if each is None else float(each.mean())
     interval = Interval(-1.0, 1.0) if each is None else sequence_of_mean(each, level=_LEVEL, sparse=True)
     contract = snapshot.plan.contract
     verdict = ""
     replayed: tuple[Replayed, ...] = ()
-    if learned.low <= 0:
+    if deciding.low <= 0 or gains.mean() <= 0:
         verdict = "no gain beyond chance"
     elif tested is not None and tested < 0:
         verdict = "loses on the test part"
@@ -521,6 +533,9 @@ def _row(
         milliseconds=None,
         replay=replayed,
         verdict=verdict,
+        likelihood=None if likelier is None else round(float(likelier.mean()), 4),
+        likelihood_low=None if likelier is None else round(deciding.low, 4),
+        likelihood_high=None if likelier is None else round(deciding.high, 4),
     )
 
 

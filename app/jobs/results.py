@@ -176,6 +176,7 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
                     "words": "" if one.word_weight is None else f"{one.word_weight:g}",
                     "held out of training": _signed(one.learned),
                     "interval": _between(one.learned_low, one.learned_high),
+                    "log-likelihood": _between(one.likelihood_low, one.likelihood_high),
                     "test part": _signed(one.tested),
                     "95 %": _between(one.tested_low, one.tested_high),
                     "general sets": ", ".join(_signed(each.after - each.before) for each in one.replay),

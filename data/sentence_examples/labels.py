@@ -86,6 +86,9 @@ def kind_of_labels(
             f"{path}: the labels in {column!r} are {shown}: neither numbers nor entailment, neutral and "
             "contradiction. Write 1 for the same and 0 for different, or scores such as 4.5, with a point; "
             "name another column (--label), or --kind pairs if every pair belongs together"
+            if rows
+            else f"{path}: no row has texts and a label in {column!r}. Fill them in, or name other columns "
+            "(--columns, --label)"
         )
     few = others <= _SLIPS * rows and values >= {0.0, 1.0}
     if (others and not few) or column.lower() in _SCORES_ALONE:

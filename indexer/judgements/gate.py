@@ -1,24 +1,23 @@
 """Whether a generation may go live: measured on the judged queries that nothing learns from."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import JudgedQueries, Part, judged_queries
+from nearsay.indexer.judgements.figures import ndcgs
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.snapshots.contract_check import checked
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import GateError
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Replayed, replay
-from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
@@ -185,19 +184,6 @@ def measure_gate(
     )
 
 
-def ndcgs(found: Sequence[Hits], judged: JudgedQueries) -> NDArray[np.float64]:
-    """nDCG@10 of the hits of each judged query, (queries,)."""
-    return np.array(
-        [
-            ndcg(
-                [_key(hit.id, hit.passage) for hit in hits],
-                {_key(*at): int(word) for at, word in of_it.items()},
-            )
-            for hits, of_it in zip(found, judged.values(), strict=True)
-        ]
-    )
-
-
 def _is_identical(live: Snapshot, candidate: Snapshot) -> bool:
     """Whether both search with one encoder, unrefined, and the candidate's vectors are the live one's."""
     one, other = live.generation.encoder, candidate.generation.encoder
@@ -251,7 +237,3 @@ def passed(
             f"nearsay index promote {name} --generation {number} --force"
         )
     return replace(report, forced=not report.passed)
-
-
-def _key(document: str, passage: int) -> str:
-    return f"{document}#{passage}"

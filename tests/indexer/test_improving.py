@@ -177,15 +177,30 @@ def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_a
     assert not learned & test
 
 
-def test_a_weight_of_words_needs_more_evidence_than_an_adapter_of_queries() -> None:
+def test_a_gain_of_words_or_of_an_encoder_is_held_to_the_queries_of_both_parts() -> None:
     noise = np.random.default_rng(1).normal(size=60)
-    gains = 0.04 + 0.2 * (noise - noise.mean()) / noise.std()  # 1.5 standard errors above 0
-    alone = evidence(gains, gains, adapter_alone=True)
-    assert alone == interval_of_mean(gains, level=0.8)
-    assert evidence(gains, None, adapter_alone=False) == interval_of_mean(gains, level=0.95)
-    both = evidence(gains, gains - 0.1, adapter_alone=False)  # the test part counts, too
+    gains = 0.06 + 0.2 * (noise - noise.mean()) / noise.std()
+    assert evidence(gains, None) == interval_of_mean(gains, level=0.95)
+    both = evidence(gains, gains - 0.1)
     assert both == interval_of_mean(np.concatenate([gains, gains - 0.1]), level=0.95)
-    assert alone.low > 0 > both.low
+    assert evidence(gains, None).low > 0 > both.low
+
+
+def test_an_adapter_is_taken_for_what_all_scores_say_not_for_ranks_alone(mistaken: Collection) -> None:
+    """Few queries change ranks: the gain is too noisy by nDCG@10 and plain by log-likelihood."""
+    snapshot = mistaken.snapshot()
+    ranks = np.array([0.3, 0.2, -0.1] + [0.0] * 37)
+    likelier = 0.1 + 0.05 * np.random.default_rng(2).normal(size=40)
+    unsure = improving._row("adapter", ranks, None, None, snapshot, tuple)
+    assert unsure.verdict == "no gain beyond chance"
+    sure = improving._row("adapter", ranks, None, None, snapshot, tuple, likelier)
+    assert sure.verdict == ""
+    assert sure.likelihood_low is not None
+    assert 0 < sure.likelihood_low < likelier.mean()
+    worse = improving._row("adapter", -ranks, None, None, snapshot, tuple, likelier)
+    assert worse.verdict == "no gain beyond chance"
+    loses = improving._row("adapter", ranks, np.array([-0.1, 0.0]), None, snapshot, tuple, likelier)
+    assert loses.verdict == "loses on the test part"
 
 
 @pytest.mark.parametrize("count", [0, 5])
@@ -380,7 +395,7 @@ def test_a_generation_that_was_promoted_meanwhile_is_not_dropped(
 def test_gains_are_compared_on_queries_that_the_encoder_was_not_trained_on(
     mistaken: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def trials(live: Any, train: Any, _: object) -> list[Any]:
+    def trials(live: Any, train: Any, *_: object) -> list[Any]:
         base = live.figures(train, live.adapted(train.vectors), None)
         held_out = improving._held_out(train).judged
         gains = np.array([0.01 if query in held_out else 2.0 for query in train.judged])

@@ -164,6 +164,13 @@ def test_a_kind_that_is_named_decides(write: Write) -> None:
     assert read_sentence_examples(name, kind=TEXTS, columns=["hypothesis"]).texts == (("b",), ("d",))
 
 
+@pytest.mark.parametrize("row", [("one", "\xad", "0"), ("one", "two", "")])
+def test_where_no_row_is_whole_that_is_said(row: tuple[str, str, str], write: Write) -> None:
+    path = write("rows.csv", "sentence1,sentence2,label\n" + ",".join(row) + "\n")
+    with pytest.raises(BadInputError, match="no row has texts and a label"):
+        read_sentence_examples(path)
+
+
 def test_exact_duplicates_go_and_other_labels_stay(write: Write) -> None:
     rows = "1\ta\tb\n2\ta\tb\n1\ta\tb\n1\tA\tb\n1\ta\tb\n"
     found = read_sentence_examples(write("a.tsv", "score\tsentence1\tsentence2\n" + rows))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import is_blank
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
@@ -124,7 +125,7 @@ def read_back(made: TrainingRows, path: Path) -> list[tuple[object, ...]]:
 
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
-    lambda text: bool(text.strip())
+    lambda text: not is_blank(text)
 )
 
 
