@@ -91,6 +91,17 @@ def require_new(out: Path) -> None:
         raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
 
 
+def ending_of(path: Path, *known: str) -> str:
+    """The file's ending, without its dot; BadInputError for one that is not known."""
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in known:
+        raise BadInputError(
+            f"the ending of '{path.name}' names no format that can be written. Give {path.stem or 'it'} "
+            f"one of the endings {', '.join(f'.{each}' for each in known)}"
+        )
+    return ending
+
+
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder that becomes `path`, which must not be there yet, when the block ends well."""

@@ -44,7 +44,7 @@ from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore, of_unit_length, unit_length
-from nearsay.indexer.writing.compaction import folders_of_the_deleted
+from nearsay.indexer.writing.compaction import leftover_folders
 from nearsay.indexer.writing.given_vectors import VectorsOnly
 from nearsay.training.sentence.bundled import is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
@@ -57,7 +57,7 @@ _SAMPLE = 50  # passages that are encoded again
 _LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
 _NEAREST = 10  # passages that each of them is looked for among
 _SEED = 20190827
-_NAMED = 5  # folders of deleted collections
+_NAMED = 5  # leftover folders
 
 
 def examine(library: Library, *, prove: bool = False, precision: str = "auto") -> list[Finding]:
@@ -346,11 +346,11 @@ def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
 
 
 def _deleted(library: Library) -> Iterator[Finding]:
-    """What deleted collections left, where they left something."""
-    if folders := folders_of_the_deleted(library.store):
+    """What deleted collections and earlier versions left, where they left something."""
+    if folders := leftover_folders(library.store):
         named = ", ".join(str(each.relative_to(library.store.folder)) for each in folders[:_NAMED])
         more = ", …" if folders[_NAMED:] else ""
-        detail = f"{counted(len(folders), 'folder')} of deleted collections ({named}{more})"
+        detail = f"{counted(len(folders), 'folder')} that nothing belongs to ({named}{more})"
         yield Finding(_SUBJECT, f"{detail}: the next `nearsay index compact` removes them", sound=True)
 
 

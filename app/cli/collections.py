@@ -71,18 +71,19 @@ def show(
     Example:
         nearsay collections show papers
     """
-    from nearsay.indexer.writing.report_plot import plot_live, report_plots
+    from nearsay.indexer.plans.plan import Plan
+    from nearsay.indexer.writing.report_plot import plot_report
 
     with place.open() as library:
         found = library.collection(collection).overview()
-        if plot is not None:
-            plot_live(found, plot)
-            click.echo(f"drawn: {plot}", err=True)
-        pictures = report_plots(library.store, found)
+    if plot is not None:
+        plan = Plan() if found.live is None else Plan.from_json(found.live.plan)
+        plot_report(found.name, plan, plot)
+        click.echo(f"drawn: {plot}", err=True)
     if as_json:
         print_json(found)
     else:
-        _print_overview(found, pictures)
+        _print_overview(found)
 
 
 @collections.command()
@@ -108,7 +109,7 @@ def remove(
     removal.print_done("collections", 1, said, as_json=as_json)
 
 
-def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
+def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
     from nearsay.app.jobs.results import JobResults, generation_row
 
     documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
@@ -135,18 +136,16 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
     click.echo()
     print_results(JobResults(tables=[[generation_row(row, found.segments) for row in found.generations]]))
     for row in found.generations:
-        _print_plan(found.name, row, pictures.get(row.number))
+        _print_plan(found.name, row)
 
 
-def _print_plan(collection: str, row: Any, picture: Path | None) -> None:  # noqa: ANN401 - GenerationRow
+def _print_plan(collection: str, row: Any) -> None:  # noqa: ANN401 - GenerationRow
     from nearsay.indexer.plans.plan import Plan, TunedPlan
 
     plan = Plan.from_json(row.plan)
     if plan.report:
         click.echo(f"\ngeneration {row.number}:")
         print_reports([TunedPlan(collection, plan)], as_json=False)
-    if picture is not None:
-        click.echo(f"drawn: {picture}")
     warning = plan.warning(collection)
     if warning is not None:
         click.echo(warning, err=True)

@@ -60,13 +60,13 @@ def compare(
     Example:
         nearsay evaluate compare all-MiniLM-L6-v2 ./my-encoder --suite sets/ --plot compared.png
     """
+    from nearsay.data.picture import picture_format, write_picture
     from nearsay.training.evaluation.judged.comparison import ComparisonOptions
-    from nearsay.training.evaluation.judged.comparison_plot import write_comparison_plot
-    from nearsay.training.evaluation.judged.layer_plot import plot_format
+    from nearsay.training.evaluation.judged.comparison_plot import comparison_figure
     from nearsay.training.evaluation.judged.suite import find_suite
 
     if plot:
-        plot_format(plot)  # a wrong ending is told now, not when all is measured
+        picture_format(plot)  # a wrong ending is told now, not when all is measured
     if markdown and as_json:
         raise click.UsageError("--markdown and --json are two ways to print: take one of them")
     options = ComparisonOptions(limit=sample, seed=seed, draws=draws, speed_rounds=rounds)
@@ -78,7 +78,7 @@ def compare(
     )
     _print(comparison, markdown=markdown, as_json=as_json)
     if plot:
-        write_comparison_plot(comparison, plot)
+        write_picture(plot, lambda: comparison_figure(comparison))
     if comparison.failed:
         print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table says why"])
         sys.exit(1)

@@ -87,12 +87,13 @@ def layers(
         nearsay evaluate layers --retrieval scifact/ --encoder my-bert/
     """
     from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.picture import picture_format, write_picture
     from nearsay.training.bert.bert_folder import load_bert
-    from nearsay.training.evaluation.judged.layer_plot import plot_format, write_layer_plot
+    from nearsay.training.evaluation.judged.layer_plot import layer_figure
     from nearsay.training.evaluation.judged.layers import evaluate_layers
 
     if plot:
-        plot_format(plot)  # a wrong ending is told now, not when all is measured
+        picture_format(plot)  # a wrong ending is told now, not when all is measured
     judged = _judged(sts, retrieval, split)
     bert = load_bert(encoder)
     with ProgressBar("encoding") as bar:
@@ -104,7 +105,7 @@ def layers(
             progress=bar.at,
         )
     if plot:
-        write_layer_plot(report, plot)
+        write_picture(plot, lambda: layer_figure(report))
     if as_json:
         best = report.best
         for score in report.scores:

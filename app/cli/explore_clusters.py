@@ -90,7 +90,7 @@ def clusters(
         nearsay explore clusters papers
         nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
     """
-    from nearsay.indexer.query.export import ending_of
+    from nearsay.data.durable import ending_of
 
     if out is not None:
         ending_of(out, "jsonl", "csv")  # refused now rather than after the work
@@ -225,10 +225,11 @@ def over_time(
     Example:
         nearsay explore time papers --field year --out trend.png
     """
-    from nearsay.indexer.exploring.through_time import time_format, write_over_time
+    from nearsay.data.durable import ending_of
+    from nearsay.indexer.exploring.through_time import FORMATS, write_over_time
 
     if out is not None:
-        time_format(out)  # refused now rather than after the work
+        ending_of(out, *FORMATS)  # refused now rather than after the work
     with place.open() as library:
         explorer = library.collection(collection).explore
         found = explorer.over_time(field, period, where, level=level, counted=unit)

@@ -127,7 +127,7 @@ def negatives(
         nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --cross-encoder my-reranker/
         nearsay train negatives titles.tsv --collection papers --out tuples.jsonl --per-anchor 5
     """
-    from nearsay.indexer.query.export import ending_of
+    from nearsay.data.durable import ending_of
 
     kind = ending_of(out, "jsonl", "csv")  # a wrong ending is told now, not when all is mined
     mined = _mine(source, mining.config(), texts, place)

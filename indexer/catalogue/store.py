@@ -61,10 +61,6 @@ class Store:
         """The file of a segment."""
         return self.segments(collection_id) / f"{sha256}{SUFFIX}"
 
-    def reports(self, collection_id: int) -> Path:
-        """The folder of the pictures of how a collection's plans were chosen."""
-        return self.folder / "reports" / str(collection_id)
-
     def searches(self, name: str) -> Path:
         """The file of what people searched a collection for, there only where that is kept."""
         return self.folder / "searches" / f"{name}.jsonl"

@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.durable import ending_of
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings, collections, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
@@ -18,7 +19,7 @@ from nearsay.indexer.clusters import scores
 from nearsay.indexer.clusters.clustered import Made, SavedClusters
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering, Movement
 from nearsay.indexer.neighbours.points import Explored, Points
-from nearsay.indexer.query.export import ending_of, write_csv, write_lines
+from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard

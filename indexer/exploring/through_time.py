@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import beginning
-from nearsay.data.durable import replacing
+from nearsay.data.durable import ending_of
 from nearsay.data.errors import BadInputError
+from nearsay.data.picture import COLOURS, PICTURES, write_picture
 from nearsay.data.report import Report
 from nearsay.indexer.clusters.clustered import SavedClusters
 from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
-from nearsay.indexer.query.export import ending_of, write_csv, write_lines
+from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.vectors.errors import chosen
 from nearsay.indexer.vectors.vector_store import places_in
 
@@ -292,10 +293,7 @@ def _notes(
     return tuple(said)
 
 
-# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), with an
-# olive for their yellow, which is too pale for a line; beyond eight clusters they come with another dash.
-_COLOURS: Final = (*("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#999933", "#000000"),)
-_DASHES: Final = ("-", "--", ":")
+_DASHES: Final = ("-", "--", ":")  # each with all colours
 _REST: Final = "0.75"
 _NAME = 42  # characters of a name in the legend's line
 _TICKS = 16
@@ -334,7 +332,7 @@ def time_figure(found: ThroughTime, top: int) -> "Figure":
         labels.append(_rest_label(found, rest))
     _axes(above, below, found)
     dated = "" if found.field == found.by else f", dated by {found.field}"
-    figure.suptitle(_plain(f"{found.collection}: {found.counted} by {found.by}{dated}"))
+    figure.suptitle(f"{found.collection}: {found.counted} by {found.by}{dated}")
     figure.legend(handles, labels, loc="outside right center", fontsize="small", frameon=False)
     return figure
 
@@ -362,13 +360,14 @@ def _share(counts: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[
 
 
 def _look(at: int) -> tuple[str, str]:
-    return _COLOURS[at % len(_COLOURS)], _DASHES[at // len(_COLOURS) % len(_DASHES)]
+    return COLOURS[at % len(COLOURS)], _DASHES[at // len(COLOURS) % len(_DASHES)]
 
 
 def _label(each: ClusterThroughTime) -> str:
     mark = " ▲" if each.trend.grows else " ▼" if each.trend.shrinks else ""
     name = beginning(each.name, 2 * _NAME)
-    return _plain("\n".join(textwrap.wrap(name, _NAME)) + f" ({each.total:,}){mark}")
+    text = "\n".join(textwrap.wrap(name, _NAME)) + f" ({each.total:,}){mark}"
+    return " " * text.startswith("_") + text  # matplotlib leaves out what begins with _
 
 
 def _rest_label(found: ThroughTime, rest: Sequence[ClusterThroughTime]) -> str:
@@ -379,19 +378,9 @@ def _rest_label(found: ThroughTime, rest: Sequence[ClusterThroughTime]) -> str:
     return f"{' and '.join(parts)} ({total:,})"
 
 
-def _plain(text: str) -> str:
-    """Text that matplotlib takes for text: no formula between dollars, no name that begins with _."""
-    return " " * text.startswith("_") + text.replace("$", r"\$")
-
-
 SHOWN: Final = 8  # clusters in the picture, the others together
-_FORMATS: Final = ("png", "svg", "csv", "jsonl")
+FORMATS: Final = (*PICTURES, "csv", "jsonl")
 _MOST_SHOWN = 24
-
-
-def time_format(path: Path) -> str:
-    """Give png, svg, csv or jsonl by the file's ending; BadInputError for another one."""
-    return ending_of(path, *_FORMATS)
 
 
 def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None:
@@ -399,16 +388,12 @@ def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None
 
     The table has a row for each cluster and period: period, cluster, name, how many, share of the period.
     """
-    kind = time_format(path)
-    if kind in ("png", "svg"):
+    kind = ending_of(path, *FORMATS)
+    if kind in PICTURES:
         if not 1 <= top <= _MOST_SHOWN:
             raise BadInputError(f"{top} clusters cannot be told apart in a picture. Take 1 to {_MOST_SHOWN}")
-
-        figure = time_figure(found, top)
-        with replacing(path) as stream:
-            figure.savefig(stream, format=kind, dpi=150)
-        return
-    if kind == "jsonl":
+        write_picture(path, lambda: time_figure(found, top))
+    elif kind == "jsonl":
         write_lines(found.rows(), path)
     else:
         write_csv(

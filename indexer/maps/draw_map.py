@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import textwrap
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import replacing
+from nearsay.data.durable import ending_of, replacing
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.picture import PICTURES, write_picture
 from nearsay.data.report import Report
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.maps.drawing import (
@@ -65,7 +65,7 @@ def map_figure(drawn: Drawing) -> "Figure":
     figure = Figure(figsize=(_WIDTH, height), facecolor="white")
     axes = figure.add_axes((0.01, 0.02, 1.0 - _BESIDE / _WIDTH, 0.92))
     title = _plain(f"{drawn.collection}: {drawn.about}", 150)
-    axes.set_title(title, loc="left", fontsize=13, color=_INK, parse_math=False)
+    axes.set_title(title, loc="left", fontsize=13, color=_INK)
     axes.set_aspect("equal", adjustable="box", anchor="W")
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
@@ -118,7 +118,7 @@ def _by_number(figure: "Figure", axes: "Axes", drawn: Drawing, field: Field) -> 
     )
     beside = figure.add_axes((1.02 - _BESIDE / _WIDTH, 0.25, 0.018, 0.5))
     bar = figure.colorbar(shown, cax=beside, extend=_beyond(field, low, high))
-    bar.ax.set_ylabel(_plain(field.name, 40), parse_math=False)
+    bar.ax.set_ylabel(_plain(field.name, 40))
     if bar.solids is not None:
         bar.solids.set_alpha(1)
     if field.kind is FieldKind.DATE:
@@ -156,7 +156,7 @@ def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
     if rest.any():
         said = f"{legend.missing}  {int(rest.sum()):,}"
         entries.append(Line2D([], [], marker="o", linestyle="", color=REST, label=said))
-    shown = axes.legend(
+    axes.legend(
         handles=entries,
         title=_plain(drawn.colour_by or "", 40),
         loc="center left",
@@ -166,8 +166,6 @@ def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
         fontsize=9,
         alignment="left",
     )
-    for text in (shown.get_title(), *shown.get_texts()):
-        text.set_parse_math(False)  # a dollar in a name is a dollar
 
 
 def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
@@ -192,7 +190,6 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
             ha="center",
             va="center",
             linespacing=1.05,
-            parse_math=False,
             path_effects=[withStroke(linewidth=2.6, foreground="white")],
             in_layout=False,
         )
@@ -382,14 +379,7 @@ class MapFormat(StrEnum):
 
 def map_format(path: Path) -> MapFormat:
     """By the file's ending. BadInputError for another, or a folder that is not there; MissingExtraError."""
-    try:
-        found = MapFormat(path.suffix.lower().removeprefix("."))
-    except ValueError:
-        known = ", ".join(f".{each}" for each in MapFormat)
-        raise BadInputError(
-            f"a map cannot be written as '{path.suffix or path.name}'. Give {path.stem or 'map'} one of the "
-            f"endings {known}"
-        ) from None
+    found = MapFormat(ending_of(path, *MapFormat))
     if path.is_dir():
         raise BadInputError(f"{path} is a folder. Name a file in it: {path / 'map.html'}")
     if not path.parent.is_dir():
@@ -402,6 +392,9 @@ def map_format(path: Path) -> MapFormat:
 def write_drawing(drawn: Drawing, path: Path) -> int:
     """Write it, whole or not at all; the file's bytes."""
     kind = map_format(path)
+    if kind in PICTURES:
+        write_picture(path, lambda: map_figure(drawn), dpi=_POINTS_AN_INCH, tight=True)
+        return path.stat().st_size
     with replacing(path) as stream:
         if kind is MapFormat.HTML:
             stream.write(map_page(drawn))
@@ -410,23 +403,9 @@ def write_drawing(drawn: Drawing, path: Path) -> int:
         elif kind is MapFormat.CSV:
             rows = (row | {"metadata": _json(row["metadata"])} for row in _rows(drawn))
             write_csv(rows, COLUMNS, stream, defuse=False)
-        elif kind is MapFormat.JSON_LINES:
-            write_lines(_rows(drawn), stream)
         else:
-            _write_picture(drawn, stream, kind)
+            write_lines(_rows(drawn), stream)
     return path.stat().st_size
-
-
-def _write_picture(drawn: Drawing, stream: BinaryIO, kind: MapFormat) -> None:
-    """The same drawing gives the same bytes: no date, no names made up at random."""
-    from matplotlib import rc_context
-
-    dateless = {"Date": None} if kind is MapFormat.SVG else {}
-    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "map"}):
-        # Names in a script that matplotlib's own font lacks are boxes.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure = map_figure(drawn)
-        figure.savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH, bbox_inches="tight", metadata=dateless)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,13 +172,3 @@ def write_csv(
     finally:
         text.detach()  # which would close the caller's stream otherwise
     return count
-
-
-def ending_of(path: Path, *known: str) -> str:
-    """The file's ending, without its dot; BadInputError for one that is not known."""
-    ending = path.suffix.lower().removeprefix(".")
-    if ending not in known:
-        raise BadInputError(
-            f"'{path.name}' ends in none of {', '.join(f'.{each}' for each in known)}. Give it one of these"
-        )
-    return ending

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX, make_folder, synchronise, write_refusal
-from nearsay.data.errors import BadInputError, StorageError
+from nearsay.data.errors import BadInputError
 from nearsay.data.known_hashes import remember_sha256
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import Report
@@ -38,7 +38,6 @@ from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, r
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
-from nearsay.indexer.writing.report_plot import report_plot
 
 GRACE = {
     "sqlite": 0.0,
@@ -126,7 +125,7 @@ def compact(
     with store.database.reading() as connection:
         after = len(generations.segments_of(connection, collection.id))
     removal = _remove_orphans(store, collection, grace)
-    _remove_folders_of_the_deleted(store, grace)
+    _remove_leftover_folders(store, grace)
     vacuumed = store.database.vacuum()
     said = () if vacuumed.note is None else (vacuumed.note,)
     return CompactReport(
@@ -162,21 +161,9 @@ def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
 def drop_generation(
     connection: sa.Connection, store: Store, collection: CollectionRow, generation: GenerationRow
 ) -> None:
-    """Forget a generation with the picture of its report; its files go with the next compaction."""
-    # Before the number is free: the next generation that gets it has not this report.
-    _remove_plot(report_plot(store, collection.id, generation.number))
+    """Forget a generation; its files go with the next compaction."""
     superseding(store, generations.segments_of(connection, collection.id, generation.number), collection)
     generations.drop(connection, generation)
-
-
-def _remove_plot(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"{path}, the picture of a generation that is to be dropped, cannot be removed "
-            f"({error.strerror}), so nothing was dropped. Check its rights and the disk, then try again"
-        ) from error
 
 
 def delete_collection(store: Store, collection: CollectionRow) -> None:
@@ -185,28 +172,27 @@ def delete_collection(store: Store, collection: CollectionRow) -> None:
     Where its files get a grace period, the next compaction of any collection after it removes them.
     """
     with store.database.writing() as connection:
-        for folder in (store.segments(collection.id), store.reports(collection.id)):
-            with contextlib.suppress(OSError):
-                os.utime(folder)
+        with contextlib.suppress(OSError):
+            os.utime(store.segments(collection.id))
         collections.delete(connection, collection.id)
         store.searches(collection.name).unlink(missing_ok=True)  # another of its name may not have them
-    _remove_folders_of_the_deleted(store)
+    _remove_leftover_folders(store)
 
 
-def folders_of_the_deleted(store: Store) -> list[Path]:
-    """The folders of collections that were deleted, which the next compaction removes."""
+def leftover_folders(store: Store) -> list[Path]:
+    """Folders that the next compaction removes: of deleted collections, and of earlier versions' pictures."""
     # Folders first: a collection is in the catalogue before it has one.
     folders: list[Path] = []
     with contextlib.suppress(OSError):
-        folders += (each for kind in ("segments", "reports") for each in (store.folder / kind).glob("[0-9]*"))
+        folders += (*store.folder.glob("segments/[0-9]*"), *store.folder.glob("reports"))
     with store.database.reading() as connection:
         known = {str(id_) for id_ in collections.ids(connection)}
     return sorted(folder for folder in folders if folder.name not in known)
 
 
-def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
+def _remove_leftover_folders(store: Store, grace: float | None = None) -> None:
     """Remove them, as far as the system allows."""
-    for folder in folders_of_the_deleted(store):
+    for folder in leftover_folders(store):
         with contextlib.suppress(OSError):
             if _old_enough(folder, folder.parent, _grace(store, grace)):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
+from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.data.known_hashes import known_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -47,7 +47,6 @@ from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 from nearsay.indexer.writing.compaction import clear_building, merge_for_index, moved, superseding
 from nearsay.indexer.writing.index_state import IndexState, index_state
-from nearsay.indexer.writing.report_plot import keep_report_plot
 
 logger = logging.getLogger("nearsay")
 
@@ -194,7 +193,6 @@ class Prepared:
     plan: Plan
     parts: tuple[IndexPart, ...]  # none: exact search was chosen
     replaces: tuple[SegmentRow, ...]  # indexes that there were
-    chosen: bool = False  # the plan was measured anew
     queries: NDArray[np.float32] | None = None  # of the user's that it was measured with
     beside: tuple[SegmentRow, ...] = ()  # the other indexes, of earlier passages
 
@@ -445,8 +443,7 @@ def _made(
     if tuned.index is not None:
         path = written_index(folder, generation.encoder, tuned.index)
         written = (IndexPart(path, len(tuned.index), (int(vectors.ids[0]), through)),)
-    chosen = choose or queries is not None
-    return Prepared(tuned.plan, written, tuple(state.indexes), chosen, queries)
+    return Prepared(tuned.plan, written, tuple(state.indexes), queries)
 
 
 def _chosen(
@@ -465,17 +462,6 @@ def _chosen(
     there = FaissGpus(*requested_gpus(store.device, find_gpus()))
     report = tune_on_gpu(vectors, alive, plan.contract, there, queries)
     return replace(tuned, plan=replace(tuned.plan, gpu=report))
-
-
-def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan) -> Plan:
-    """Keep the picture of the report; the plan, with a note if there is none: the index is kept already."""
-    try:
-        keep_report_plot(store, collection, generation.number, plan)
-    except (NearsayError, OSError) as error:
-        undrawn = f"the picture of the report was not drawn: {error}"
-        logger.warning("%s", undrawn)
-        return replace(plan, note="; ".join(said for said in (plan.note, undrawn) if said))
-    return plan
 
 
 def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
@@ -514,4 +500,4 @@ def _kept(store: Store, collection: CollectionRow, generation: GenerationRow, pr
             generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
     trim()
-    return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
+    return prepared.plan

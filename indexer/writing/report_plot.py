@@ -2,24 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.store import Store
+from nearsay.data.picture import COLOURS, MARKS, write_picture
 from nearsay.indexer.plans.plan import Measured, Plan, PlanKind, memory_text
-from nearsay.indexer.query.export import ending_of
-from nearsay.indexer.writing.overview import CollectionOverview
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
-_LOOKS: Final = (
-    *(("#000000", "o"), ("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "D")),
-    *(("#CC79A7", "v"), ("#D55E00", "P"), ("#56B4E9", "X")),
-)
 
 
 def front(rows: Sequence[Measured]) -> list[Measured]:
@@ -35,25 +25,18 @@ def front(rows: Sequence[Measured]) -> list[Measured]:
     return best
 
 
-def plot_format(path: Path) -> str:
-    """Give "png" or "svg" by the file's ending; BadInputError for another one."""
-    return ending_of(path, "png", "svg")
-
-
 def plot_report(collection: str, plan: Plan, path: Path) -> None:
     """Write the picture as .png or .svg, whole or not at all.
 
     BadInputError for another ending, and for a plan that was never measured.
     """
-    kind = plot_format(path)
     if not front(plan.report):
         raise BadInputError(
             f"the plan of '{collection}' was not chosen by measurement, so there is nothing to plot. "
             f"Measure: nearsay index tune {collection}"
         )
-    figure = pareto_figure(plan, f"{collection}: {plan.measured_at:,} passages, {plan.evidence}")
-    with replacing(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150)
+    title = f"{collection}: {plan.measured_at:,} passages, {plan.evidence}"
+    write_picture(path, lambda: pareto_figure(plan, title))
 
 
 def pareto_figure(plan: Plan, title: str) -> "Figure":
@@ -67,7 +50,8 @@ def pareto_figure(plan: Plan, title: str) -> "Figure":
     kinds: list[PlanKind] = []
     for kind, name in dict.fromkeys(_line(row) for row in drawn):
         rows = [row for row in drawn if _line(row) == (kind, name)]
-        colour, mark = _LOOKS[list(PlanKind).index(kind) % len(_LOOKS)]
+        at = list(PlanKind).index(kind) % len(COLOURS)
+        colour, mark = COLOURS[at], MARKS[at]
         held = f", {memory_text(rows[0].bytes)}" if rows[0].bytes else ""
         filled = "none" if kind in kinds else colour  # a kind built in a second way
         kinds.append(kind)
@@ -115,26 +99,3 @@ def _line(row: Measured) -> tuple[PlanKind, str]:
     how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
     name = str(row.kind) + (f" ({how})" if how else "")
     return row.kind, name
-
-
-def report_plot(store: Store, collection_id: int, generation: int) -> Path:
-    """Where the picture of a generation's report is, if it was measured."""
-    return store.reports(collection_id) / f"{generation}.png"
-
-
-def report_plots(store: Store, found: CollectionOverview) -> dict[int, Path]:
-    """The pictures that are there, by the number of their generation."""
-    places = {row.number: report_plot(store, row.collection_id, row.number) for row in found.generations}
-    return {number: path for number, path in places.items() if path.exists()}
-
-
-def plot_live(found: CollectionOverview, path: Path) -> None:
-    """Draw how the live generation's plan was chosen; BadInputError if nothing was measured."""
-    plot_report(found.name, Plan() if found.live is None else Plan.from_json(found.live.plan), path)
-
-
-def keep_report_plot(store: Store, collection: CollectionRow, generation: int, plan: Plan) -> Path:
-    """Write the picture to its place in the library; the path."""
-    path = report_plot(store, collection.id, generation)
-    plot_report(collection.name, plan, path)
-    return path

@@ -188,7 +188,7 @@ def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:
         (
             ("compare", "mine", "--suite", "sets", "--plot", "x.gif"),
             1,
-            ".png nor with .svg",
+            "one of the endings .png, .svg",
         ),
         (("compare", "mine", "--suite", "sets", "--rounds", "1"), 1, "give 3 or more, or 0"),
         (("nli", "sets/stsb/test.tsv", "--encoder", "mine"), 1, "no train or dev file"),

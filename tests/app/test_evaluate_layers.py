@@ -96,7 +96,7 @@ def test_a_plot_is_written_where_it_is_asked_for(run: Run) -> None:
         ((), 2, "--sts FILE or --retrieval FOLDER"),
         (("--sts", "pairs.tsv", "--retrieval", "pets"), 2, "--sts FILE or --retrieval FOLDER"),
         (("--sts", "gone.tsv"), 2, "'gone.tsv' does not exist"),
-        (("--retrieval", "pets", "--split", "dev", "--plot", "p.gif"), 1, "neither with .png nor with .svg"),
+        (("--retrieval", "pets", "--split", "dev", "--plot", "p.gif"), 1, "one of the endings .png, .svg"),
         (
             ("--sts", "pairs.tsv", "--encoder", "pets"),
             1,

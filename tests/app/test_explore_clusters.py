@@ -148,7 +148,7 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
     assert len((tmp_path / "members.csv").read_text().splitlines()) == 13
     result = zoo("explore", "clusters", "zoo", "--replace", "--out", "members.xls")
     assert result.exit_code == 1
-    assert "'members.xls' ends in none of" in result.stderr
+    assert "Give members one of the endings .jsonl, .csv" in result.stderr
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:

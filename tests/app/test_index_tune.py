@@ -36,8 +36,6 @@ def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_p
     shown = run("collections", "show", "notes", "--plot", str(tmp_path / "again.svg"))
     assert shown.exit_code == 0, shown.output
     assert "recall@5" in shown.stdout
-    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("drawn: ")]
-    assert Path(line.removeprefix("drawn: ")).read_bytes() == (tmp_path / "plan.png").read_bytes()
     assert "<svg" in (tmp_path / "again.svg").read_text("utf-8")
 
 
@@ -97,7 +95,7 @@ def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
         (("index", "tune", "nothing"), "there is no"),
         (("index", "tune", "notes", "--recall", "most"), "'most' is no recall"),
         (("index", "tune", "notes", "--memory", "much"), "'much' is no amount of memory"),
-        (("index", "tune", "notes", "--plot", "plan.gif"), "none of .png, .svg"),
+        (("index", "tune", "notes", "--plot", "plan.gif"), "Give plan one of the endings .png, .svg"),
         (("index", "rebuild", "notes", "--recall", "9@5"), "a recall of 9.0"),
         (
             ("collections", "show", "notes", "--plot", "plan.png"),

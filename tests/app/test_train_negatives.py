@@ -145,7 +145,7 @@ def test_nothing_mined_writes_nothing_and_says_what_took_the_most(run: Run) -> N
 @pytest.mark.parametrize(
     ("options", "code", "wanted"),
     [
-        (("--out", "out.tsv"), 1, "'out.tsv' ends in none"),
+        (("--out", "out.tsv"), 1, "Give out one of the endings .jsonl, .csv"),
         (
             ("--out", "out.jsonl", "--ranks", "ten"),
             2,

@@ -15,7 +15,6 @@ from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.engines import ENGINES
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots import snapshot
-from nearsay.indexer.writing import index_upkeep
 from nearsay.indexer.writing.index_upkeep import refresh_index
 
 for _NAME in (
@@ -126,14 +125,13 @@ def indexed_template(table_template: Path, tmp_path_factory: pytest.TempPathFact
 def _choose_lists(patch: pytest.MonkeyPatch) -> None:
     """Collections of over a thousand get an index, inverted lists of half-precision vectors.
 
-    For the stopwatch says that exact search is slow. Nothing is drawn.
+    For the stopwatch says that exact search is slow.
     """
     patch.setattr(tuning, "ENGINES", {PlanKind.IVF: ENGINES[PlanKind.IVF]})
     for measuring in (tuning.tune, tuning.tune_again):
         timed = table_collection.by_kind({PlanKind.IVF: 1.0})
         patch.setitem(measuring.__kwdefaults__, "timed", timed)
     patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
-    patch.setattr(index_upkeep, "keep_report_plot", lambda *_: None)
     patch.setattr(snapshot, "_SCAN_ALL", 0)
     patch.setattr(snapshot, "_SCAN_SHARE", 0.0)
 

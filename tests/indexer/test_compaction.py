@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from table_collection import COUNT, rows
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import BadInputError, StorageError
+from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.generations import GenerationState
@@ -22,7 +22,6 @@ from nearsay.indexer.snapshots.snapshot import take
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import compaction
-from nearsay.indexer.writing.report_plot import report_plot, report_plots
 
 _WORDS = ["a", "of", "the", "cats", "birds", "parrot", "whistle", "melodies"]
 
@@ -200,21 +199,6 @@ def test_a_generation_begun_after_a_dropped_one_has_a_number_of_its_own(pets: Co
     pets.promote()
     pets.compact(drop_retired=True)
     assert pets.rebuild(WordsEncoder("third", dimension=5)).generation == 3
-
-
-def test_the_picture_of_a_dropped_generation_is_not_shown_for_the_next_one(
-    pets: Collection,
-) -> None:
-    pets.rebuild(WordsEncoder("letters", dimension=4))
-    pets.promote()
-    pets.rollback()  # the newest is retired: its number is free once it is dropped
-    kept, dropped = (report_plot(pets._store, 1, number) for number in (1, 2))
-    kept.parent.mkdir(parents=True)
-    for path in (kept, dropped):
-        path.write_bytes(b"drawn")
-    assert pets.compact(drop_retired=True).generations_dropped == 1
-    assert pets.rebuild(WordsEncoder("third", dimension=5)).generation == 2
-    assert report_plots(pets._store, pets.overview()) == {1: kept}
 
 
 def test_generations_that_share_a_file_do_not_lose_it(pets: Collection, words: WordsEncoder) -> None:
@@ -454,16 +438,6 @@ def test_an_addition_that_merges_does_not_fail_for_files_that_stay(
         _refuse(patch, "unlink", errno.EACCES)
         assert pets.add_rows([{"id": "new", "text": "a"}]).added == 1
     assert len(_answer(pets)) == 21
-
-
-def test_a_picture_that_cannot_be_removed_keeps_its_generation(pets: Collection) -> None:
-    pets.rebuild(WordsEncoder("letters", dimension=4))
-    pets.promote()
-    drawn = report_plot(pets._store, 1, 1)
-    drawn.mkdir(parents=True)  # a folder is not unlinked
-    with pytest.raises(StorageError, match=str(drawn)):
-        pets.compact(drop_retired=True)
-    assert len(pets.generations()) == 2
 
 
 # The catalogue's own file

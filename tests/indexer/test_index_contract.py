@@ -3,8 +3,7 @@
 import gc
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from naming import Naming
@@ -29,7 +28,6 @@ from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing import index_upkeep
 from nearsay.indexer.writing.index_upkeep import refresh_index
-from nearsay.indexer.writing.report_plot import keep_report_plot, report_plot, report_plots
 
 OpenCollection = Callable[[], Collection]
 
@@ -172,23 +170,6 @@ def test_a_contract_that_cannot_be_measured_over_damage_is_not_claimed(indexed: 
     assert Plan.from_json(indexed._record.live().plan).contract == RecallContract(0.8, 5)
 
 
-@pytest.mark.parametrize("error", [OSError("disk quota exceeded"), BadInputError("no font")])
-def test_a_picture_that_cannot_be_drawn_is_noted_and_the_index_is_there(
-    indexed: Collection,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: Exception,
-) -> None:
-    def fail(*_: object) -> NoReturn:
-        raise error
-
-    monkeypatch.setattr(index_upkeep, "keep_report_plot", fail)
-    plan = indexed.tune(recall="0.8@5")
-    assert plan.note == Naming("picture", "not drawn", error)
-    assert caplog.messages == [plan.note]
-    assert Plan.from_json(indexed._record.live().plan) == replace(plan, note="")
-
-
 def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:
     with pytest.raises(UnknownCollectionError, match="there is no collection 'nothing'"):
         indexed.library.collection("nothing").tune()
@@ -197,29 +178,12 @@ def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:
         indexed.tune()
 
 
-@pytest.mark.long
-def test_the_picture_of_the_choice_lies_in_the_library_and_goes_with_the_collection(
-    indexed: Collection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_upkeep, "keep_report_plot", keep_report_plot)
-    assert report_plots(indexed._store, indexed.overview()) == {}
-    indexed.tune()
-    row = indexed._record.row()
-    path = report_plot(indexed._store, row.id, 1)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert report_plots(indexed._store, indexed.overview()) == {1: path}
-    indexed.delete()
-    assert not path.parent.exists()
-
-
-def test_compacting_removes_the_pictures_of_collections_that_are_gone(indexed: Collection) -> None:
-    gone, kept = (indexed._store.reports(number) for number in (99, indexed._record.row().id))
-    for folder in (gone, kept):
-        folder.mkdir(parents=True)
-        (folder / "1.png").write_bytes(b"drawn")
+def test_compacting_removes_the_pictures_that_earlier_versions_kept(indexed: Collection) -> None:
+    folder = indexed._store.folder / "reports"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "1.png").write_bytes(b"drawn")
     indexed.compact()
-    assert not gone.exists()
-    assert (kept / "1.png").exists()
+    assert not folder.exists()
 
 
 def test_the_vectors_are_let_go_of_when_an_index_was_chosen(

@@ -124,7 +124,6 @@ class Comparison:
             "TAIL": EXACT_UP_TO,
             "tune": self.any_plan,
             "tune_again": self.any_plan,
-            "keep_report_plot": lambda *_: None,
         }
         for name, stand_in in stand_ins.items():
             patch.setattr(f"nearsay.indexer.writing.index_upkeep.{name}", stand_in)

@@ -1,11 +1,14 @@
 """A picture of a run's metrics."""
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import replacing
+from nearsay.data.picture import write_picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SHARES = ("accuracy", "f1", "matthews", "exact_match", "score")
 _MEASURES = ("loss", *_SHARES)  # a panel for the losses, one for the rest
@@ -17,6 +20,10 @@ def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str
     lines: as `read_metrics` gives them
     Raises DiskFullError or NearsayError when the file cannot be written.
     """
+    write_picture(file, lambda: _run_figure(lines, title), dpi=120)
+
+
+def _run_figure(lines: Sequence[Mapping[str, JsonValue]], title: str) -> "Figure":
     from matplotlib.figure import Figure
 
     trained = [line for line in lines if "evaluation" not in line]
@@ -47,8 +54,5 @@ def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str
     only_scores = all(name.endswith("score") for name in names if name.endswith(_SHARES))
     if not right.has_data() or (right.dataLim.ymin >= 0 and not only_scores):
         right.set_ylim(bottom=0.0)
-    figure.suptitle(title, parse_math=False)
-    picture = BytesIO()
-    figure.savefig(picture, format=file.suffix.lstrip(".") or "png", dpi=120)
-    with replacing(file) as stream:
-        stream.write(picture.getvalue())
+    figure.suptitle(title)
+    return figure

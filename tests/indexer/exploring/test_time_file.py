@@ -15,7 +15,6 @@ from nearsay.indexer.exploring.through_time import (
     ThroughTime,
     Trend,
     time_figure,
-    time_format,
     write_over_time,
 )
 
@@ -50,7 +49,7 @@ def test_the_picture_draws_the_largest_and_the_rest_together() -> None:
     figure = time_figure(FOUND, 2)
     above, below = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "translation, of \\$x\\$, and _y (10) ▼",
+        "translation, of $x$, and _y (10) ▼",
         " _parsing (9) ▲",
         "1 more clusters and in no cluster (11)",
     ]
@@ -96,7 +95,7 @@ def test_tables_hold_every_number(tmp_path: Path) -> None:
 
 def test_another_ending_or_too_many_colours_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"'trend\.pdf'.*\.png, \.svg, \.csv, \.jsonl"):
-        time_format(Path("trend.pdf"))
+        write_over_time(FOUND, tmp_path / "trend.pdf")
     with pytest.raises(BadInputError, match="25 clusters"):
         write_over_time(FOUND, tmp_path / "trend.png", top=25)
     assert list(tmp_path.iterdir()) == []

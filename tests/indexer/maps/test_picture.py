@@ -2,11 +2,13 @@
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib import image
 
+from nearsay.data.picture import write_picture
 from nearsay.indexer.maps.draw_map import map_figure
 from nearsay.indexer.maps.drawing import ClusterLabel, Drawing, field_of
 
@@ -65,9 +67,11 @@ def test_categories_numbers_and_nothing_are_drawn(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("colour_by", ["cluster", "venue", "year", None])
-def test_whatever_a_text_says_it_is_drawn(draw: Draw, colour_by: str | None, nasty: str) -> None:
-    stream = io.BytesIO()
-    map_figure(draw(colour_by=colour_by, collection=nasty)).savefig(stream, format="png", dpi=20)
-    stream.seek(0)
-    pixels = image.imread(stream)
+def test_whatever_a_text_says_it_is_drawn(
+    draw: Draw, colour_by: str | None, nasty: str, tmp_path: Path
+) -> None:
+    write_picture(
+        tmp_path / "map.png", lambda: map_figure(draw(colour_by=colour_by, collection=nasty)), dpi=20
+    )
+    pixels = image.imread(tmp_path / "map.png")
     assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 10

@@ -17,7 +17,7 @@ from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
-from nearsay.training.evaluation.judged.layer_plot import layer_figure, write_layer_plot
+from nearsay.training.evaluation.judged.layer_plot import layer_figure
 from nearsay.training.evaluation.judged.layers import (
     LayerReport,
     LayerScore,
@@ -261,15 +261,3 @@ def test_the_plot_has_a_line_a_pooling_and_marks_for_the_combinations() -> None:
     assert "best: 1 mean, 60.00" in colours
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "sum-all"]
     assert axes.get_ylabel() == "Spearman × 100"
-
-
-@pytest.mark.parametrize(("name", "start"), [("plot.png", b"\x89PNG"), ("deep/plot.SVG", b"<?xml")])
-def test_the_plot_is_written_in_the_format_of_its_name(name: str, start: bytes, tmp_path: Path) -> None:
-    write_layer_plot(made(SCORES), tmp_path / name)
-    assert (tmp_path / name).read_bytes().startswith(start)
-
-
-def test_a_plot_of_another_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"plot\.gif .*\.png .*\.svg"):
-        write_layer_plot(made(SCORES), tmp_path / "plot.gif")
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,5 @@
 """A picture of a run's metrics."""
 
-import errno
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +7,6 @@ import pytest
 from matplotlib import image
 from matplotlib.figure import Figure
 
-from nearsay.data.durable import TEMPORARY_PREFIX
-from nearsay.data.errors import DiskFullError
 from nearsay.training.run.run_plot import plot_run
 
 LINES = [
@@ -74,19 +70,3 @@ def test_shares_begin_at_nothing(tmp_path: Path, figures: list[Figure]) -> None:
 def test_a_run_of_few_lines_is_drawn_too(tmp_path: Path, lines: list[dict[str, object]]) -> None:
     plot_run(lines, tmp_path / "plot.png", title="A run")  # type: ignore[arg-type]  # JSON values
     assert image.imread(tmp_path / "plot.png").shape[:2] == (480, 1200)
-
-
-@pytest.mark.long
-def test_a_title_is_text_and_no_formula(tmp_path: Path) -> None:
-    plot_run(LINES, tmp_path / "plot.png", title="Pretraining $x^{2$")
-    assert (tmp_path / "plot.png").is_file()
-
-
-def test_a_full_disk_leaves_no_half_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DiskFullError, match=r"plot\.png"):
-        plot_run(LINES, tmp_path / "plot.png", title="A run")
-    assert list(tmp_path.glob("*")) == list(tmp_path.glob(f"{TEMPORARY_PREFIX}*")) == []

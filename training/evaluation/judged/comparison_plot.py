@@ -1,33 +1,16 @@
 """A picture of a comparison: a line a set, a mark with its interval for each encoder."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.picture import COLOURS, MARKS
 from nearsay.training.evaluation.judged.comparison import Comparison
 from nearsay.training.evaluation.judged.comparison_table import by_set, main_figure
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.judged.layer_plot import write_figure
 from nearsay.training.evaluation.judged.reports import ComparedEncoder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
-_LOOKS: Final = (
-    ("#0072B2", "o"),
-    ("#D55E00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-    ("#E69F00", "v"),
-    ("#56B4E9", "P"),
-    ("#000000", "X"),
-)
-
-
-def write_comparison_plot(comparison: Comparison, path: Path) -> None:
-    """Write the picture as .png or .svg, whole or not at all; raises BadInputError for another ending."""
-    write_figure(lambda: comparison_figure(comparison), path)
 
 
 def comparison_figure(comparison: Comparison) -> "Figure":
@@ -44,7 +27,6 @@ def comparison_figure(comparison: Comparison) -> "Figure":
     axes = figure.subplots()
     gap = 0.6 / max(len(comparison.encoders) - 1, 1)
     for number, encoder in enumerate(comparison.encoders):
-        colour, mark = _LOOKS[number % len(_LOOKS)]
         places, figures, below, above = [], [], [], []
         for place, row in enumerate(rows):
             cell = row[number]
@@ -61,8 +43,8 @@ def comparison_figure(comparison: Comparison) -> "Figure":
             figures,
             places,
             xerr=[below, above],
-            fmt=mark,
-            color=colour,
+            fmt=MARKS[number % len(MARKS)],
+            color=COLOURS[number % len(COLOURS)],
             capsize=3,
             markersize=6,
             label=_label(encoder),

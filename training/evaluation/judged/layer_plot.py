@@ -1,43 +1,13 @@
 """A picture of what each layer and pooling reached."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from nearsay.data.durable import replacing
-from nearsay.data.errors import BadInputError
+from nearsay.data.picture import COLOURS, MARKS
 from nearsay.training.bert.layers import Pooling
 from nearsay.training.evaluation.judged.layers import LayerReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_FORMATS: Final = (".png", ".svg")
-# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
-_LOOKS: Final = {Pooling.CLS: ("#0072B2", "s"), Pooling.MEAN: ("#D55E00", "o"), Pooling.MAX: ("#009E73", "^")}
-
-
-def plot_format(path: Path) -> str:
-    """Give "png" or "svg" by the file's ending; raises BadInputError for another one."""
-    ending = path.suffix.lower()
-    if ending not in _FORMATS:
-        raise BadInputError(
-            f"the plot {path} ends neither with {' nor with '.join(_FORMATS)}. Give it one of these endings"
-        )
-    return ending[1:]
-
-
-def write_layer_plot(report: LayerReport, path: Path) -> None:
-    """Write the picture as .png or .svg, whole or not at all; raises BadInputError for another ending."""
-    write_figure(lambda: layer_figure(report), path)
-
-
-def write_figure(draw: "Callable[[], Figure]", path: Path) -> None:
-    """Draw and write a picture as .png or .svg, whole or not at all; BadInputError for another ending."""
-    kind = plot_format(path)
-    figure = draw()
-    with replacing(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150)
 
 
 def layer_figure(report: LayerReport) -> "Figure":
@@ -51,7 +21,7 @@ def layer_figure(report: LayerReport) -> "Figure":
     places |= {name: len(single) + 1 + place for place, name in enumerate(combined)}
     figure = Figure(figsize=(max(7.0, 0.4 * len(places) + 2.5), 4.5), layout="constrained")
     axes = figure.subplots()
-    for pooling, (colour, mark) in _LOOKS.items():
+    for pooling, colour, mark in zip(Pooling, COLOURS, MARKS, strict=False):
         scores = [score for score in report.scores if score.pooling is pooling]
         lined = [score for score in scores if score.layers in single]
         marked = [score for score in scores if score.layers in combined]

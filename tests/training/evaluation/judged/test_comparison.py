@@ -14,7 +14,7 @@ from nearsay.training.evaluation.judged.comparison import (
     EncoderSize,
     compare_encoders,
 )
-from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
+from nearsay.training.evaluation.judged.comparison_plot import comparison_figure
 from nearsay.training.evaluation.judged.comparison_table import (
     comparison_legend,
     comparison_markdown,
@@ -157,7 +157,7 @@ def test_there_is_a_report_an_encoder_and_one_a_cell(compared: Comparison) -> No
         assert type(report).from_json(report.to_json()) == report
 
 
-def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison, tmp_path: Path) -> None:
+def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison) -> None:
     figure = comparison_figure(compared)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["asked\naccuracy", "scored\nSpearman"]
@@ -169,8 +169,6 @@ def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison
     ]
     assert marks["words: 8 dimensions"] == pytest.approx([100, 100])
     assert marks["broken: 8 dimensions"] == pytest.approx([100])
-    write_comparison_plot(compared, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_measured_is_nothing_to_draw(suite: Path) -> None:
