@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue.judgements import (
 )
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.judgements.figures import Answers, answers_of, log_likelihoods, ndcgs
+from nearsay.indexer.judgements.figures import Answers, Choices, answers_of, log_likelihoods, ndcgs
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
@@ -286,17 +286,16 @@ class _Live:
         """nDCG@10 of each query, (queries,)."""
         return ndcgs(self.found(list(part.judged), vectors, weight), part.judged)
 
-    def likelihoods(
-        self, part: _Part, vectors: NDArray[np.float32], answers: Sequence[Answers]
-    ) -> NDArray[np.float64]:
-        """The log-likelihood of each query's answers, (queries,)."""
-        return log_likelihoods(self.found(list(part.judged), vectors, None, _LIKELY_AMONG), vectors, answers)
+    def choices(self, part: _Part, answers: Sequence[Answers]) -> list[Choices]:
+        """What each query's answers are weighed against."""
+        vectors = self.adapted(part.vectors)
+        request = SearchRequest(k=_LIKELY_AMONG, mode=SearchMode.HYBRID, fields=("title",), with_vectors=True)
+        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
+        return [Choices.of(*one) for one in zip(found, vectors, answers, strict=True)]
 
-    def found(
-        self, texts: list[str], vectors: NDArray[np.float32], weight: float | None, count: int = _DEPTH
-    ) -> list[Hits]:
+    def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
         """The hits of queries that are searched for so."""
-        request = SearchRequest(k=count, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
+        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
         return search(self._store, self.snapshot, vectors, request, texts)
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
@@ -393,14 +392,15 @@ def _trials(
 ) -> list[_Trial]:
     """The best adapter, the best weight of words, and the best of both, by the training part."""
     held_out = {each: adapted_leaving_one_out(train.vectors, targets, each) for each in STRENGTHS}
-    usual = live.likelihoods(train, live.adapted(train.vectors), answers)
+    choices = live.choices(train, answers)
+    usual = log_likelihoods(choices, live.adapted(train.vectors))
     adapters = [
         _Trial(
             "query adapter",
             strength,
             None,
             live.figures(train, vectors, None),
-            live.likelihoods(train, vectors, answers) - usual,
+            log_likelihoods(choices, vectors) - usual,
         )
         for strength, vectors in held_out.items()
     ]

@@ -1,6 +1,7 @@
 """Figures of searches that were judged, one of each query."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -31,20 +32,44 @@ def ndcgs(found: Sequence[Hits], judged: JudgedQueries) -> NDArray[np.float64]:
     )
 
 
-def log_likelihoods(
-    found: Sequence[Hits], vectors: NDArray[np.float32], answers: Sequence[Answers]
-) -> NDArray[np.float64]:
-    """How likely each query's answers are among its hits, the mean logarithm, (queries,).
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """What a query's answers are weighed against: hits of the live search, and answers not among them."""
 
-    found:   hits by hybrid search, far more than a person looks at; vectors: the queries, (queries, d)
-    answers: of each query; one that was not found counts by its cosine; 0 where a query has none
+    vectors: NDArray[np.float32]  # (n, d)
+    words: NDArray[np.float64]  # (n,), what words added to the cosine; 0 where that is not known
+    answers: NDArray[np.bool_]  # (n,), which of them are relevant
 
-    The softmax of the scores, as a ranking loss has it. It moves with every score where nDCG@10 moves with
-    ranks alone, so few queries tell whether a change is a gain.
-    """
-    return np.array(
-        [_log_likelihood(*of_one) for of_one in zip(found, vectors, answers, strict=True)], dtype=np.float64
-    )
+    @classmethod
+    def of(cls, hits: Hits, query: NDArray[np.float32], answers: Answers) -> "Choices":
+        """From hits with their vectors, by hybrid search for that query, far more than a person looks at."""
+        found = {
+            (hit.id, hit.passage): (hit.vector, hit.score - float(hit.vector @ query))
+            for hit in hits
+            if hit.vector is not None
+        }
+        found |= {place: (vector, 0.0) for place, vector in answers.items() if place not in found}
+        return cls(
+            np.array([vector for vector, _ in found.values()]),
+            np.array([words for _, words in found.values()]),
+            np.array([place in answers for place in found], dtype=np.bool_),
+        )
+
+    def log_likelihood(self, query: NDArray[np.float32]) -> float:
+        """How likely the answers are for a query's vector, the mean logarithm; 0 where there are none.
+
+        The softmax of the scores, as a ranking loss has it. It moves with every score where nDCG@10 moves
+        with ranks alone, so few queries tell whether a change is a gain.
+        """
+        if not self.answers.any():
+            return 0.0
+        scores = _SCALE * (self.vectors.astype(np.float64) @ query + self.words)
+        return float(scores[self.answers].mean() - np.logaddexp.reduce(scores))
+
+
+def log_likelihoods(choices: Sequence[Choices], queries: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Of each query, (queries,); queries: (queries, d)."""
+    return np.array([each.log_likelihood(query) for each, query in zip(choices, queries, strict=True)])
 
 
 def answers_of(store: Store, snapshot: Snapshot, judged: JudgedQueries) -> list[Answers]:
@@ -65,15 +90,6 @@ def answers_of(store: Store, snapshot: Snapshot, judged: JudgedQueries) -> list[
         rows = snapshot.vectors.rows(positions)
         found.append({numbers[number]: row for number, row in zip(ids, rows, strict=True)})
     return found
-
-
-def _log_likelihood(hits: Hits, vector: NDArray[np.float32], answers: Answers) -> float:
-    if not answers:
-        return 0.0
-    scores = {(hit.id, hit.passage): hit.score for hit in hits}
-    of_answers = [scores.setdefault(place, float(answer @ vector)) for place, answer in answers.items()]
-    every = _SCALE * np.array([*scores.values()])
-    return float(_SCALE * np.mean(of_answers) - np.logaddexp.reduce(every))
 
 
 def _key(document: str, passage: int) -> str:

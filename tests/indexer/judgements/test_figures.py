@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.judgements.figures import answers_of, log_likelihoods
+from nearsay.indexer.judgements.figures import Choices, answers_of, log_likelihoods
+from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextKind
 
 
 @pytest.fixture
@@ -16,25 +19,36 @@ def letters(library: Library) -> Collection:
     return collection
 
 
+def asked(collection: Collection, text: str) -> NDArray[np.float32]:
+    encoder = collection.library.encoder(collection.snapshot().generation.encoder.source)
+    vector: NDArray[np.float32] = unit_length(encoder.encode([text], kind=TextKind.QUERY))[0]
+    return vector
+
+
 def test_it_is_the_mean_logarithm_of_the_softmax_of_all_scores(letters: Collection) -> None:
-    hits = letters.search("bb", 3)
+    hits = letters.search("bb", 3, mode="hybrid", with_vectors=True)
+    query = asked(letters, "bb")
     scores = {hit.id: hit.score for hit in hits}
     assert set(scores) == {"a", "b", "c"}
+    assert hits[0].score > float(hits[0].vector @ query) + 0.01  # words add something
     shares = np.exp(20 * np.array([scores["a"], scores["b"], scores["c"]]))
     shares /= shares.sum()
-    anything = np.zeros(3, dtype=np.float32)
-    answers = [{("a", 0): anything, ("c", 0): anything}, {("b", 0): anything}]
-    found = log_likelihoods([hits, hits], np.zeros((2, 3), dtype=np.float32), answers)
-    assert found == pytest.approx([np.log(shares[[0, 2]]).mean(), np.log(shares[1])])
+    vectors = {hit.id: hit.vector for hit in hits}
+    both = Choices.of(hits, query, {("a", 0): vectors["a"], ("c", 0): vectors["c"]})
+    assert both.log_likelihood(query) == pytest.approx(np.log(shares[[0, 2]]).mean(), abs=1e-5)
+    words = scores["a"] - float(vectors["a"] @ query)  # stays when the query moves, the cosines change
+    moved = 20 * np.array([words, 0, 1])
+    expected = moved[[0, 2]].mean() - np.logaddexp.reduce(moved)
+    assert log_likelihoods([both], vectors["c"][None, :]) == pytest.approx([expected], abs=1e-5)
 
 
 def test_an_answer_that_was_not_found_counts_by_its_cosine(letters: Collection) -> None:
-    hits = letters.search("bb", 1)
-    query = np.array([0.6, 0.8], dtype=np.float32)
-    answer = np.array([0.0, 1.0], dtype=np.float32)
-    (found,) = log_likelihoods([hits], query[None, :], [{("elsewhere", 0): answer}])
-    assert found == pytest.approx(20 * 0.8 - np.logaddexp(20 * 0.8, 20 * hits[0].score), abs=1e-5)
-    assert log_likelihoods([hits], query[None, :], [{}]).tolist() == [0.0]
+    hits = letters.search("bb", 1, with_vectors=True)
+    query = asked(letters, "bb")
+    answer = -query
+    found = Choices.of(hits, query, {("elsewhere", 0): answer}).log_likelihood(query)
+    assert found == pytest.approx(-20 - np.logaddexp(-20, 20 * hits[0].score), abs=1e-4)
+    assert Choices.of(hits, query, {}).log_likelihood(query) == 0.0
 
 
 def test_answers_are_the_relevant_passages_that_are_there(letters: Collection) -> None:
