@@ -28,7 +28,14 @@ from nearsay.indexer.catalogue.judgements import (
 )
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.judgements.figures import Answers, Choices, answers_of, log_likelihoods, ndcgs
+from nearsay.indexer.judgements.figures import (
+    Answers,
+    Choices,
+    answers_of,
+    log_likelihoods,
+    mean_answers,
+    ndcgs,
+)
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
@@ -170,13 +177,14 @@ def improve(
     chosen: tuple[float, _Trial | None, QueryAdapter | None] | None = None  # no trial: the encoder
     if base is not None and len(train.judged) >= FEWEST:
         answers, held_out = answers_of(store, snapshot, train.judged), _held_out(train)
-        targets = _targets(train, answers)
+        targets = mean_answers(train.vectors, answers)
+        choices = live.choices(test, answers_of(store, snapshot, test.judged))
         compared = np.array([trained is None or query in held_out.judged for query in train.judged])
         for trial in _trials(live, train, answers, targets):
             adapter = None
             if trial.strength is not None:
                 adapter = fit_query_adapter(train.vectors, targets, trial.strength)
-            row = _measured(live, trial, adapter, base, test, base_test)
+            row = _measured(live, trial, adapter, base, test, base_test, choices)
             rows.append(row)
             ways.append((live, adapter or live.adapter, trial.word_weight))
             gain = float((trial.each - base)[compared].mean())
@@ -377,16 +385,6 @@ def _parts(
     return train, test, tuple(notes)
 
 
-def _targets(part: _Part, answers: Sequence[Answers]) -> NDArray[np.float32]:
-    """The mean vector of each query's answers, (queries, d).
-
-    The query's own where there is none: from such a query nothing is learned.
-    """
-    pairs = zip(part.vectors, answers, strict=True)
-    means = [np.mean([*of_it.values()], axis=0) if of_it else own for own, of_it in pairs]
-    return np.array(means, dtype=np.float32)
-
-
 def _trials(
     live: _Live, train: _Part, answers: Sequence[Answers], targets: NDArray[np.float32]
 ) -> list[_Trial]:
@@ -394,17 +392,13 @@ def _trials(
     held_out = {each: adapted_leaving_one_out(train.vectors, targets, each) for each in STRENGTHS}
     choices = live.choices(train, answers)
     usual = log_likelihoods(choices, live.adapted(train.vectors))
+    likelier = {each: log_likelihoods(choices, vectors) - usual for each, vectors in held_out.items()}
     adapters = [
-        _Trial(
-            "query adapter",
-            strength,
-            None,
-            live.figures(train, vectors, None),
-            log_likelihoods(choices, vectors) - usual,
-        )
+        _Trial("query adapter", strength, None, live.figures(train, vectors, None), likelier[strength])
         for strength, vectors in held_out.items()
     ]
-    best = max(adapters, key=lambda trial: (_is_likelier(trial.likelier), trial.each.mean()))
+    sure = {each for each, gains in likelier.items() if evidence(gains, None).low > 0}
+    best = max(adapters, key=lambda trial: (trial.strength in sure, trial.each.mean()))
     assert best.strength is not None  # noqa: S101 - for the type checker: each of them has one
     kinds: Sequence[tuple[str, float | None, Callable[[], NDArray[np.float32]]]] = (
         ("weight of words", None, lambda: live.adapted(train.vectors)),
@@ -419,10 +413,6 @@ def _trials(
         ]
         found.append(max(tried, key=lambda trial: trial.each.mean()))
     return found
-
-
-def _is_likelier(gains: NDArray[np.float64] | None) -> bool:
-    return gains is not None and interval_of_mean(gains, level=_LEVEL).low > 0
 
 
 class _Refined(Remembering):
@@ -451,13 +441,18 @@ def _measured(
     base: NDArray[np.float64],
     test: _Part,
     base_test: NDArray[np.float64] | None,
+    test_choices: Sequence[Choices],
 ) -> Candidate:
     """The row of an adapter or a weight; its verdict is why it is not to be taken, "" where nothing is."""
     each: NDArray[np.float64] | None = None
     recall: float | None = None
+    deciding = None
     if base_test is not None:
         moved = live.adapted(test.vectors) if adapter is None else adapter(test.vectors)
         each, recall = live.figures(test, moved, trial.word_weight) - base_test, live.recall(moved)
+        if trial.likelier is not None:
+            usual = log_likelihoods(test_choices, live.adapted(test.vectors))
+            deciding = log_likelihoods(test_choices, moved) - usual
 
     def general() -> tuple[Replayed, ...]:
         if adapter is None:
@@ -465,7 +460,8 @@ def _measured(
         before, after = (_Refined(live.remembering, one) for one in (live.adapter, adapter))
         return replay(before, after, [general_search()])
 
-    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, trial.likelier)
+    likelier = None if trial.likelier is None else (trial.likelier, deciding)
+    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, likelier)
     return replace(row, word_weight=trial.word_weight, strength=trial.strength)
 
 
@@ -495,16 +491,17 @@ def _row(
     recall: float | None,
     snapshot: Snapshot,
     general: Callable[[], tuple[Replayed, ...]],
-    likelier: NDArray[np.float64] | None = None,
+    likelier: tuple[NDArray[np.float64], NDArray[np.float64] | None] | None = None,
 ) -> Candidate:
     """A candidate's row.
 
     gains:    nDCG@10 of queries that were held out, less the live one's, (queries,); each: of the test part's
     general:  measures it on general sets, which is done where nothing else stands against it
-    likelier: their gains in log-likelihood; they decide, instead of nDCG@10, whether a gain is beyond chance
+    likelier: gains in log-likelihood, of both; they decide, instead of nDCG@10, whether a gain is beyond
+              chance and whether it is one on the test part, too
     """
     learned = evidence(gains, each if likelier is None else None)
-    deciding = learned if likelier is None else interval_of_mean(likelier, level=_LEVEL)
+    deciding, judged = (learned, each) if likelier is None else (evidence(likelier[0], None), likelier[1])
     tested = None if each is None else float(each.mean())
     interval = Interval(-1.0, 1.0) if each is None else sequence_of_mean(each, level=_LEVEL, sparse=True)
     contract = snapshot.plan.contract
@@ -512,7 +509,7 @@ def _row(
     replayed: tuple[Replayed, ...] = ()
     if deciding.low <= 0 or gains.mean() <= 0:
         verdict = "no gain beyond chance"
-    elif tested is not None and tested < 0:
+    elif judged is not None and judged.mean() < 0:
         verdict = "loses on the test part"
     elif recall is not None and recall < contract.recall:
         verdict = f"the index finds {recall:.3f} of the nearest, {contract} is promised"
@@ -533,7 +530,7 @@ def _row(
         milliseconds=None,
         replay=replayed,
         verdict=verdict,
-        likelihood=None if likelier is None else round(float(likelier.mean()), 4),
+        likelihood=None if likelier is None else round(float(likelier[0].mean()), 4),
         likelihood_low=None if likelier is None else round(deciding.low, 4),
         likelihood_high=None if likelier is None else round(deciding.high, 4),
     )

@@ -92,5 +92,12 @@ def answers_of(store: Store, snapshot: Snapshot, judged: JudgedQueries) -> list[
     return found
 
 
+def mean_answers(queries: NDArray[np.float32], answers: Sequence[Answers]) -> NDArray[np.float32]:
+    """The mean vector of each query's answers, (queries, d); the query's own where there is none."""
+    pairs = zip(queries, answers, strict=True)
+    means = [np.mean([*of_it.values()], axis=0) if of_it else own for own, of_it in pairs]
+    return np.array(means, dtype=np.float32)
+
+
 def _key(document: str, passage: int) -> str:
     return f"{document}#{passage}"

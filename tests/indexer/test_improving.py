@@ -193,13 +193,16 @@ def test_an_adapter_is_taken_for_what_all_scores_say_not_for_ranks_alone(mistake
     likelier = 0.1 + 0.05 * np.random.default_rng(2).normal(size=40)
     unsure = improving._row("adapter", ranks, None, None, snapshot, tuple)
     assert unsure.verdict == "no gain beyond chance"
-    sure = improving._row("adapter", ranks, None, None, snapshot, tuple, likelier)
+    sure = improving._row("adapter", ranks, None, None, snapshot, tuple, (likelier, None))
     assert sure.verdict == ""
     assert sure.likelihood_low is not None
     assert 0 < sure.likelihood_low < likelier.mean()
-    worse = improving._row("adapter", -ranks, None, None, snapshot, tuple, likelier)
+    worse = improving._row("adapter", -ranks, None, None, snapshot, tuple, (likelier, None))
     assert worse.verdict == "no gain beyond chance"
-    loses = improving._row("adapter", ranks, np.array([-0.1, 0.0]), None, snapshot, tuple, likelier)
+    few = np.array([-0.1, 0.0])  # on the test part, too, all scores say more than a rank that changed
+    held = improving._row("adapter", ranks, few, None, snapshot, tuple, (likelier, np.array([0.1, 0.0])))
+    assert held.verdict == ""
+    loses = improving._row("adapter", ranks, -few, None, snapshot, tuple, (likelier, np.array([-0.1, 0.0])))
     assert loses.verdict == "loses on the test part"
 
 
