@@ -77,6 +77,10 @@ def judge(collection: Collection, count: int) -> None:
         collection.judgements.add(query, f"answer{(at * 7) % 20}", True)
 
 
+def learnable(collection: Collection) -> set[str]:
+    return {query_hash(one.query) for one in in_part(collection.judgements.list(), Part.TRAIN)}
+
+
 @pytest.mark.long
 def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistaken: Collection) -> None:
     judge(mistaken, 60)
@@ -175,6 +179,19 @@ def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_a
     )
     assert learned == train
     assert not learned & test
+
+
+def test_without_a_test_part_nothing_is_measured_there(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 40)
+    train = [one for one in mistaken.judgements.list() if query_hash(one.query) in learnable(mistaken)]
+    assert 8 <= len(train) < 40
+    monkeypatch.setattr(type(mistaken.judgements), "list", lambda _: train)
+    found = mistaken.improve()
+    assert (found.training_queries, found.test_queries) == (len(train), 0)
+    assert [one.name for one in found.candidates][:2] == [KEEP, "query adapter"]
+    assert all(one.tested is None for one in found.candidates)
 
 
 def test_a_gain_of_words_or_of_an_encoder_is_held_to_the_queries_of_both_parts() -> None:
