@@ -34,7 +34,7 @@ from sentence_transformers import SentenceTransformer
 from stand_in_encoder import StandInEncoder
 
 from nearsay.data import samples
-from nearsay.indexer import Library, collection
+from nearsay.indexer import Library, collection_writing
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
 
@@ -172,7 +172,7 @@ def store(texts: list[str], rounds: int, home: Path, database: str | None) -> di
             stored.delete()
             return taken
 
-    with mock.patch.object(collection, "refresh_index"):  # what an index costs is search.py's question
+    with mock.patch.object(collection_writing, "refresh_index"):  # its cost is search.py's question
         for number in range(rounds + 1):
             for name in list(kinds)[:: -1 if number % 2 else 1]:
                 taken, used = once(name, number)

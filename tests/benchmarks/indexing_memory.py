@@ -21,7 +21,7 @@ from unittest import mock
 
 from stand_in_encoder import StandInEncoder
 
-from nearsay.indexer import Library, collection
+from nearsay.indexer import Library, collection_writing
 from nearsay.indexer.plans.plan import Plan
 from nearsay.training.sentence.encoder import Encoder
 
@@ -91,7 +91,7 @@ def main() -> None:
         real.encode(texts[:_WINDOW])
         peaks["encoder"] = memory.gigabytes()
         encoder = StandInEncoder(real.token_offsets)
-        refresh_index = collection.refresh_index
+        refresh_index = collection_writing.refresh_index
 
         def refresh(*given: object, **more: object) -> object:
             peaks["added"] = memory.gigabytes()
@@ -101,13 +101,13 @@ def main() -> None:
             return refresh_index(*given, **more)  # type: ignore[arg-type]
 
         with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.object(collection, "refresh_index", refresh))
+            stack.enter_context(mock.patch.object(collection_writing, "refresh_index", refresh))
             library = stack.enter_context(
                 Library.open(Path(home) / "library", load_encoder=lambda _source: encoder)
             )
             many = library.collection("many")
             begin = time.perf_counter()
-            report = many.add(file)
+            report = many.add(file, index="now")
             seconds["index"] = time.perf_counter() - begin - seconds["add"]
             peaks["indexed"] = memory.gigabytes()
             many.search("one of them")
