@@ -1,7 +1,7 @@
 """`nearsay collections`: what a library holds."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,10 @@ from nearsay.app.cli.printing import (
 )
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.indexer.catalogue.generations import GenerationRow
+    from nearsay.indexer.writing.overview import CollectionOverview
 
 
 @click.group(cls=CommandGroup)
@@ -109,7 +113,7 @@ def remove(
     removal.print_done("collections", 1, said, as_json=as_json)
 
 
-def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
+def _print_overview(found: "CollectionOverview") -> None:
     from nearsay.app.jobs.results import JobResults, generation_row
 
     documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
@@ -139,7 +143,7 @@ def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, w
         _print_plan(found.name, row)
 
 
-def _print_plan(collection: str, row: Any) -> None:  # noqa: ANN401 - GenerationRow
+def _print_plan(collection: str, row: "GenerationRow") -> None:
     from nearsay.indexer.plans.plan import Plan, TunedPlan
 
     plan = Plan.from_json(row.plan)

@@ -425,14 +425,15 @@ def numbers_in(kind: PlanKind, serialised: NDArray[np.uint8]) -> NDArray[np.int6
     return engine_of(kind).ids(_read(reader, serialised))
 
 
-def _read(reader: Any, serialised: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has no types
+def _read(reader: object, serialised: NDArray[np.uint8]) -> object:
     try:
-        return faiss_module().read_index(reader)
+        index: object = faiss_module().read_index(reader)
     except (MemoryError, RuntimeError) as error:
         raise StorageError(
             f"FAISS cannot open an index of {size_words(serialised.nbytes)} ({first_line(error)}). Free some "
             "memory, then try again; if it stays so, build the index anew: nearsay index rebuild"
         ) from error
+    return index
 
 
 def _reading(serialised: NDArray[np.uint8]) -> Callable[[int], bytes]:

@@ -1,6 +1,7 @@
 """The choices of mining."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ def test_the_default_margin_is_that_of_nv_retriever() -> None:
 
 
 def test_choices_may_be_given_by_their_names() -> None:
-    config = MiningConfig(sampling="random")  # type: ignore[arg-type]  # as from a file
+    as_from_a_file: dict[str, Any] = {"sampling": "random"}
+    config = MiningConfig(**as_from_a_file)
     assert config.sampling is NegativeSampling.RANDOM
 
 
