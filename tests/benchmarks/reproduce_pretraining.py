@@ -85,6 +85,17 @@ SIZES: Mapping[str, Budget] = {
         distillation_steps=300,
         timed_texts=200,
     ),
+    "medium": Budget(
+        PretrainingBudget(4, 256, 8_192, None, 128, 256, 128, 7_000, 1e-3, 10, 10),
+        head_epochs=3,
+        head_rate=1e-4,
+        nli_steps=1_136,  # an epoch
+        sts_steps=1_440,  # four epochs
+        sentence_batch=16,
+        sentence_rate=1e-4,
+        distillation_steps=1_000,
+        timed_texts=200,
+    ),
     "base": Budget(
         PretrainingBudget(12, 768, 30_522, None, 128, 512, 256, 10_000, 1e-4, 10, 20),
         head_epochs=3,
