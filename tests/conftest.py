@@ -152,7 +152,7 @@ def save_bert() -> Callable[..., Path]:
     return save
 
 
-_PLOTTING = ("bert.pretrain", "bert.heads.train_head", "sentence.fine_tuning.sentence_folder")
+_PLOTTING = "nearsay.training.sentence.finished_run.plot_run"
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +163,7 @@ def short_runs() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nearsay.training.run.loop._SECONDS", 0.0)
-        for name in _PLOTTING:
-            patch.setattr(f"nearsay.training.{name}.plot_run", lambda _lines, file, **_: file.touch())
+        patch.setattr(_PLOTTING, lambda _lines, file, **_: file.touch())
         yield
 
 
@@ -172,8 +171,7 @@ def short_runs() -> Iterator[None]:
 def drawn_runs(short_runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from nearsay.training.run.run_plot import plot_run
 
-    for name in _PLOTTING:
-        monkeypatch.setattr(f"nearsay.training.{name}.plot_run", plot_run)
+    monkeypatch.setattr(_PLOTTING, plot_run)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Pretraining a BERT: from text and a vocabulary to a model's folder."""
 
-import importlib.metadata
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -26,19 +25,15 @@ from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.bert.vocabulary_folder import find_vocabulary
-from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_clients import require_clients
-from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.model_card import LINEAGE_FILE, ModelCard
+from nearsay.training.run.model_card import LINEAGE_FILE, ModelCard, with_step
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import TrainingProgress, go_on
-from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.finished_run import finish_run
 
 _HELD_OUT = "On text held out from training."
 _TRAINED_ON = "On the training text, over the last steps of the run."
@@ -396,32 +391,24 @@ def _finish(
     text: PreparedText,
     result: TrainingResult,
 ) -> None:
-    config = folder.config()
-    plot_run(read_metrics(folder.metrics), folder.plot, title=f"Pretraining {folder.out.resolve().name}")
+    config, name = network.bert.config, folder.out.resolve().name
     step = (
         f"pretraining: {result.steps:,} steps, {result.tokens:,} tokens, {result.seconds:,.0f} s "
-        f"(data sha256 {text.sha256[:12]}), nearsay {importlib.metadata.version('nearsay')}"
+        f"(data sha256 {text.sha256[:12]})"
     )
-    steps = [*lineage, step]
-    folder.write_run_json(
-        "result.json",
-        {
-            "steps": result.steps,
-            "tokens": result.tokens,
-            "seconds": round(result.seconds, 1),
-            "data_sha256": text.sha256,
-            "metrics": dict(result.metrics),
-            "evaluation": dict(result.evaluation),
-        },
-    )
+    card = pretraining_card(name, config, folder.config(), result, text, with_step(lineage, step))
+    told: dict[str, JsonValue] = {
+        "steps": result.steps,
+        "tokens": result.tokens,
+        "seconds": round(result.seconds, 1),
+        "data_sha256": text.sha256,
+        "metrics": dict(result.metrics),
+        "evaluation": dict(result.evaluation),
+    }
 
     def save(place: Path) -> None:
-        with quiet_libraries():
-            network.trained().save_pretrained(place)
-            tokenizer.model_max_length = network.bert.config.max_position_embeddings
-            tokenizer.save_pretrained(place)
-        card = pretraining_card(folder.out.resolve().name, network.bert.config, config, result, text, steps)
-        card.save(place)
+        network.trained().save_pretrained(place)
+        tokenizer.model_max_length = config.max_position_embeddings
+        tokenizer.save_pretrained(place)
 
-    folder.finish(save)
-    refuse_unsafe(EncoderFolder(folder.out))  # what we make must be what we take
+    finish_run(folder, save, card, told, kind="pretraining")

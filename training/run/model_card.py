@@ -1,7 +1,8 @@
 """The model card that is saved beside a model."""
 
+import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -62,6 +63,11 @@ class ModelCard:
             f"## Limits\n\n{limits}" if limits else "",
         ]
         return "\n".join(part for part in parts if part)
+
+
+def with_step(lineage: Iterable[str], step: str) -> list[str]:
+    """Give the lineage with one more step, which this version of nearsay took."""
+    return [*lineage, f"{step}, nearsay {importlib.metadata.version('nearsay')}"]
 
 
 def _said(name: str) -> str:

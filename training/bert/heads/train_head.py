@@ -1,6 +1,5 @@
 """Training a head: one run for classifiers, taggers and readers, fine-tuned or linear on what is frozen."""
 
-import importlib.metadata
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,18 +27,15 @@ from nearsay.training.bert.heads.kinds import LinearFit, Questions, Sentences, T
 from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, every_tenth
 from nearsay.training.bert.heads.network import HeadNetwork
 from nearsay.training.bert.layers import LayerChoice, LayerRule
-from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.metrics_clients import logged_to
-from nearsay.training.run.metrics_log import MetricsLog, read_metrics
-from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.finished_run import finish_run
 from nearsay.training.sentence.source import find_encoder
 
 _LIMITS: Final = (
@@ -318,23 +314,15 @@ class _Run:
         """Make `OUT` the head: its files, lineage and card, and a plot of the run."""
         kind, train = self._task.kind, self.files["train"]
         name = self.folder.out.resolve().name
-        plot_run(read_metrics(self.folder.metrics), self.folder.plot, title=f"{str(kind).title()} {name}")
-        step = (
-            f"{kind}: {len(train):,} rows of {Path(train.source).name} "
-            f"(sha256 {train.sha256[:12]}), nearsay {importlib.metadata.version('nearsay')}"
-        )
-        lineage = [*self._lineage, step]
-        self.folder.write_run_json(
-            "result.json",
-            {
-                "steps": result.steps,
-                "seconds": round(result.seconds, 1),
-                "training": dict(result.training),
-                "dev": dict(result.dev),
-                "test": dict(result.test),
-                "chosen": dict(result.chosen),
-            },
-        )
+        step = f"{kind}: {len(train):,} rows of {Path(train.source).name} (sha256 {train.sha256[:12]})"
+        told: dict[str, JsonValue] = {
+            "steps": result.steps,
+            "seconds": round(result.seconds, 1),
+            "training": dict(result.training),
+            "dev": dict(result.dev),
+            "test": dict(result.test),
+            "chosen": dict(result.chosen),
+        }
         if result.test:
             note = f"On the {len(self.files['test']):,} test rows, which it was not trained on."
         elif result.dev:
@@ -350,15 +338,8 @@ class _Run:
             usage=usage.format(name=name),
             figures=result.test or result.dev or result.training,
             figures_note=note,
-            lineage=lineage,
+            lineage=with_step(self._lineage, step),
             settings={**self._settings, **result.chosen, **self._environment.settings()},
             limits=_LIMITS,
         )
-
-        def save_all(place: Path) -> None:
-            with quiet_libraries():
-                save(place)
-            card.save(place)
-
-        self.folder.finish(save_all)
-        refuse_unsafe(EncoderFolder(self.folder.out))  # what we make must be what we take
+        finish_run(self.folder, save, card, told, kind=str(kind))

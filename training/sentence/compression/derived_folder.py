@@ -1,6 +1,5 @@
 """An encoder's folder that was made out of another encoder."""
 
-import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTe
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
-from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import load_model
@@ -93,7 +92,6 @@ def save_derived(
     """
     require_new(out)
     name = out.resolve().name
-    lineage = [*lineage_of(source), f"{step}, nearsay {importlib.metadata.version('nearsay')}"]
     card = ModelCard(
         title=name,
         summary=summary,
@@ -102,7 +100,7 @@ def save_derived(
         usage=_USAGE.format(name=name),
         figures={},
         figures_note="",
-        lineage=lineage,
+        lineage=with_step(lineage_of(source), step),
         settings=settings,
         limits=limits,
         base=hub_name(source.source),

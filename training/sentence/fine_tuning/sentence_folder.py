@@ -1,7 +1,6 @@
 """The folder that the training of a sentence encoder fills."""
 
 import hashlib
-import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,12 @@ from nearsay.data.document import JsonValue
 from nearsay.data.report import as_json
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
-from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.run_plot import plot_run
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
-from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.finished_run import finish_run
 from nearsay.training.sentence.source import find_encoder, hub_name
 
 
@@ -120,21 +115,16 @@ def finish_encoder(
     text:     what the card says of this kind of model
     """
     name = run.out.resolve().name
-    plot_run(read_metrics(run.metrics), run.plot, title=f"{text.what.capitalize()} {name}")
-    lineage = [*base, f"{text.what}: {learned}, nearsay {importlib.metadata.version('nearsay')}"]
-    run.write_run_json(
-        "result.json",
-        {
-            "steps": result.steps,
-            "seconds": round(result.seconds, 1),
-            "rows_per_second": round(result.pairs_per_second, 1),
-            "stopped_early": result.stopped_early,
-            "training": dict(result.training),
-            "dev": dict(result.dev),
-            "base_dev": dict(result.base_dev),
-            "evaluations": [as_json(change) for change in result.changes],
-        },
-    )
+    told: dict[str, JsonValue] = {
+        "steps": result.steps,
+        "seconds": round(result.seconds, 1),
+        "rows_per_second": round(result.pairs_per_second, 1),
+        "stopped_early": result.stopped_early,
+        "training": dict(result.training),
+        "dev": dict(result.dev),
+        "base_dev": dict(result.base_dev),
+        "evaluations": [as_json(change) for change in result.changes],
+    }
     run.write_run_json(LEARNED_FILE, texts.to_json())
     source = str(settings["base"])
     card = ModelCard(
@@ -145,7 +135,7 @@ def finish_encoder(
         usage=text.usage.format(name=name),
         figures=_figures(result),
         figures_note=_figures_note(result),
-        lineage=lineage,
+        lineage=with_step(base, f"{text.what}: {learned}"),
         settings={
             **{key: value for key, value in settings.items() if not isinstance(value, dict | list)},
             "base": Path(source).name if Path(source).is_absolute() else source,  # no folder of this machine
@@ -156,12 +146,9 @@ def finish_encoder(
     )
 
     def save(folder: Path) -> None:
-        with quiet_libraries():
-            encoder.save(str(folder), create_model_card=False)
-        card.save(folder)
+        encoder.save(str(folder), create_model_card=False)
 
-    run.finish(save)
-    refuse_unsafe(EncoderFolder(run.out))  # what we make must be what we take
+    finish_run(run, save, card, told, kind=text.what)
 
 
 def _dimension(encoder: SentenceTransformer | CrossEncoder) -> int | None:
