@@ -196,8 +196,9 @@ def _drawn(
     texts: list[str] = []
     encodings: list[Encoding] = []
     room = tokens
+    cutting = reader.tokenizer(_MOST_TOKENS)
     for some, found in _passages(explored, snapshot, seed):
-        for number, text, encoding in zip(some, found, reader.tokenized(found, _MOST_TOKENS), strict=True):
+        for number, text, encoding in zip(some, found, cutting.encodings(found), strict=True):
             if len(encoding.ids) > room:
                 if texts:
                     return numbers, texts, encodings

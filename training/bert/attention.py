@@ -103,11 +103,11 @@ class AttentionReader:
         self._passing = threading.local()  # what the mixers got in this thread's pass under way, by layer
         for mixer in mixers:
             mixer.register_forward_pre_hook(lambda _, given: self._passing.mixed.append(given[0].detach()))
-        self._whole = Tokenizer.from_str(bert.tokenizer.to_str())
         self._cutting = Tokenizer.from_str(bert.tokenizer.to_str())
         self._cutting.enable_truncation(self.most_tokens)
         self._mask = bert.pretrained_tokenizer.mask_token_id
         self._prompts = prompts_of(bert.folder)
+        self._texts = self.tokenizer(bert.max_tokens)
         self._pad = int(bert.config.pad_token_id or 0)
         self._pooled = PooledVector(bert)
         self._turn = threading.Lock()
@@ -171,7 +171,7 @@ class AttentionReader:
         """Say how much each token of `read(text, pair, masked=…)` matters for the vector, and for a query."""
         encoding, tokens, _ = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
-        prompt_length = 0 if pair is not None else self._prompt_length(TextKind.PASSAGE)
+        prompt_length = 0 if pair is not None else self._texts.prompt_length(self._prompts[TextKind.PASSAGE])
         return self._in_turn(lambda: self._relevance(ids, encoding.type_ids, prompt_length, query), len(ids))
 
     def _relevance(
@@ -219,15 +219,9 @@ class AttentionReader:
             notes=self._pooled.notes,
         )
 
-    def tokenized(self, texts: Sequence[str], limit: int) -> list[Encoding]:
-        """Cut texts, without a prompt, at so many tokens; BadInputError for broken Unicode."""
-        cutting = Tokenizer.from_str(self._bert.tokenizer.to_str())
-        cutting.no_padding()
-        cutting.enable_truncation(min(limit, self.most_tokens))
-        try:
-            return cutting.encode_batch(list(texts))
-        except TypeError as error:
-            raise _broken(error) from error
+    def tokenizer(self, limit: int) -> TextTokenizer:
+        """Give what cuts texts into the encoder's tokens, at so many of them."""
+        return TextTokenizer(self._bert.tokenizer, min(limit, self.most_tokens))
 
     def layer(
         self, token_ids: Sequence[list[int]], number: int, take: Callable[[int, LayerStates], None]
@@ -265,7 +259,7 @@ class AttentionReader:
 
     def token(self, number: int) -> str:
         """Give a token by its number in the vocabulary."""
-        return str(self._whole.id_to_token(number))
+        return str(self._bert.tokenizer.id_to_token(number))
 
     def check_layer(self, number: int) -> None:
         """BadInputError for a layer that is not there."""
@@ -331,9 +325,11 @@ class AttentionReader:
         prompt = "" if pair is not None else self._prompts[TextKind.PASSAGE]
         texts = (prompt + text,) if pair is None else (text, pair)
         try:
-            encoding, whole = self._cutting.encode(*texts), self._whole.encode(*texts)
+            encoding, whole = self._cutting.encode(*texts), self._bert.tokenizer.encode(*texts)
         except TypeError as error:
-            raise _broken(error) from error
+            raise BadInputError(
+                f"the text cannot be cut into tokens ({error}). It has to be whole Unicode text"
+            ) from error
         tokens: list[InnerToken] = []
         segment = 0
         for word, (start, end), sequence in zip(
@@ -372,14 +368,11 @@ class AttentionReader:
 
     # The vector
 
-    def _prompt_length(self, kind: TextKind) -> int:
-        prompt = self._prompts[kind]
-        return TextTokenizer(self._whole, self.most_tokens).prompt_length(prompt) if prompt else 0
-
     def _query(self, query: str) -> tuple[torch.Tensor, NDArray[np.float64] | None]:
         """The query's vector, (dimension,): as torch pools it, and, of length 1, as the shares sum to it."""
-        encoding = self.tokenized([self._prompts[TextKind.QUERY] + query], self._bert.max_tokens)[0]
-        prompt_length = self._prompt_length(TextKind.QUERY)
+        prompt = self._prompts[TextKind.QUERY]
+        (encoding,) = self._texts.encodings([query], prompt)
+        prompt_length = self._texts.prompt_length(prompt)
         with torch.no_grad():
             last = self._run([encoding.ids])[0].hidden_states[-1][0]
             vector = self._pooled.vector(last, prompt_length)
@@ -427,7 +420,3 @@ def _leaf(states: torch.Tensor, kept: list[torch.Tensor]) -> torch.Tensor:
 
 def _array(tensor: torch.Tensor) -> Array:
     return np.ascontiguousarray(tensor.float().cpu().numpy())
-
-
-def _broken(error: TypeError) -> BadInputError:
-    return BadInputError(f"the text cannot be cut into tokens ({error}). It has to be whole Unicode text")

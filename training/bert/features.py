@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
@@ -75,54 +74,6 @@ class TextTokens:
         """Give the token numbers of one text, by its place from 0."""
         ids: list[int] = self.token_ids[self.offsets[text] : self.offsets[text + 1]].tolist()
         return ids
-
-
-class TokenCutter:
-    """Cuts texts into the tokens that a `TextTokenizer` gives, and says more of them."""
-
-    def __init__(self, tokenizer: Tokenizer, texts: TextTokenizer) -> None:
-        """`tokenizer` is copied; `texts` tells the limit, and what is wrong with a broken text."""
-        self._texts = texts
-        self._cutting = Tokenizer.from_str(tokenizer.to_str())
-        self._cutting.no_padding()
-        self._cutting.enable_truncation(texts.limit)
-
-    def cut(self, texts: Sequence[str]) -> TextTokens:
-        """Give the texts' tokens; raises BadInputError for broken Unicode."""
-        if isinstance(texts, str):
-            raise TypeError("texts is one string; give a list of texts")
-        lengths: list[int] = []
-        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]] = []
-        cut: list[bool] = []
-        for start in range(0, len(texts), _TOKENIZED_TEXTS):
-            encodings = self._encoded(list(texts[start : start + _TOKENIZED_TEXTS]))
-            lengths += [len(encoding.ids) for encoding in encodings]
-            cut += [bool(encoding.overflowing) for encoding in encodings]
-            parts += [_arrays(encoding) for encoding in encodings]
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return TextTokens(
-            offsets=offsets,
-            token_ids=np.concatenate([ids for ids, _, _ in parts] or [np.empty(0, np.int32)]),
-            spans=np.concatenate([spans for _, spans, _ in parts] or [np.empty((0, 2), np.int32)]),
-            special=np.concatenate([special for _, _, special in parts] or [np.empty(0, np.bool_)]),
-            cut=np.array(cut, dtype=np.bool_),
-        )
-
-    def _encoded(self, texts: list[str]) -> list[Encoding]:
-        try:
-            return self._cutting.encode_batch(texts)
-        except TypeError:
-            self._texts.window(texts)  # names the text
-            raise
-
-
-def _arrays(encoding: Encoding) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-    return (
-        np.array(encoding.ids, dtype=np.int32),
-        np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2),
-        np.array(encoding.special_tokens_mask, dtype=np.bool_),
-    )
 
 
 _BLOCK_TOKENS = 16_384  # rows held at a time, about: 96 MB of four concatenated layers of 384
@@ -196,7 +147,6 @@ class FeatureExtractor:
         self._prompts = prompts_of(bert.folder)
         self._texts = TextTokenizer(bert.pretrained_tokenizer, bert.max_tokens)
         self.max_tokens = self._texts.room_after(self._prompts[TextKind.PASSAGE])
-        self._cutter = TokenCutter(bert.tokenizer, self._texts)
         self._states = HiddenStates(bert, device=device, precision=precision, deepest=self._taken[-1])
 
     @classmethod
@@ -275,7 +225,21 @@ class FeatureExtractor:
 
     def tokenized(self, texts: Sequence[str]) -> TextTokens:
         """Cut texts into the tokens for `token_blocks`; raises BadInputError for broken Unicode."""
-        return self._cutter.cut(texts)
+        ids, spans, special = [np.empty(0, np.int32)], [np.empty((0, 2), np.int32)], [np.empty(0, np.bool_)]
+        cut: list[bool] = []
+        for start in range(0, len(texts), _TOKENIZED_TEXTS):
+            for encoding in self._texts.encodings(texts[start : start + _TOKENIZED_TEXTS]):
+                ids.append(np.array(encoding.ids, np.int32))
+                spans.append(np.array(encoding.offsets, np.int32).reshape(-1, 2))
+                special.append(np.array(encoding.special_tokens_mask, np.bool_))
+                cut.append(bool(encoding.overflowing))
+        return TextTokens(
+            offsets=np.cumsum([len(own) for own in ids], dtype=np.int64),
+            token_ids=np.concatenate(ids),
+            spans=np.concatenate(spans),
+            special=np.concatenate(special),
+            cut=np.array(cut, dtype=np.bool_),
+        )
 
     def token_blocks(self, tokens: TextTokens) -> Iterator[NDArray[np.float32]]:
         """Give the vectors of the tokens in their order, a block of whole texts at a time.

@@ -126,7 +126,8 @@ class TextTokenizer:
 
     def encodings(self, texts: Sequence[str], prompt: str = "") -> list[Encoding]:
         """Tokenize texts as `window` does, with the characters that each token covers, which takes longer."""
-        return _encoded(self._cutting, [prompt + text for text in _checked(texts)], offsets=True)
+        given = [prompt + text for text in _checked(texts)] if prompt else list(_checked(texts))
+        return _encoded(self._cutting, given, offsets=True)
 
     def offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""

@@ -105,7 +105,7 @@ def test_one_layer_of_many_texts_is_what_each_alone_gives(make_folder: MakeFolde
         AttentionReader.load(folder, device="cpu"),
         AttentionReader.load(folder, device="cpu", deepest=2),
     )
-    ids = [encoding.ids for encoding in cut.tokenized(texts, 64)]
+    ids = [encoding.ids for encoding in cut.tokenizer(64).encodings(texts)]
     found = {}
     cut.layer(ids, 2, found.__setitem__)
     assert sorted(found) == [0, 1, 2]
@@ -176,7 +176,7 @@ def test_gradient_times_input_is_what_finite_differences_say(tiny_folder: Path) 
     found = reader.relevance("the cat sat", query="a dog").gradient
     table = reader._body.get_input_embeddings()
     place, step = 2, 1e-2
-    ids = reader.tokenized(["the cat sat"], 16)[0].ids
+    ids = reader.tokenizer(16).encodings(["the cat sat"])[0].ids
 
     def cosine(scale: float) -> float:
         with torch.no_grad():

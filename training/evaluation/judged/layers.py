@@ -14,7 +14,6 @@ from nearsay.data.mapped import MappedArray
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
-from nearsay.training.bert.features import TokenCutter
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, LayerRule, Pooling, layer_choices, pooled
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.figure_names import figure_name
@@ -89,11 +88,10 @@ class StoredFeatures:
     def _compute(
         self, states: HiddenStates, stored: MappedArray[np.float32], progress: Callable[[int, int], None]
     ) -> None:
-        cutter = TokenCutter(self.bert.tokenizer, self.tokenizer)
         texts = list(self._row)
         for start in range(0, len(texts), _WINDOW_TEXTS):
             window = texts[start : start + _WINDOW_TEXTS]
-            tokens = cutter.cut(window)
+            encodings = self.tokenizer.encodings(window)
             vectors = np.empty((len(window), len(self._slots), self._width), dtype=np.float32)
 
             def take(
@@ -106,8 +104,8 @@ class StoredFeatures:
                     chosen = choice.combined([layers[layer] for layer in choice.taken(self.layers)])
                     into[batch, slot] = pooled(chosen, mask, pooling).cpu().numpy()
 
-            states.run([tokens.of(text) for text in range(len(window))], take)
-            self._cut[start : start + len(window)] = tokens.cut
+            states.run([encoding.ids for encoding in encodings], take)
+            self._cut[start : start + len(window)] = [bool(encoding.overflowing) for encoding in encodings]
             for slot in self._slots.values():
                 checked_vectors(vectors[:, slot], window, self.bert.name)
             stored.append(vectors)
