@@ -9,11 +9,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import pytest
 import torch
 from naming import Naming
 from transformers import BertForPreTraining
 
+from nearsay.app.cli.main import main
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.sizes import BertSize
 
@@ -157,3 +159,26 @@ def test_without_a_gpu_or_a_peer_the_reason_is_said(
     monkeypatch.setitem(sys.modules, "datasets", None)
     benchmark("gpu").main(["--dry", "--parts", "sentences", "--out", str(out)])
     assert json.loads(out.read_text("utf-8"))["sentences"] == {"skipped": "datasets is not installed"}
+
+
+def test_every_training_command_is_run_on_each_device_and_one_that_fails_leaves_the_others(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    commands = benchmark("training_commands")
+    group = main.get_command(click.Context(main), "train")
+    assert isinstance(group, click.Group)
+    run = {command.arguments.split()[0] for command in commands.COMMANDS}
+    assert run == set(group.list_commands(click.Context(group))) - {"adapt"}  # which needs a library
+
+    data = tmp_path / "data"
+    rows = [f"{row % 6}.0\tcat {row} sees a bird\tdog {row * row} hears it\n" for row in range(200)]
+    for name in ("train", "dev"):
+        file = data / "stsb" / f"{name}.tsv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("score\tsentence1\tsentence2\n" + "".join(rows), "utf-8")
+    out = tmp_path / "found.json"
+    commands.run(data, ["cpu"], ["ranking", "reduced"], out)
+    found = json.loads(out.read_text("utf-8"))["commands"]
+    assert "quora_duplicates" in found["ranking"]["cpu"]["failed"]  # the file is not there
+    assert found["reduced"]["cpu"]["seconds"] > 0
+    assert -100 <= found["reduced"]["cpu"]["spearman"] <= 100

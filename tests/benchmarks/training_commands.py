@@ -128,7 +128,7 @@ def run(data: Path, devices: Sequence[str], names: Sequence[str], out: Path | No
                 made.mkdir(exist_ok=True)
                 of_command[device] = _tried(command, device, {**places, "made": str(made)})
                 target = _target(command, made)
-                if command.measures and target.exists():
+                if command.measures and "failed" not in of_command[device]:
                     outcome = evaluate_judged_set(Encoder.load(target, device=device), judged)
                     of_command[device]["spearman"] = round(outcome.figure, 2)
                 sys.stderr.write(f"{command.name}, {device}: {json.dumps(of_command[device])}\n")
