@@ -7,6 +7,7 @@ product is scored again, so a score is the same whichever way a passage was foun
 
 import ctypes
 import mmap
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ _BLOCK = 16_384  # rows multiplied at a time
 _QUERIES = 256  # queries at a time: with the rows above 16 MB of products
 _GATHER = 512  # vectors gathered at a time: .8 MB at 384 dimensions, which stay in the processor's cache
 _OF_A_THREAD = 16_384  # pairs that are worth a thread of their own: 4 milliseconds
+_READ_BY_A_THREAD = 49_152  # likewise, vectors that are read one after the other
 _MANY = 256  # vectors in one read after which pages are given back: the system takes in up to 2 MB for each
 
 
@@ -169,22 +171,44 @@ class VectorStore:
         self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None, after: int = 0
     ) -> list[Candidates]:
         """What `nearest` gives for each query (n, d), with one product for many of them."""
+        first = self._first_after(after)
+        if len(queries) == 1:
+            return [self._nearest_alone(np.ascontiguousarray(queries[0]), k, alive, first)]
         found: list[Candidates] = []
         for begin in range(0, len(queries), _QUERIES):
             some = np.ascontiguousarray(queries[begin : begin + _QUERIES])
             best = _Proposed(len(some), k, exact_enough(some))
-            for start, ids, vectors in self._blocks(after):
-                # BLAS would share one query among all cores, whose threads wait for each other.
-                products = np.vecdot(vectors, some)[None] if len(some) == 1 else some @ vectors.T
-                if ids[0] <= after or alive is not None:
-                    allowed = ids > after
-                    if alive is not None:
-                        allowed &= alive[ids]
-                    if not allowed.all():
-                        products[:, ~allowed] = -np.inf
+            for start, ids, vectors in self._blocks(first, len(self)):
+                products = some @ vectors.T
+                if alive is not None:
+                    products[:, ~alive[ids]] = -np.inf
                 best.add(products, start)
             found += self._decided(some, best.queries, best.positions, k)
         return found
+
+    def _nearest_alone(
+        self, query: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None, first: int
+    ) -> Candidates:
+        """The k nearest from a position on, by one array of all products: 4 bytes a vector.
+
+        Each of several threads reads a part: BLAS would share every block among all cores, whose threads
+        wait for each other.
+        """
+        products = np.empty(len(self) - first, dtype=np.float32)
+
+        def of_a_thread(begin: int, end: int) -> None:
+            for start, ids, vectors in self._blocks(first + begin, first + end):
+                part = products[start - first : start - first + len(vectors)]
+                np.vecdot(vectors, query, out=part)
+                if alive is not None:
+                    part[~alive[ids]] = -np.inf
+
+        _by_threads(of_a_thread, products.size, _READ_BY_A_THREAD)
+        least = products.size - k
+        bar = np.partition(products, least)[least] - exact_enough(query[None]) if least > 0 else -np.inf
+        places = np.flatnonzero(products >= bar)
+        places = places[products[places] > -np.inf]
+        return self._decided_alone(query, self.numbers(places + first), k)
 
     def nearest_among(self, query: NDArray[np.float32], k: int, ids: NDArray[np.int64]) -> Candidates:
         """The k nearest of the given passages; those without a vector are left out."""
@@ -221,13 +245,23 @@ class VectorStore:
             for own, some, count in zip(ids, scores, counts, strict=True)
         ]
 
-    def _blocks(self, after: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-        for segment, start in zip(self.segments, self.starts[:-1], strict=True):
-            first = int(np.searchsorted(segment.ids, after, side="right"))
-            for begin in range(first, segment.ids.size, _BLOCK):
-                end = begin + _BLOCK
-                yield int(start) + begin, segment.ids[begin:end], segment.rows(slice(begin, end))
-            if self.gives_back and first < segment.ids.size:
+    def _first_after(self, passage: int) -> int:
+        """The position of the first vector of a passage with a greater number."""
+        number = bisect_right(self.segments, passage, key=lambda segment: int(segment.ids[-1]))
+        if number == len(self.segments):
+            return len(self)
+        within = np.searchsorted(self.segments[number].ids, passage, side="right")
+        return int(self.starts[number]) + int(within)
+
+    def _blocks(self, begin: int, end: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+        """The vectors from one position to before another: where a block begins, its numbers, its rows."""
+        for number, segment in enumerate(self.segments):
+            start = int(self.starts[number])
+            first, last = max(begin - start, 0), min(end - start, segment.ids.size)
+            for at in range(first, last, _BLOCK):
+                some = slice(at, min(at + _BLOCK, last))
+                yield start + at, segment.ids[some], segment.rows(some)
+            if self.gives_back and first < last:
                 give_back(segment.stored)
 
     def _decided(
@@ -392,9 +426,9 @@ def exact_enough(queries: NDArray[np.float32]) -> float:
     return 4.04 * 2.0**-24 * int(queries.shape[1]) * longest
 
 
-def _by_threads(work: Callable[[int, int], None], count: int) -> None:
-    """Let threads do a part each of so many pairs, first to before last; one thread where they are few."""
-    threads = max(1, min(usable_threads(), count // _OF_A_THREAD))
+def _by_threads(work: Callable[[int, int], None], count: int, least: int = _OF_A_THREAD) -> None:
+    """Let threads do a part each of so many, first to before last; as few as have at least so many."""
+    threads = max(1, min(usable_threads(), count // least))
     cuts = np.linspace(0, count, threads + 1).astype(int).tolist()
     if threads == 1:
         work(0, count)

@@ -111,9 +111,19 @@ def test_an_empty_store_finds_nothing() -> None:
     after=st.integers(0, 200),
     copies=st.booleans(),
     block=st.sampled_from([1, 3, 16, 65_536]),
+    threads=st.integers(1, 3),
 )
 def test_every_way_to_search_equals_brute_force(
-    *, seed: int, count: int, dimension: int, k: int, cuts: list[int], after: int, copies: bool, block: int
+    *,
+    seed: int,
+    count: int,
+    dimension: int,
+    k: int,
+    cuts: list[int],
+    after: int,
+    copies: bool,
+    block: int,
+    threads: int,
 ) -> None:
     generator = np.random.default_rng(seed)
     ids = np.cumsum(generator.integers(1, 4, count), dtype=np.int64)
@@ -126,6 +136,8 @@ def test_every_way_to_search_equals_brute_force(
     stored = store_of(ids, vectors, cuts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vector_store, "_BLOCK", block)
+        patch.setattr(vector_store, "_READ_BY_A_THREAD", 7)
+        patch.setattr(vector_store, "usable_threads", lambda: threads)
         everything = stored.nearest(query, k)
         some = stored.nearest(query, k, alive, after)
         among = stored.nearest_among(query, k, np.flatnonzero(alive))
