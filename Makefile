@@ -66,7 +66,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
 
 # make reproduce DATA=FOLDER: what the papers report beside what nearsay reaches with the data of FOLDER, which
-# tests/benchmarks/reproduce.py describes. SIZE=base is for a GPU.
+# tests/benchmarks/reproduce.py describes. SIZE=medium and SIZE=base are for a GPU.
 SIZE ?= small
 reproduce: $(VENV)/.installed-dev
 	@test -n "$(DATA)" || { echo "Name a folder with the data, as tests/benchmarks/reproduce.py has it: make reproduce DATA=FOLDER"; exit 1; }

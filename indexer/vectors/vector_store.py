@@ -197,7 +197,8 @@ class VectorStore:
         products = np.empty(len(self) - first, dtype=np.float32)
 
         def of_a_thread(begin: int, end: int) -> None:
-            for start, ids, vectors in self._blocks(first + begin, first + end):
+            # What is converted is read once, and soonest out of the processor's cache.
+            for start, ids, vectors in self._blocks(first + begin, first + end, converted=_GATHER):
                 part = products[start - first : start - first + len(vectors)]
                 np.vecdot(vectors, query, out=part)
                 if alive is not None:
@@ -253,13 +254,19 @@ class VectorStore:
         within = np.searchsorted(self.segments[number].ids, passage, side="right")
         return int(self.starts[number]) + int(within)
 
-    def _blocks(self, begin: int, end: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-        """The vectors from one position to before another: where a block begins, its numbers, its rows."""
+    def _blocks(
+        self, begin: int, end: int, converted: int | None = None
+    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+        """The vectors from one position to before another: where a block begins, its numbers, its rows.
+
+        converted: rows of a block whose values are not stored as float32; None for as many as of others
+        """
         for number, segment in enumerate(self.segments):
             start = int(self.starts[number])
             first, last = max(begin - start, 0), min(end - start, segment.ids.size)
-            for at in range(first, last, _BLOCK):
-                some = slice(at, min(at + _BLOCK, last))
+            rows = _BLOCK if segment.scales is None else converted or _BLOCK
+            for at in range(first, last, rows):
+                some = slice(at, min(at + rows, last))
                 yield start + at, segment.ids[some], segment.rows(some)
             if self.gives_back and first < last:
                 give_back(segment.stored)

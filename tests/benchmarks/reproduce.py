@@ -12,8 +12,9 @@ FOLDER holds
 
 Every row of a table is written to the JSON file when it is measured, and not measured again unless --again is
 given. Pretraining is kept in --work, which may be removed, and resumed there. Sizes are numbers of steps:
-`small` is for two cores, `base` is BERT base and for a GPU. Intervals are bootstrapped over the
-test items and say nothing of other seeds; times have the least and the most of five.
+`small` is for two cores, `medium` for a quarter of an hour of a GPU, `base` is BERT base and for hours of
+one. Intervals are bootstrapped over the test items and say nothing of other seeds; times have the least and
+the most of five.
 """
 
 import argparse
