@@ -240,11 +240,8 @@ def pretrain(
             how.settings(texts, run.precision),
             out,
             device=run.device,
-            listener=watch.listener,
             reading=interruptible(bar.at, watch.stop),
-            report=note,
-            stop=watch.stop,
-            log_to=watch.log_to,
+            watch=watch,
         )
     if not result.finished:
         raise KeyboardInterrupt

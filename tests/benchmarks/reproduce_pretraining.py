@@ -227,7 +227,7 @@ def pretraining(bench: Bench, way: Mapping[str, object]) -> Pretraining:
 def run_pretraining(bench: Bench, wanted: Pretraining, out: Path) -> Path:
     if not RunFolder(out).is_finished:
         reported(f"pretraining {out.name}")
-        pretrain(wanted, out, device=bench.device, listener=told, report=reported)
+        pretrain(wanted, out, device=bench.device, watch=WATCH)
     return out
 
 

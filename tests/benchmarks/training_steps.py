@@ -29,7 +29,7 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import TrainingProgress, Watch
 
 __all__ = ["TrainerSteps", "TrainingSteps", "loop_steps", "rates", "trainer_settings"]
 
@@ -158,7 +158,7 @@ def loop_steps(
         folder = RunFolder(place)
         folder.begin({}, RunEnvironment.here(device, precision))
         with contextlib.suppress(_Enough):
-            train(task, folder, optimisation, Processes(device=device), listener=listen)
+            train(task, folder, optimisation, Processes(device=device), watch=Watch(listen))
         losses = [float(line["loss"]) for line in read_metrics(folder.metrics)]
     return TrainingSteps(clock.seconds, losses, made, clock.waits.told())
 

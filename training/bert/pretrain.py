@@ -26,13 +26,12 @@ from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.bert.vocabulary_folder import find_vocabulary
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
-from nearsay.training.run.metrics_clients import require_clients
 from nearsay.training.run.model_card import LINEAGE_FILE, ModelCard, with_step
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import TrainingProgress, go_on
+from nearsay.training.run.training_progress import Watch, go_on
 from nearsay.training.sentence.finished_run import finish_run
 
 _HELD_OUT = "On text held out from training."
@@ -146,55 +145,38 @@ def pretrain(
     out: str | Path,
     *,
     device: str | None = None,
-    listener: Callable[[TrainingProgress], None] | None = None,
     reading: Callable[[int, int | None], None] | None = None,
-    report: Callable[[str], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    log_to: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> TrainingResult:
     """Pretrain into the folder `out`, or resume the run there.
 
-    device:   as `choose_device` takes it; torchrun starts a process for each of several GPUs
-    listener: told after every step
-    reading:  told the bytes of text that are prepared, and of all
-    report:   told sentences about the text and the model
-    stop:     asked after every step; True ends with a checkpoint, from which the same call resumes
-    log_to:   clients that get the metrics, as `MetricsClient` has them
+    device:  as `choose_device` takes it; torchrun starts a process for each of several GPUs
+    reading: told the bytes of text that are prepared, and of all
     Raises BadInputError for text, vocabulary or settings that cannot be trained with, and DiskFullError.
     """
-    require_clients(log_to)
-    say = report or (lambda _: None)
+    watch = watch or Watch()
     with RunFolder(out) as folder, processes(device) as joined:
         if joined.leads:
             folder.check()
-        quiet = say if joined.leads else (lambda _: None)
-        network, tokenizer, lineage, start_sha256 = _network(wanted, quiet)
+        else:
+            watch = Watch(stop=watch.stop)
+        network, tokenizer, lineage, start_sha256 = _network(wanted, watch.report)
         backend = _backend(tokenizer)
         special = SpecialTokens.from_tokenizer(backend)
         place = Path(wanted.prepared) if wanted.prepared else folder.run / "text"
-        text = _prepared(wanted, wanted.texts, backend, place, joined, folder, reading, say)
+        text = _prepared(wanted, wanted.texts, backend, place, joined, folder, reading, watch.report)
         dev = None
         if wanted.dev:
-            dev = _prepared(
-                wanted, wanted.dev, backend, folder.run / "dev-text", joined, folder, None, _of_dev(say)
-            )
+            say = _of_dev(watch.report)
+            dev = _prepared(wanted, wanted.dev, backend, folder.run / "dev-text", joined, folder, None, say)
         network.to(joined.device)
         task = _task(wanted, network, text, special, joined)
         config = _config(wanted, network, start_sha256, text, dev)
         if joined.leads and _begin(wanted, folder, config, joined):
-            say(f"going on with the run in {folder.out}")
+            watch.report(f"going on with the run in {folder.out}")
         joined.wait()
-        evaluation = _evaluation(wanted, network, dev, special, stop) if dev else None
-        result = train(
-            task,
-            folder,
-            wanted.optimisation,
-            joined,
-            evaluation=evaluation,
-            listener=listener,
-            stop=stop,
-            log_to=log_to,
-        )
+        evaluation = _evaluation(wanted, network, dev, special, watch.stop) if dev else None
+        result = train(task, folder, wanted.optimisation, joined, evaluation=evaluation, watch=watch)
         if result.finished and joined.leads:
             _finish(folder, network.cpu(), tokenizer, lineage, text, result)
         joined.wait()

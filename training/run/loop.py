@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
-from nearsay.training.run.training_progress import Pace, PaceWatch, StoppedError, TrainingProgress
+from nearsay.training.run.training_progress import Pace, PaceWatch, StoppedError, TrainingProgress, Watch
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
@@ -168,18 +168,13 @@ def train(
     processes: Processes,
     *,
     evaluation: Evaluation | None = None,
-    listener: Callable[[TrainingProgress], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    log_to: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> TrainingResult:
     """Train the task's model in place, from its last checkpoint if `folder` has one.
 
     With a number of steps, a run that was killed and resumed goes through the same losses as one that was
     not: to the last digit on a CPU in float32. All randomness of a step comes from the seed and its number.
 
-    listener: told after every step
-    stop: asked after every step; True writes a checkpoint and ends
-    log_to: clients that get the metrics, by their names as `MetricsClient` has them
     Raises NearsayError when the loss is no number or another process trains in the folder, BadInputError when
     a process has nothing to do in a step, and DiskFullError when a checkpoint does not fit; the last good
     checkpoint stays.
@@ -187,10 +182,11 @@ def train(
     with contextlib.ExitStack() as stack:
         if processes.leads:
             stack.enter_context(folder.held())
+        watch = watch or Watch()
         loop = _Loop(task, folder, optimisation, processes, evaluation, stack)
         if processes.leads:
-            loop.log.tell = stack.enter_context(logged_to(log_to, folder, loop.step))
-        return loop.run(listener, stop)
+            loop.log.tell = stack.enter_context(logged_to(watch.log_to, folder, loop.step))
+        return loop.run(watch)
 
 
 class _Loop:
@@ -241,9 +237,7 @@ class _Loop:
         self.pace, self.step_tokens = _pace_watch(self.kind), 0
         self._start_clocks()
 
-    def run(
-        self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
-    ) -> TrainingResult:
+    def run(self, watch: Watch) -> TrainingResult:
         self.task.model.train()
         asked = False
         if self.evaluation and self._evaluates(self.evaluation):  # before the first step, or when resumed
@@ -256,7 +250,7 @@ class _Loop:
                 with naming_out_of_memory("a step", self.processes.device, _SMALLER_STEPS):
                     self._one_step(data)
                 self.step += 1
-                asked = self._after_step(data, listener, stop)
+                asked = self._after_step(data, watch)
                 self._start_clocks()  # evaluations and checkpoints are no training
                 if asked:
                     break
@@ -281,12 +275,7 @@ class _Loop:
             leads=self.processes.leads,
         )
 
-    def _after_step(
-        self,
-        data: StepData,
-        listener: Callable[[TrainingProgress], None] | None,
-        stop: Callable[[], bool] | None,
-    ) -> bool:
+    def _after_step(self, data: StepData, watch: Watch) -> bool:
         """Count, log, evaluate and keep what is due; True when the run is asked to stop."""
         logs = self.step % self.settings.log_every == 0
         evaluation = self.evaluation
@@ -305,9 +294,9 @@ class _Loop:
             asked = self._evaluate(evaluation)
             if self._done() and not logged:  # it has lost patience
                 self._log()
-        if listener and self.processes.leads:
-            listener(self._progress())
-        asked = self.processes.of_the_first(float(asked or (stop() if stop else False))) > 0
+        if watch.listener and self.processes.leads:
+            watch.listener(self._progress())
+        asked = self.processes.of_the_first(float(asked or (watch.stop() if watch.stop else False))) > 0
         if asked or self._done() or self._checkpoint_is_due():
             self._checkpoint(data.state)
         return asked

@@ -41,6 +41,7 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.layers import evaluate_layers
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
@@ -171,8 +172,7 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
         made,
         tmp_path / "parts",
         device="cpu",
-        listener=lambda progress: seen.append(progress.step),
-        stop=lambda: seen[-1] == 3,
+        watch=Watch(lambda progress: seen.append(progress.step), stop=lambda: seen[-1] == 3),
     )
     assert not stopped.finished
     assert pretrain(made, tmp_path / "parts", device="cpu").finished
@@ -192,7 +192,7 @@ def test_what_is_predicted_decides_how_a_bert_that_is_trained_further_attends(
     rows = ExampleConfig(length=32, packing=Packing.FULL_SENTENCES, masking=masking)
     further = pretraining(1, vocabulary=None, size=None, start=str(causal), examples=rows, long_share=0.0)
     notes: list[str] = []
-    pretrain(further, tmp_path / "out", device="cpu", report=notes.append)
+    pretrain(further, tmp_path / "out", device="cpu", watch=Watch(report=notes.append))
     assert load_bert(tmp_path / "out").is_causal is (masking is Masking.CAUSAL)
     assert any("attends both ways" in note for note in notes) is (masking is Masking.TOKENS)
 

@@ -30,6 +30,7 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 
 Make = Callable[..., Pretraining]
@@ -95,8 +96,7 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
         made,
         tmp_path / "parts",
         device="cpu",
-        listener=lambda progress: seen.append(progress.step),
-        stop=lambda: seen[-1] == step,
+        watch=Watch(lambda progress: seen.append(progress.step), stop=lambda: seen[-1] == step),
     )
     assert (stopped.finished, stopped.steps) == (False, step)
     assert not (tmp_path / "parts" / "config.json").exists()
@@ -284,7 +284,7 @@ def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Pat
     text = tmp_path / "text.txt"
     text.write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
     choices = {"texts": (str(text),), "prepared": None}
-    pretrain(pretraining(**choices), tmp_path / "out", device="cpu", stop=lambda: True)
+    pretrain(pretraining(**choices), tmp_path / "out", device="cpu", watch=Watch(stop=lambda: True))
     text.write_text("The bread rose.\nIt was warm.\n\nThe oven hummed.\nA cat slept.\n")
     refused(pretraining(**choices), tmp_path / "out", "unfinished run, and .*text.txt")
     moved = tmp_path / "moved.txt"
@@ -307,7 +307,7 @@ def test_a_run_that_never_came_to_a_checkpoint_is_replaced(pretraining: Make, tm
 
 @pytest.mark.long
 def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: Path) -> None:
-    pretrain(pretraining(), tmp_path / "out", device="cpu", stop=lambda: True)
+    pretrain(pretraining(), tmp_path / "out", device="cpu", watch=Watch(stop=lambda: True))
     refused(pretraining(batch=16), tmp_path / "out", "batch: 8 there, 16 now")
     pretrain(pretraining(), tmp_path / "out", device="cpu")
     with pytest.raises(BadInputError, match="finished run"):

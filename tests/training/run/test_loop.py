@@ -23,7 +23,7 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import TrainingProgress, Watch
 
 ALONE = Processes()
 FLOAT32 = Precision.FLOAT32
@@ -84,7 +84,7 @@ def test_a_long_run_is_compiled_when_it_is_asked_for_alone(
     task, compiled = LinearTask(), []
     monkeypatch.setattr(task.encoder, "compile", lambda **told: compiled.append(told))
     wanted = {"compile": True} if asked else {}
-    train(task, folder, settings(100_000, **wanted), ALONE, stop=lambda: True)
+    train(task, folder, settings(100_000, **wanted), ALONE, watch=Watch(stop=lambda: True))
     assert compiled == ([{"dynamic": True}] if asked else [])
 
 
@@ -326,7 +326,14 @@ def test_a_listener_is_told_of_every_step(folder: RunFolder, clock: Callable[[fl
 
     task.losses = losses  # type: ignore[method-assign]
     evaluation = Evaluation(task.measure, every=3)
-    train(task, folder, settings(4, log_every=2), ALONE, evaluation=evaluation, listener=told.append)
+    train(
+        task,
+        folder,
+        settings(4, log_every=2),
+        ALONE,
+        evaluation=evaluation,
+        watch=Watch(listener=told.append),
+    )
     assert [(now.step, now.steps, now.share) for now in told] == [
         (1, 4, 0.25),
         (2, 4, 0.5),
@@ -446,7 +453,9 @@ def test_a_run_that_others_take_the_cores_from_says_so(
     monkeypatch.setattr(task, "losses", measured)
     said: list[str | None] = []
     settings = Optimisation(steps=11, log_every=100, precision=Precision.FLOAT32)
-    train(task, folder, settings, ALONE, listener=lambda progress: said.append(progress.contention))
+    train(
+        task, folder, settings, ALONE, watch=Watch(listener=lambda progress: said.append(progress.contention))
+    )
     assert said[:10] == [None] * 10
     assert said[10] is not None
     assert "20%" in said[10]

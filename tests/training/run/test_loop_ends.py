@@ -25,7 +25,7 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import TrainingProgress, Watch
 
 ALONE = Processes()
 
@@ -56,7 +56,12 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_step_with_a_checkpoint(folde
     task = LinearTask()
     evaluation = Evaluation(task.measure)
     result = train(
-        task, folder, settings(steps=9, log_every=2), ALONE, evaluation=evaluation, stop=lambda: next(answers)
+        task,
+        folder,
+        settings(steps=9, log_every=2),
+        ALONE,
+        evaluation=evaluation,
+        watch=Watch(stop=lambda: next(answers)),
     )
     assert (result.finished, result.steps) == (False, 3)
     assert checkpoints(folder) == ["step-0000000003"]
@@ -72,13 +77,13 @@ def test_two_runs_do_not_share_a_folder(folder: RunFolder) -> None:
             train(LinearTask(), RunFolder(folder.out), settings(steps=2), ALONE)
         refused.append(str(raised.value))
 
-    assert train(LinearTask(), folder, settings(steps=2), ALONE, listener=listen).finished
+    assert train(LinearTask(), folder, settings(steps=2), ALONE, watch=Watch(listener=listen)).finished
     assert refused == [Naming("another process", folder.out, "another folder")] * 2
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2]
 
 
 def test_a_run_that_is_asked_to_stop_at_its_last_step_is_finished(folder: RunFolder) -> None:
-    result = train(LinearTask(), folder, settings(steps=1), ALONE, stop=lambda: True)
+    result = train(LinearTask(), folder, settings(steps=1), ALONE, watch=Watch(stop=lambda: True))
     assert (result.finished, result.steps) == (True, 1)
 
 
@@ -138,7 +143,7 @@ def test_a_run_of_a_minute_ends_after_it_and_its_rate_falls_with_the_time(
         settings(minutes=1.0, learning_rate=1.0, warmup_share=0.4, checkpoint_every=2),
         ALONE,
         evaluation=Evaluation(measure, every=1),
-        listener=told.append,
+        watch=Watch(listener=told.append),
     )
     assert (result.finished, result.steps, result.seconds) == (True, 5, 60.0)  # evaluations do not count
     rates = [line["learning_rate"] for line in read_metrics(folder.metrics) if "loss" in line]
@@ -172,7 +177,9 @@ def test_the_budget_of_a_run_that_was_stopped_goes_on_where_it_was(
 
     answers = iter([False, True])
     run = settings(minutes=1.0)
-    stopped = train(with_losses(LinearTask(), slow), folder, run, ALONE, stop=lambda: next(answers))
+    stopped = train(
+        with_losses(LinearTask(), slow), folder, run, ALONE, watch=Watch(stop=lambda: next(answers))
+    )
     assert (stopped.finished, stopped.steps, stopped.seconds) == (False, 2, 24.0)
     clock(1e6)
     resumed = train(with_losses(LinearTask(small_model(seed=3)), slow), folder, run, ALONE)
@@ -265,9 +272,10 @@ def test_an_error_in_what_is_called_back_ends_the_data_thread(folder: RunFolder,
     def fail(*_: object) -> dict[str, float]:
         raise KeyboardInterrupt
 
-    called = {where: fail} if where != "measure" else {"evaluation": Evaluation(fail, every=1)}
+    evaluation = Evaluation(fail, every=1) if where == "measure" else None
+    watch = Watch(**{where: fail}) if where != "measure" else None  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
-        train(LinearTask(), folder, settings(steps=9), ALONE, **called)  # type: ignore[arg-type]
+        train(LinearTask(), folder, settings(steps=9), ALONE, evaluation=evaluation, watch=watch)
     assert not any(thread.name.startswith("nearsay-data") for thread in threading.enumerate())
 
 

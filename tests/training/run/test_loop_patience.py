@@ -13,6 +13,7 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.training_progress import Watch
 
 NAN = math.nan
 
@@ -36,7 +37,12 @@ def run(
     )
     evaluation = Evaluation(lambda: {"score": next(figures)}, every=1, best="score", patience=patience)
     return train(
-        LinearTask(), folder, settings, Processes(), evaluation=evaluation, stop=lambda: next(told) == stop_at
+        LinearTask(),
+        folder,
+        settings,
+        Processes(),
+        evaluation=evaluation,
+        watch=Watch(stop=lambda: next(told) == stop_at),
     )
 
 

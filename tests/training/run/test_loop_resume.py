@@ -19,7 +19,7 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import StoppedError, TrainingProgress
+from nearsay.training.run.training_progress import StoppedError, TrainingProgress, Watch
 
 ALONE = Processes()
 STEPS = 7
@@ -63,7 +63,9 @@ def go(
 
     evaluation = Evaluation(measure, every=2, best=best, first=first)
     done = (lambda: next(steps) == stop_at) if stop_at else None
-    return train(task, folder, optimisation, ALONE, evaluation=evaluation, listener=listen, stop=done), task
+    return train(
+        task, folder, optimisation, ALONE, evaluation=evaluation, watch=Watch(listen, stop=done)
+    ), task
 
 
 def numbers(out: Path) -> list[dict[str, object]]:
@@ -148,7 +150,7 @@ def test_a_resumed_run_shows_its_last_metrics_from_the_first_step(tmp_path: Path
     told: list[TrainingProgress] = []
     folder, task = RunFolder(tmp_path / "mine"), LinearTask(small_model(dropout=0.2), parts=2)
     optimisation = Optimisation(steps=STEPS, learning_rate=0.05, log_every=30, precision=Precision.FLOAT32)
-    train(task, folder, optimisation, ALONE, listener=told.append)
+    train(task, folder, optimisation, ALONE, watch=Watch(told.append))
     lines = read_metrics(folder.metrics)
     logged = next(line for line in lines if "loss" in line)
     evaluated = [line["evaluation"] for line in lines if "evaluation" in line][-1]
@@ -221,7 +223,7 @@ def test_the_best_weights_stay_with_their_evaluation_when_the_run_goes_back_behi
             steps=6, checkpoint_every=3, checkpoint_minutes=0, precision=Precision.FLOAT32
         )
         evaluation = Evaluation(measure, every=2, best="score")
-        return train(task, folder, optimisation, ALONE, evaluation=evaluation, listener=listen), task
+        return train(task, folder, optimisation, ALONE, evaluation=evaluation, watch=Watch(listen)), task
 
     with pytest.raises(KilledError):
         run(die_at=4)  # evaluated at 2 and at 4; the last checkpoint is of 3

@@ -50,7 +50,9 @@ def go(out: Path, *clients: str, die_at: int | None = None) -> TrainingResult:
         precision=Precision.FLOAT32,
     )
     evaluation = Evaluation(task.measure, every=2)
-    return train(task, folder, settings, Processes(), evaluation=evaluation, listener=listen, log_to=clients)
+    return train(
+        task, folder, settings, Processes(), evaluation=evaluation, watch=Watch(listen, log_to=clients)
+    )
 
 
 def go_in_two_parts(out: Path, client: str) -> None:

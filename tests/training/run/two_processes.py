@@ -20,6 +20,7 @@ from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.training_progress import Watch
 
 STEPS = 8
 measured: list[int] = []  # by which process, each time
@@ -55,7 +56,7 @@ def run(
         optimisation,
         joined,
         evaluation=Evaluation(measure, every=4),
-        stop=lambda: next(answers) if joined.leads else False,  # the first one decides
+        watch=Watch(stop=lambda: next(answers) if joined.leads else False),  # the first one decides
     )
     return result, {name: value.flatten().tolist() for name, value in task.model.state_dict().items()}
 

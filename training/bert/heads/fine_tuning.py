@@ -294,13 +294,4 @@ def fine_tune(
     )
     evaluation = None if measure is None else Evaluation(measure, every=task.steps_per_epoch, best=best)
     with processes(device) as joined:
-        return train(
-            task,
-            folder,
-            optimisation,
-            joined,
-            evaluation=evaluation,
-            listener=watch.listener,
-            stop=watch.stop,
-            log_to=watch.log_to,
-        )
+        return train(task, folder, optimisation, joined, evaluation=evaluation, watch=watch)

@@ -105,16 +105,7 @@ class OneTraining:
             evaluation = dev_evaluation(
                 self.dev, measured, every=every, patience=patience, first=first, stop=self.watch.stop
             )
-        ended = train(
-            task,
-            self.run,
-            optimisation,
-            self.joined,
-            evaluation=evaluation,
-            listener=self.watch.listener,
-            stop=self.watch.stop,
-            log_to=self.watch.log_to,
-        )
+        ended = train(task, self.run, optimisation, self.joined, evaluation=evaluation, watch=self.watch)
         return SentenceResult(
             finished=ended.finished,
             seconds=ended.seconds,
