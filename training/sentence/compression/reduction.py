@@ -82,28 +82,16 @@ def principal_components(
 _WINDOW_TEXTS = 1024
 
 
-def encoded_windows(
-    encoder: VectorEncoder, texts: Iterable[str], progress: Callable[[int], None] | None = None
-) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-    """Give each window of texts with its (texts, dimension) vectors; `texts` is read once, two windows ahead.
-
-    progress: is told how many texts were encoded so far
-    """
-    waiting: list[list[str]] = []
-
-    def windows() -> Iterator[list[str]]:
-        source = iter(texts)
-        while window := list(islice(source, _WINDOW_TEXTS)):
-            waiting.append(window)
-            yield window
-
-    done = 0
-    for encoded in encoder.stream(windows()):
-        window = waiting.pop(0)
-        done += len(window)
+def _encoded(
+    encoder: VectorEncoder, texts: Iterable[str], progress: Callable[[int], None] | None
+) -> Iterator[NDArray[np.float32]]:
+    """The vectors of a window of texts after another, which are read once, two windows ahead."""
+    source, done = iter(texts), 0
+    for encoded in encoder.stream(iter(lambda: list(islice(source, _WINDOW_TEXTS)), [])):
+        done += len(encoded.vectors)
         if progress is not None:
             progress(done)
-        yield window, encoded.vectors
+        yield encoded.vectors
 
 
 def reduce_encoder(
@@ -133,8 +121,7 @@ def reduce_encoder(
     loaded = Encoder.load(encoder, device=device, precision=precision)
     if not 1 <= dimension < loaded.dimension:
         raise _not_smaller(dimension, loaded.dimension, loaded.name)
-    windows = encoded_windows(loaded, texts, progress)
-    fitted = principal_components((vectors for _, vectors in windows), dimension)
+    fitted = principal_components(_encoded(loaded, texts, progress), dimension)
     source, model = open_model(encoder)
     append_layer(model, fitted.components.astype(np.float32))
     kept = f"{100 * fitted.variance_kept:.1f} %"

@@ -16,10 +16,11 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.reports import StaticReport
 from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
-from nearsay.training.sentence.compression.reduction import encoded_windows, principal_components
+from nearsay.training.sentence.compression.reduction import principal_components
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.loading import transformer_of
+from nearsay.training.sentence.text_encoder import encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer
 
 _SIF = 1e-4  # of Arora et al. and of model2vec; 1e-3 was no better on the STS benchmark
@@ -210,8 +211,8 @@ def _fitted(
     dimension: int,
     report: Callable[[str, int, int | None], None],
 ) -> NDArray[np.float64]:
-    windows = encoded_windows(encoder, texts, lambda done: report("texts", done, len(texts)))
-    vectors = np.concatenate([window for _, window in windows]).astype(np.float64)
+    encoded, _ = encoded_texts(encoder, texts, progress=lambda done, total: report("texts", done, total))
+    vectors = encoded.astype(np.float64)
     cutting = TextTokenizer(tokenizer, encoder.max_tokens, special_tokens=False)
     window = cutting.window(texts)
     token_ids = [window.token_ids[position] for position in window.positions]
