@@ -16,10 +16,10 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
-from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.encoder.weights import combined_sha256
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.source import find_bert, lineage_of
 
 _KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
@@ -72,15 +72,12 @@ def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
             f"{folder.path} holds no config.json, so it is no BERT folder. Name a folder that transformers "
             f"or sentence-transformers saved, a hub name, or {BUNDLED_NAME}"
         )
-    refuse_unsafe(folder)
+    hashes = checked_weights(source)
     path = folder.transformer_folder()
     config = _config(path, {})
     tokenizer = read_tokenizer(folder)
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     require_fitting_vocabulary(path, config, backend)
-    hashes = weight_hashes(folder)
-    if source.bundled:
-        check_bundled_weights(combined_sha256(hashes))
     positions = position_limit(config)
     if positions is None:
         raise BadInputError(

@@ -17,13 +17,12 @@ from nearsay.training.encoder.folder import UnsupportedEncoderError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import PlainEncoder, read_plain_encoder
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
-from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
 from nearsay.training.sentence.prompts import prompt_note
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
@@ -104,10 +103,7 @@ class Encoder(OpenedEncoder):
     ) -> "Encoder":
         """As `load`, from a folder that was found already; `plain`: its files, if they were read already."""
         chosen, resolved = choose_hardware(device, precision)
-        refuse_unsafe(source.folder)
-        weights = weight_hashes(source.folder)
-        if source.bundled:
-            check_bundled_weights(combined_sha256(weights))
+        weights = checked_weights(source)
         if plain is None and (note := prompt_note(source)) is not None:
             logger.warning("%s", note)
         plain = plain or _read(source)

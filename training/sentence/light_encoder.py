@@ -14,14 +14,13 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.threads import ThreadLock
 from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
 from nearsay.training.encoder.plain_encoder import read_plain_encoder
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
-from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.pooling_shares import shares_of_plain
 from nearsay.training.sentence.prompts import prompt_note
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
@@ -90,10 +89,7 @@ class LightEncoder(OpenedEncoder):
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
         """Use `open_encoder`; raises UnsupportedEncoderError where the encoder needs torch."""
         folder = source.folder
-        refuse_unsafe(folder)
-        weights = weight_hashes(folder)
-        if source.bundled:
-            check_bundled_weights(combined_sha256(weights))
+        weights = checked_weights(source)
         plain = read_plain_encoder(folder)
         if (note := prompt_note(source)) is not None:
             logger.warning("%s", note)

@@ -9,6 +9,9 @@ from pathlib import Path, PurePosixPath
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
+from nearsay.training.sentence.bundled import check_bundled_weights
+from nearsay.training.sentence.source import EncoderSource
 
 # Kinds that transformers once ran by code from the hub and now by its own, which reads the same folders. For
 # another kind its folder's code alone tells what it computes: one that calls itself "bert" may have ALiBi.
@@ -53,6 +56,18 @@ def refuse_unsafe(folder: EncoderFolder) -> None:
     reason = next(_reasons(folder), None)
     if reason is not None:
         raise EncoderRefusedError(f"the encoder in {folder.path} is refused: {reason}")
+
+
+def checked_weights(source: EncoderSource) -> dict[str, str]:
+    """Give the hex sha256 of each weight file, by its path, of an encoder that may be loaded.
+
+    Raises as `refuse_unsafe` does, and NearsayError when the bundled encoder's weights were changed.
+    """
+    refuse_unsafe(source.folder)
+    weights = weight_hashes(source.folder)
+    if source.bundled:
+        check_bundled_weights(combined_sha256(weights))
+    return weights
 
 
 def names_code(folder: EncoderFolder) -> bool:

@@ -17,7 +17,7 @@ from nearsay.data.report import as_json
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.hardware import Precision, choose_device
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
+from nearsay.training.encoder.weights import combined_sha256
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import general_sets, held
@@ -36,7 +36,7 @@ from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.remembering import Remembering
 from nearsay.training.sentence.source import find_encoder, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
@@ -109,12 +109,11 @@ def adapt_encoder(
     began = time.monotonic()
     place = choose_device(device)
     source = find_encoder(base)
-    refuse_unsafe(source.folder)
     _refuse_single_sentences(corpus, options.several_sentences)
     settings: dict[str, JsonValue] = {
         "task": "adaptation",
         "base": source.source,
-        "base_sha256": combined_sha256(weight_hashes(source.folder)),
+        "base_sha256": combined_sha256(checked_weights(source)),
         "corpus": corpus.name,
         "corpus_sha256": corpus.sha256(),
         "judged": None if judged is None else told_judged(judged),

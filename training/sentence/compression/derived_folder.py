@@ -16,14 +16,12 @@ from nearsay.data.errors import NearsayError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard, with_step
-from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import checked_weights, refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name, lineage_of
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -39,9 +37,7 @@ vectors = model.encode(["A first sentence.", "A second one."])
 def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
     """Load an encoder's modules on the CPU in float32, to be changed and saved; raises as `Encoder.load`."""
     source = find_encoder(name_or_folder)
-    refuse_unsafe(source.folder)
-    if source.bundled:
-        check_bundled_weights(combined_sha256(weight_hashes(source.folder)))
+    checked_weights(source)
     return source, load_model(source.folder, "cpu")
 
 
