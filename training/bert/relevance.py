@@ -1,6 +1,5 @@
 """From the states of a text's last layer to its vector, and what each token has to do with it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.encoder.folder import UnsupportedEncoderError
+from nearsay.training.encoder.packed_encoder import on_vectors, pooled
 from nearsay.training.encoder.plain_encoder import PlainEncoder, read_plain_encoder
 from nearsay.training.sentence.pooling_shares import PoolingShares, Shares, pooling_shares, shares_of_plain
 
@@ -69,20 +69,12 @@ class PooledVector:
         own = last[self.places(len(last), prompt_length)]
         if self._plain is None:
             return own.mean(dim=0)
-        pools: dict[str, Callable[[], torch.Tensor]] = {
-            "cls": lambda: own[0],
-            "max": lambda: own.max(dim=0).values,
-            "mean": lambda: own.mean(dim=0),
-            "mean_sqrt_len_tokens": lambda: own.sum(dim=0) / len(own) ** 0.5,
-        }
-        vector = torch.cat([pools[mode]() for mode in self._plain.modes])
+        vectors = torch.cat([pooled(mode, own[None]) for mode in self._plain.modes], dim=1)
+        features = {"sentence_embedding": vectors}
         for step in self._plain.steps:
             if step is not None:  # a normalisation only divides; the cosine does not see it
-                bias = None if step.bias is None else torch.from_numpy(step.bias).to(vector)
-                weight = torch.from_numpy(step.weight).to(vector)
-                vector = torch.nn.functional.linear(vector, weight, bias)
-                vector = torch.tanh(vector) if step.tanh else vector
-        return vector[: self._plain.truncate]
+                features = on_vectors(step, str(last.device))(features)
+        return features["sentence_embedding"][0, : self._plain.truncate]
 
 
 def rollout(attentions: NDArray[np.float32]) -> NDArray[np.float64]:

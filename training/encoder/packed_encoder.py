@@ -36,16 +36,16 @@ def pool(states: torch.Tensor, batch: PackedBatch, modes: Sequence[str], prompt:
         texts = states[group.rows].view(group.texts, group.tokens, width)
         of_group = vectors[first : first + group.texts]
         for place, mode in enumerate(modes):
-            of_group[:, place * width : (place + 1) * width] = _pooled(mode, texts, prompt)
+            of_group[:, place * width : (place + 1) * width] = pooled(mode, texts, prompt)
         first += group.texts
     return vectors
 
 
-def _pooled(mode: str, texts: torch.Tensor, prompt: int) -> torch.Tensor | float:
-    """`texts`: (texts, tokens, width), none of it padding."""
+def pooled(mode: str, texts: torch.Tensor, prompt: int = 0) -> torch.Tensor:
+    """As `pool` of one mode: (texts, tokens, width), none of it padding, to (texts, width)."""
     rest = texts[:, prompt:]
     if not rest.shape[1]:
-        return 0.0
+        return texts.new_zeros(len(texts), texts.shape[2])
     match mode:
         case "cls":
             return rest[:, 0]
@@ -90,7 +90,7 @@ class PackedEncoder:
                 raise ValueError("the encoder has no transformer, which PackedEncoder.runs asks for")
             self._bert = PackedBert(model.transformer, dtype=dtype, device=device)
             self._modes, self._include_prompt = model.modes, model.include_prompt
-            self._further = [_on_vectors(step, device) for step in model.steps]
+            self._further = [on_vectors(step, device) for step in model.steps]
             self._truncate = model.truncate
         else:
             modules: list[Any] = list(model)
@@ -181,8 +181,8 @@ class PackedEncoder:
         return features["sentence_embedding"][:, : self._truncate].float()
 
 
-def _on_vectors(step: DenseStep | None, device: str) -> _Step:
-    """A step after the pooling as a module's call."""
+def on_vectors(step: DenseStep | None, device: str) -> _Step:
+    """Give a step after the pooling as a module's call."""
     if step is None:
         return lambda features: {"sentence_embedding": functional.normalize(features["sentence_embedding"])}
     weight = torch.from_numpy(step.weight).to(device)
