@@ -80,9 +80,11 @@ def choose_fields(
             f"Name it: {option.format('text')}"
         )
     taken = {text, options.id, options.title}
-    row_id = options.id or _first(ID_NAMES, [name for name in survey.id_names if name not in taken])
+    row_id = options.id or first_named([name for name in survey.id_names if name not in taken], ID_NAMES)
     taken.add(row_id)
-    title = options.title or _first(TITLE_NAMES, [name for name in survey.text_names if name not in taken])
+    title = options.title or first_named(
+        [name for name in survey.text_names if name not in taken], TITLE_NAMES
+    )
     fields = Fields(text, row_id, title, options.metadata)
     guessed = (options.text is None) or (options.id is None and row_id) or (options.title is None and title)
     note = _note(fields, survey, file, option.format("id"), text_guessed=options.text is None)
@@ -95,7 +97,7 @@ def _is_there(name: str, survey: FieldSurvey) -> bool:
 
 def _guessed_text(survey: FieldSurvey, options: ReadOptions) -> str | None:
     candidates = [name for name in survey.text_names if name not in {options.id, options.title}]
-    named = _first(TEXT_NAMES, candidates)
+    named = first_named(candidates, TEXT_NAMES)
     if named is not None:
         return named
     others = [name for name in candidates if name.lower() not in ID_NAMES]
@@ -104,7 +106,8 @@ def _guessed_text(survey: FieldSurvey, options: ReadOptions) -> str | None:
     return others[0] if len(others) == 1 else None
 
 
-def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+def first_named(names: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """Give the field with one of the wanted names, in any case of letters; the first wanted wins."""
     for name in wanted:
         for candidate in (name, *(other for other in names if other.lower() == name)):
             if candidate in names:

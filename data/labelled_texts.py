@@ -10,9 +10,10 @@ from typing import Final
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError, UnknownColumnsError
+from nearsay.data.fields import first_named
 from nearsay.data.json_values import UnusableRowError, text_of
 from nearsay.data.quantity import counted
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import SAMPLE_ROWS, file_rows
 
 # Usual names of columns, in any case of letters; of several the first is taken.
 LABELS: Final = (
@@ -23,7 +24,6 @@ TEXTS: Final = (
     *("text", "sentence", "utterance", "content", "body", "document", "question", "query", "review"),
     *("tweet", "comment", "message", "title"),
 )
-_SAMPLE_ROWS: Final = 200  # what the columns are told from
 _WHOLE: Final = re.compile(r"-?[0-9]+(\.0+)?")
 _NLI: Final = ("premise", "hypothesis")
 PAIRS: Final = (
@@ -115,7 +115,7 @@ def read_labelled_texts(
     """
     given = columns or LabelColumns()
     lines = file_rows(path)
-    sample = list(islice(lines, _SAMPLE_ROWS))
+    sample = list(islice(lines, SAMPLE_ROWS))
     names = tuple(dict.fromkeys(name for _, row in sample for name in row))
     found = _columns(names, given, path, text_option) if sample else LabelColumns()
     rows = [_row(line, row, found, path) for line, row in chain(sample, lines)]
@@ -156,7 +156,7 @@ def _columns(names: Sequence[str], given: LabelColumns, path: str | Path, text_o
                 "Name one of them"
             )
     lower = {name.lower(): name for name in names}
-    label = given.label or next((lower[name] for name in LABELS if name in lower), None)
+    label = given.label or first_named(names, LABELS)
     if label is None:
         raise _unnamed(path, names, "label", "--label")
     if given.text is not None:
@@ -165,7 +165,7 @@ def _columns(names: Sequence[str], given: LabelColumns, path: str | Path, text_o
         if first in lower and second in lower and label not in {lower[first], lower[second]}:
             return LabelColumns(label, lower[first], lower[second])
     others = [name for name in names if name != label]
-    text = next((lower[name] for name in TEXTS if lower.get(name) in others), None)
+    text = first_named(others, TEXTS)
     if text is None and len(others) == 1:
         text = others[0]
     if text is None:

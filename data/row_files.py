@@ -18,6 +18,7 @@ from nearsay.data.row_documents import Row, json_rows
 logger = logging.getLogger("nearsay")
 
 MAX_ROW_BYTES: Final = 64 * 2**20
+SAMPLE_ROWS: Final = 200  # of a file, from which its columns are told
 _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
 
 

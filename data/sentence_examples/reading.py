@@ -18,7 +18,7 @@ from nearsay.data.json_values import UnusableRowError, check_string, is_nan, tex
 from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
-from nearsay.data.row_files import file_lines, rows_and_faults
+from nearsay.data.row_files import SAMPLE_ROWS, file_lines, rows_and_faults
 from nearsay.data.sentence_examples.columns import ExampleColumns, UnusedColumns, choose_columns
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
@@ -144,7 +144,6 @@ def _texts(value: object, name: str) -> list[str]:
     return [text_of(value, name)]
 
 
-SAMPLE_ROWS: Final = 200  # what the columns are told from
 _SHOWN: Final = 5  # rows or values named in a message
 
 _Row = tuple[int, Mapping[str, object]]

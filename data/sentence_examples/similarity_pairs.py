@@ -7,11 +7,11 @@ from pathlib import Path
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import SAMPLE_ROWS, file_rows
 from nearsay.data.sentence_examples.columns import choose_columns
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, written_label
-from nearsay.data.sentence_examples.reading import SAMPLE_ROWS, row_texts
+from nearsay.data.sentence_examples.reading import row_texts
 
 
 @dataclass(frozen=True, slots=True)

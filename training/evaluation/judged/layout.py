@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.fields import first_named
 from nearsay.data.labelled_texts import LABELS, PAIRS, TEXTS
 from nearsay.data.read_options import Format, format_of
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import SAMPLE_ROWS, file_rows
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
@@ -34,17 +35,17 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     anything to learn from they are a set for CLUSTERING, which is for the caller to see.
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))  # of JSON lines some may lack one
-    names = {name.lower(): name for name in columns}
-    positive, negatives = _first(names, POSITIVES), negative_columns(columns)
-    if positive and negatives and _first(names, ANCHORS):
+    names = {name.lower() for name in columns}
+    positive, negatives = first_named(columns, POSITIVES), negative_columns(columns)
+    if positive and negatives and first_named(columns, ANCHORS):
         listed = any(isinstance(row.get(name), list) for row in rows for name in (positive, *negatives))
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
-    label = _first(names, (*LABELS, "gold"))
+    label = first_named(columns, (*LABELS, "gold"))
     pair = next(((first, second) for first, second in PAIRS if first in names and second in names), None)
     if pair:
         told = label and _kind_of_labels(rows, label, entailing=pair == PAIRS[0])
-        return told or (EvaluationKind.STS if _first(names, _SCORES) else None)
-    if label and _first(names, TEXTS):
+        return told or (EvaluationKind.STS if first_named(columns, _SCORES) else None)
+    if label and first_named(columns, TEXTS):
         return EvaluationKind.CLASSIFICATION
     return None
 
@@ -67,11 +68,6 @@ def _written(value: object) -> str:
     return written_label(value) if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def _first(names: Mapping[str, str], wanted: Sequence[str]) -> str | None:
-    return next((names[name] for name in wanted if name in names), None)
-
-
-_ROWS_SEEN: Final = 200
 _CHARACTERS_SEEN: Final = 1_000_000  # a corpus of whole books is told by its first ones
 _READABLE: Final = frozenset({Format.TSV, Format.CSV, Format.JSONL, Format.PARQUET})
 _TO_LEARN_FROM: Final = ("train", "training", "dev", "validation", "valid")  # the first that is there
@@ -181,7 +177,7 @@ def _first_rows(file: Path) -> list[Mapping[str, object]]:
     for _, row in file_rows(file):
         rows.append(row)
         seen += sum(len(value) for value in row.values() if isinstance(value, str))
-        if len(rows) == _ROWS_SEEN or seen > _CHARACTERS_SEEN:
+        if len(rows) == SAMPLE_ROWS or seen > _CHARACTERS_SEEN:
             break
     return rows
 

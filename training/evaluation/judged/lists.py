@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
+from nearsay.data.fields import first_named
 from nearsay.data.quantity import counted
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import SAMPLE_ROWS, file_rows
 from nearsay.data.sentence_examples.columns import is_negative_name
-from nearsay.data.sentence_examples.reading import SAMPLE_ROWS
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -87,7 +87,10 @@ def read_candidates(
 
 
 def _candidate_columns(found: Sequence[str], given: Sequence[str] | None, path: str | Path) -> Sequence[str]:
-    anchor, positive = _first(found, ANCHORS) or ANCHORS[0], _first(found, POSITIVES) or POSITIVES[0]
+    anchor, positive = (
+        first_named(found, ANCHORS) or ANCHORS[0],
+        first_named(found, POSITIVES) or POSITIVES[0],
+    )
     names = given or (anchor, positive, *(negative_columns(found) or ["negative"]))
     if missing := [name for name in names if name not in found]:
         raise UnknownColumnsError(
@@ -95,12 +98,6 @@ def _candidate_columns(found: Sequence[str], given: Sequence[str] | None, path: 
             "of the anchor, the positive and the negatives with --columns"
         )
     return names
-
-
-def _first(found: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """The column with one of the wanted names, in any case of letters; the first wanted wins."""
-    lower = {name.lower(): name for name in found}
-    return next((lower[name] for name in wanted if name in lower), None)
 
 
 def _texts(value: object, name: str, place: str) -> Iterator[str]:
