@@ -53,3 +53,18 @@ class TrainingTask(Protocol):
     def restore(self, state: Mapping[str, JsonValue]) -> None:
         """Go to where a `StepData.state` says."""
         ...
+
+
+def flops_per_token(model: nn.Module) -> float:
+    """Operations in the matrices, forward and backward; attention's own products are left out.
+
+    A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on, unless
+    nothing before it is trained.
+    """
+    total, passed_on = 0, False
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            learns = module.weight.requires_grad
+            passed_on = passed_on or learns
+            total += module.weight.numel() * (2 + 2 * learns + 2 * passed_on)
+    return float(total)

@@ -12,7 +12,7 @@ from nearsay.training.bert.heads.example import NO_TARGET, HeadExample, batch_te
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
-from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.run.task import Batch, StepData, StepLosses, flops_per_token
 from nearsay.training.sentence.batching import padded_widths, token_batches
 
 _GROUPED_BATCHES = 32  # batches whose examples are sorted by length together
@@ -83,7 +83,7 @@ class HeadTask:
         self.budget = TokenBudget.of(None, network, str(network.transformer.bert.device), precision)
         self._device = network.transformer.bert.device.type
         self._longest = int(network.transformer.config.max_position_embeddings)
-        self._flops_per_token = _flops_per_token(network)
+        self._flops_per_token = flops_per_token(network.transformer.bert.encoder)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -138,14 +138,3 @@ class HeadTask:
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
         """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
-
-
-def _flops_per_token(network: HeadNetwork) -> float:
-    """Operations in the matrices, forward and backward; attention's own products are left out.
-
-    A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on.
-    """
-    layers = [*network.transformer.bert.encoder.layer]
-    trained = [any(weights.requires_grad for weights in layer.parameters()) for layer in layers]
-    sizes = [sum(weights.numel() for weights in layer.parameters()) for layer in layers]
-    return float(sum(size * (6 if learns else 2) for size, learns in zip(sizes, trained, strict=True)))

@@ -14,7 +14,7 @@ from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.run.processes import Processes
-from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.run.task import Batch, StepData, StepLosses, flops_per_token
 from nearsay.training.sentence.batching import padded_widths
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
@@ -265,12 +265,3 @@ def runs_without_mask(transformer: nn.Module) -> bool:
     has attention of its own, and reads the texts when no mask comes with them.
     """
     return bool(getattr(getattr(transformer, "auto_model", None), "_supports_sdpa", False))
-
-
-def flops_per_token(encoder: nn.Module) -> float:
-    """Operations in the matrices, forward and backward; attention's own products are left out.
-
-    A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on.
-    """
-    matrices = (module.weight for module in encoder.modules() if isinstance(module, nn.Linear))
-    return float(sum(weight.numel() * (6 if weight.requires_grad else 4) for weight in matrices))
