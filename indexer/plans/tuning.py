@@ -176,18 +176,19 @@ class _Tuning:
 
     def run(self, listener: ProgressListener) -> Tuned:
         """The best of all kinds."""
-        candidates = list(self._candidates()) if self._ids.size >= _FEWEST and self._can_be_shown else []
-        return self._chosen(self._best(candidates, listener))
+        return self._chosen(self._best(list(self._candidates()), listener))
 
     def run_one(self, kind: PlanKind, shape: Mapping[str, int], listener: ProgressListener) -> Tuned | None:
         """That kind; None where it is not better than exact search, or keeps no contract."""
         size = engine_of(kind).expected_bytes(self._ids.size, self._vectors.dimension, shape)
         row = Measured(kind, dict(shape), bytes=size)
-        best = self._best([row] if self._can_be_shown else [], listener)
+        best = self._best([row], listener)
         return None if best.row.kind is PlanKind.EXACT else self._chosen(best)
 
     def _best(self, candidates: Sequence[Measured], listener: ProgressListener) -> _Trial:
-        """The best of some candidates and exact search."""
+        """The best of some candidates and exact search; that alone where none is needed or can be shown."""
+        if self._ids.size < _FEWEST or not self._can_be_shown:
+            candidates = ()
         exact = Searcher(self._vectors, self._alive, self._asked)
         best = _Trial(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), exact)
         total = len(candidates) + 1

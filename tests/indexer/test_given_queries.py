@@ -109,6 +109,17 @@ def test_a_plan_of_queries_that_were_not_kept_stays_when_the_collection_doubles(
     assert index.parameters["probes"] == round(share * index.lists)
 
 
+@pytest.mark.parametrize("left", [0, 2])
+def test_where_nearly_everything_was_removed_given_queries_measure_no_index(
+    doubled: Collection, left: int
+) -> None:
+    doubled.remove(where="id is not missing")
+    doubled.add_rows(rows(0, left))
+    assert doubled.optimize().kind is PlanKind.EXACT
+    assert segments(doubled, SegmentKind.INDEX) == []
+    assert len(doubled.search("1", 10)) == left
+
+
 def test_workers_of_a_cluster_measure_with_the_same_queries(
     doubled: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
