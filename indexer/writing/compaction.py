@@ -292,12 +292,6 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
     keep_merged(store, collection, generation, _merged(folder, generation, small, _in_segments(vectors)))
 
 
-def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
-    """What `merged_for_index` gives, each put into its place; the caller holds the writer lock."""
-    for merged in merged_for_index(store, collection, generation):
-        keep_merged(store, collection, generation, merged)
-
-
 _Part = tuple[NDArray[np.int64], NDArray[np.float32]]  # passage numbers and their vectors
 
 

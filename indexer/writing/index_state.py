@@ -6,7 +6,7 @@ from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.plans.plan import TAIL_SHARE, Plan
+from nearsay.indexer.plans.plan import TAIL, TAIL_SHARE, Plan
 from nearsay.indexer.vectors.segment import SegmentKind
 
 
@@ -42,9 +42,10 @@ class IndexState:
         """The files that have vectors of later passages."""
         return [row for row in self.vectors if row.last_passage > passage]
 
-    def enough(self, least: int) -> float:
+    @property
+    def enough(self) -> float:
         """Of more passages than this that no index covers, they get one of their own."""
-        return max(least, TAIL_SHARE * sum(row.count for row in self.indexes))
+        return max(TAIL, TAIL_SHARE * sum(row.count for row in self.indexes))
 
     @property
     def newer(self) -> int:

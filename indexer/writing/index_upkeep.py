@@ -3,13 +3,11 @@
 An addition builds none unless it is asked to: it says when one would pay off, and what has none is searched
 exactly. The first index is chosen by measurement. Passages that come later get an index of their own once
 there are enough of them, built by the plan that stands. What the indexes propose is united and scored exactly
-(`plans.united`). `prepare_index` makes one of them while others add, and chooses anew where the collection
-has doubled.
+(`plans.united`). `prepare_index` makes each of these, with the writer lock or while others add, and chooses
+anew where the collection has doubled; `keep_prepared` lets it take its place.
 """
 
 import contextlib
-import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +31,6 @@ from nearsay.indexer.plans.plan import (
     EXACT_UP_TO,
     REBUILD_AT,
     RETUNE_AT,
-    TAIL,
     Plan,
     PlanKind,
     RecallContract,
@@ -45,10 +42,15 @@ from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
-from nearsay.indexer.writing.compaction import clear_building, merge_for_index, moved, superseding
+from nearsay.indexer.writing.compaction import (
+    aside,
+    clear_building,
+    keep_merged,
+    merged_for_index,
+    moved,
+    superseding,
+)
 from nearsay.indexer.writing.index_state import IndexState, index_state
-
-logger = logging.getLogger("nearsay")
 
 _TRIES = 5  # merges of others that may go by while files are being opened
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
@@ -59,65 +61,48 @@ def refresh_index(
     collection: CollectionRow,
     generation: GenerationRow,
     *,
-    exact_up_to: int = EXACT_UP_TO,
-    tail: int = TAIL,
     always: bool = False,
     contract: RecallContract | None = None,
     listener: ProgressListener = unheard,
 ) -> Plan:
-    """Choose and build the index of a large generation that has none, or index what is newer; its plan then.
+    """Make the index that is due while the caller holds the writer lock; the plan then.
 
-    exact_up_to: so many passages are searched exactly, unless they have an index already
-    tail:        so many passages that no index has get one of their own, or a fifth of what is indexed if
-                 that is more
-    always:      an index that is there is built anew, in the way that was chosen
-    contract:    what the plan has to keep from now on; None for what it keeps already. It is kept with
-                 what was measured for it, so that work that is stopped claims nothing; at once only where
-                 exact search answers and nothing was measured
-    listener:    hears of candidates when they are measured
+    always:   an index that is there is built anew
+    contract: what the plan has to keep from now on; None for what it keeps already. It is kept with
+              what was measured for it, so that work that is stopped claims nothing; at once only where
+              exact search answers and nothing was measured
+    listener: hears of candidates when they are measured
 
-    Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
-    in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`). The caller
-    holds the writer lock.
+    What has no index gets one as `prepare_index` chooses it, and what is newer than the indexes one of its
+    own. Without FAISS nothing is built and search stays exact; nor is anything built while a segment of
+    vectors is in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`).
     """
     state = index_state(store, collection, generation)
-    plan, total = state.plan, state.stored
-    promised = contract is not None and contract != plan.contract
-    wanted = plan.kind is not PlanKind.EXACT
-    missing = wanted and (always or not state.indexed)
-    if wanted and not promised and not missing:
-        _index_tail(store, collection, generation, state, tail)
+    plan, promise = state.plan, None if contract == state.plan.contract else contract
+    if plan.kind is PlanKind.EXACT:
+        most = _exact_up_to(plan) if promise is None else EXACT_UP_TO
+        small = state.stored <= most or _living(store, collection).size <= most
+        if promise is not None and (small or not plan.measured_at):
+            plan = _promised(store, collection, generation, plan, promise)
+        if small:
+            return plan
+    newer = state.indexed and not always and promise is None
+    if not state.whole or not faiss_is_installed() or (newer and state.newer <= state.enough):
         return plan
-    may_be = REBUILD_AT * plan.measured_at if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
-    if promised or missing or total > may_be:  # else the segments say that nothing is due
-        total = min(total, _living(store, collection).size)
-    outgrown = promised or total > REBUILD_AT * plan.measured_at
-    outgrown |= missing and total < plan.measured_at / 2  # by its index
-    small = not wanted and total <= exact_up_to
-    if contract is not None and promised and not wanted and (small or not plan.measured_at):
-        plan = _promised(store, collection, generation, plan, contract)
-    due = (outgrown or missing) and (promised or total > 0)  # an index of nothing never is
-    if small or not due or not faiss_is_installed() or not state.whole:
-        return plan
-    if outgrown:
-        _refuse_empty(collection, total)
-    merge_for_index(store, collection, generation)
-    state = index_state(store, collection, generation)
-    plan = replace(state.plan, contract=contract or state.plan.contract)
-    queries = _given(store, generation, plan.contract) if outgrown else None
-    folder = store.segments(collection.id)
-    prepared = _made(
-        store,
-        collection,
-        generation,
-        state,
-        plan,
-        folder,
-        choose=outgrown,
-        queries=queries,
-        listener=listener,
-    )
-    return _kept(store, collection, generation, prepared)
+    for merged in () if newer else merged_for_index(store, collection, generation):
+        keep_merged(store, collection, generation, merged)
+    with aside(store) as folder:
+        prepared = prepare_index(
+            store,
+            collection,
+            generation,
+            folder,
+            contract=promise,
+            newer=newer,
+            always=always,
+            listener=listener,
+        )
+        return plan if prepared is None else keep_prepared(store, collection, generation, prepared)
 
 
 def left_for_later(
@@ -125,11 +110,8 @@ def left_for_later(
     collection: CollectionRow,
     generation: GenerationRow,
     contract: RecallContract,
-    *,
-    exact_up_to: int = EXACT_UP_TO,
-    tail: int = TAIL,
 ) -> tuple[str, ...]:
-    """What has to be said of an addition that measures and builds nothing; the rest as for `refresh_index`.
+    """What has to be said of an addition that measures and builds nothing.
 
     A contract for what is searched exactly is kept: it holds, and whoever chooses an index has to keep it.
     """
@@ -154,7 +136,7 @@ def left_for_later(
         counted = sa.select(sa.func.count()).select_from(removed_passages).where(gone)
         removed = connection.execute(counted).scalar_one()
     newer = state.newer - removed
-    enough = state.enough(tail) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
+    enough = state.enough if wanted else _exact_up_to(plan)
     if newer > enough:
         one_by_one = "are newer than the index" if state.indexes else "have no index"
         install = "" if faiss_is_installed() else "pip install 'nearsay[cpu]', then "
@@ -206,15 +188,16 @@ def prepare_index(
     contract: RecallContract | None = None,
     queries: NDArray[np.float32] | None = None,
     newer: bool = False,
-    exact_up_to: int = EXACT_UP_TO,
+    always: bool = False,
     listener: ProgressListener = unheard,
 ) -> Prepared | None:
-    """Build one index of everything without holding the writer lock; None where none is due.
+    """Build one index of everything, with or without the writer lock; None where none is due.
 
     folder:   the caller's own, on the file system of the segments, for what is written
     contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
               given before, if they are enough for it, else stored vectors
     newer:    build one beside those there are, of what is newer than they, once there is enough of it
+    always:   build it though there is one of everything
 
     Without a contract nothing is measured unless the collection has doubled. The kind is then chosen anew
     where stored vectors chose it; where queries that were given did, it stays if it keeps the contract for
@@ -231,10 +214,10 @@ def prepare_index(
                 generation,
                 contract,
                 queries,
-                exact_up_to,
                 listener,
                 folder=folder,
                 newer=newer,
+                always=always,
             )
     raise BusyError(
         f"the files of collection '{collection.name}' are being replaced again and again. "
@@ -248,50 +231,68 @@ def _prepare(
     generation: GenerationRow,
     contract: RecallContract | None,
     queries: NDArray[np.float32] | None,
-    exact_up_to: int,
     listener: ProgressListener,
     *,
     folder: Path,
     newer: bool,
+    always: bool,
 ) -> Prepared | None:
     state = index_state(store, collection, generation)
+    if contract is None and not state.whole:
+        return None
+    if contract is None and newer and state.indexed:
+        return _prepared_beside(store, collection, generation, state, folder)
     plan, total = state.plan, _living(store, collection).size
     choose, doubled = contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
         queries = _given(store, generation, contract) if queries is None else queries
     else:
-        if not state.whole or (newer and state.indexed and not _many_newer(store, collection, state, TAIL)):
-            return None
-        if newer and state.indexed:
-            return _prepared_beside(store, collection, generation, state, folder)
-        choose, doubled, queries = _grown(store, generation, plan, total, exact_up_to)
-        if not choose and (plan.kind is PlanKind.EXACT or state.one_of_all):
+        choose, doubled, queries = _grown(store, generation, plan, total)
+        if not choose and (plan.kind is PlanKind.EXACT or (state.one_of_all and not always)):
             return None
         if not faiss_is_installed():
             raise MissingExtraError("The index of a large collection", "cpu")
     plan = replace(plan, contract=contract or plan.contract)
     clear_building(store)
-    return _made(
-        store,
-        collection,
-        generation,
-        state,
-        plan,
-        folder,
-        choose=choose,
-        shape=part_shape(plan.kind, plan.shape, total, generation.encoder.dimension) if doubled else None,
-        queries=queries,
-        listener=listener,
-    )
+    if store.cluster is not None:
+        from nearsay.indexer.cluster.indexing import index_on_cluster
+
+        plan, parts = index_on_cluster(
+            store,
+            generation,
+            state.vectors,
+            plan,
+            folder,
+            measured=choose,
+            indexes=state.indexes,
+            queries=queries,
+            listener=listener,
+        )
+        return Prepared(plan, parts, tuple(state.indexes), queries)
+    vectors, alive, through = _opened(store, collection, generation, state)
+    tuned = None
+    if queries is not None and not choose:
+        tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
+    if tuned is None and (choose or queries is not None):
+        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    if tuned is None:
+        shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
+        index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, shape)
+        tuned = Tuned(replace(plan, check=None), index)
+    written: tuple[IndexPart, ...] = ()
+    if tuned.index is not None:
+        path = written_index(folder, generation.encoder, tuned.index)
+        written = (IndexPart(path, len(tuned.index), (int(vectors.ids[0]), through)),)
+    return Prepared(tuned.plan, written, tuple(state.indexes), queries)
 
 
 def _grown(
-    store: Store, generation: GenerationRow, plan: Plan, total: int, exact_up_to: int
+    store: Store, generation: GenerationRow, plan: Plan, total: int
 ) -> tuple[bool, bool, NDArray[np.float32] | None]:
     """Whether the kind is chosen anew, whether what was measured has doubled, and queries to measure with."""
     if plan.kind is PlanKind.EXACT:
-        return total > max(exact_up_to, REBUILD_AT * plan.measured_at), False, None
+        return total > _exact_up_to(plan), False, _given(store, generation, plan.contract)
     doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
     if not doubled or plan.estimated:
         return doubled, doubled, None
@@ -299,10 +300,9 @@ def _grown(
     return queries is not None and store.cluster is not None, doubled, queries  # workers measure all kinds
 
 
-def _many_newer(store: Store, collection: CollectionRow, state: IndexState, least: int) -> bool:
-    """Whether what no index covers has become enough for one of its own."""
-    enough = state.enough(least)
-    return state.newer > enough and _living(store, collection, state.through).size > enough
+def _exact_up_to(plan: Plan) -> float:
+    """How many passages a plan without an index is right for."""
+    return max(EXACT_UP_TO, REBUILD_AT * plan.measured_at)
 
 
 def _refuse_empty(collection: CollectionRow, living: int) -> None:
@@ -330,9 +330,11 @@ def keep_prepared(
     """
     state = index_state(store, collection, generation)
     if [row.id for row in state.indexes] != [row.id for row in (*prepared.beside, *prepared.replaces)]:
-        raise BusyError(
-            f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
-        )
+        with store.database.writing():  # where the lock was lost, that is what is said
+            raise BusyError(
+                f"collection '{collection.name}' was indexed by another process meanwhile. "
+                "Run the command again"
+            )
     for part in prepared.parts:
         if known_sha256(part.path) != part.path.stem:
             raise DamagedSegmentError(
@@ -343,17 +345,20 @@ def keep_prepared(
         prepared = replace(prepared, plan=state.plan)
     parts = tuple(replace(part, path=moved(store, collection, part.path)) for part in prepared.parts)
     prepared = replace(prepared, parts=parts)
-    return _kept(store, collection, generation, prepared)
-
-
-def _index_tail(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, least: int
-) -> None:
-    """Index the passages that are newer than the indexes where they have become many."""
-    if not faiss_is_installed() or not state.whole or not _many_newer(store, collection, state, least):
-        return
-    folder = store.segments(collection.id)
-    _kept(store, collection, generation, _prepared_beside(store, collection, generation, state, folder))
+    with store.database.writing() as connection:
+        superseding(store, prepared.replaces, collection)
+        for row in prepared.replaces:
+            generations.remove_segment(connection, row)
+        for part in prepared.parts:
+            generations.add_segment(
+                connection, generation, SegmentKind.INDEX, part.path, part.count, part.span
+            )
+        generations.set_plan(connection, generation, prepared.plan.to_json())
+        if prepared.queries is not None or prepared.plan.estimated:
+            generations.keep_queries(connection, generation, prepared.queries)
+        collections.changed(connection, collection.id)
+    trim()
+    return prepared.plan
 
 
 def _prepared_beside(
@@ -362,9 +367,11 @@ def _prepared_beside(
     generation: GenerationRow,
     state: IndexState,
     folder: Path,
-) -> Prepared:
-    """One index, by the plan that stands, of all that is newer than the indexes."""
+) -> Prepared | None:
+    """One index, by the plan that stands, of what is newer than the indexes; None where that is little."""
     plan, after, index = state.plan, state.through, None
+    if _living(store, collection, after).size <= state.enough:
+        return None
     some = replace(state, vectors=state.after(after))
     vectors, alive, last = _opened(store, collection, generation, some, after)
     ids = vectors.ids[alive[vectors.ids]]
@@ -393,57 +400,6 @@ def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | N
         f"{contract} was not measured, {plan.contract} goes on: {reason}. {remedy}, and say it again: "
         + _measuring(collection, plan, contract)
     )
-
-
-def _made(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    state: IndexState,
-    plan: Plan,
-    folder: Path,
-    *,
-    choose: bool,
-    shape: Mapping[str, int] | None = None,
-    queries: NDArray[np.float32] | None,
-    listener: ProgressListener,
-) -> Prepared:
-    """One index of everything, written into a folder, by this process or by the workers of the cluster.
-
-    choose:  choose the kind anew by measuring; else it is the plan's, and so is its shape unless one is given
-    queries: (n, d), the user's own, to measure with; None = stored vectors. The plan's kind is measured by
-             them where none is chosen
-    """
-    if store.cluster is not None:
-        from nearsay.indexer.cluster.indexing import index_on_cluster
-
-        plan, parts = index_on_cluster(
-            store,
-            generation,
-            state.vectors,
-            plan,
-            folder,
-            measured=choose,
-            indexes=state.indexes,
-            queries=queries,
-            listener=listener,
-        )
-        return Prepared(plan, parts, tuple(state.indexes), queries=queries)
-    vectors, alive, through = _opened(store, collection, generation, state)
-    tuned = None
-    if queries is not None and not choose:
-        tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
-    if tuned is None and (choose or queries is not None):
-        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
-    if tuned is None:
-        ids = vectors.ids[alive[vectors.ids]]
-        index = build(plan.kind, vectors, ids, through, plan.shape if shape is None else shape)
-        tuned = Tuned(replace(plan, check=None), index)
-    written: tuple[IndexPart, ...] = ()
-    if tuned.index is not None:
-        path = written_index(folder, generation.encoder, tuned.index)
-        written = (IndexPart(path, len(tuned.index), (int(vectors.ids[0]), through)),)
-    return Prepared(tuned.plan, written, tuple(state.indexes), queries)
 
 
 def _chosen(
@@ -483,21 +439,3 @@ def _opened(
     alive[living[living <= through]] = True
     alive.flags.writeable = False
     return vectors, alive, through
-
-
-def _kept(store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared) -> Plan:
-    """Let a written index and its plan take the place of what it replaces, in one transaction; the plan."""
-    with store.database.writing() as connection:
-        superseding(store, prepared.replaces, collection)
-        for row in prepared.replaces:
-            generations.remove_segment(connection, row)
-        for part in prepared.parts:
-            generations.add_segment(
-                connection, generation, SegmentKind.INDEX, part.path, part.count, part.span
-            )
-        generations.set_plan(connection, generation, prepared.plan.to_json())
-        if prepared.queries is not None or prepared.plan.estimated:
-            generations.keep_queries(connection, generation, prepared.queries)
-        collections.changed(connection, collection.id)
-    trim()
-    return prepared.plan

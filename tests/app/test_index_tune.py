@@ -10,7 +10,7 @@ from naming import Naming
 
 from nearsay.indexer.plans.plan import Check, Plan, TunedPlan
 from nearsay.indexer.results import newest
-from nearsay.indexer.writing.index_upkeep import prepare_index
+from nearsay.indexer.writing import index_upkeep
 
 Run = Callable[..., Result]
 
@@ -66,7 +66,7 @@ def test_optimize_shows_what_was_measured_though_exact_search_was_chosen(
     run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("documents", "add", "notes", str(notes))
-    monkeypatch.setitem(prepare_index.__kwdefaults__, "exact_up_to", 5)
+    monkeypatch.setattr(index_upkeep, "EXACT_UP_TO", 5)
     optimized = run("index", "optimize", "notes")
     assert "at 12 passages with" in optimized.stdout
     assert "no index is due" not in optimized.stderr

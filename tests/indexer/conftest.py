@@ -15,7 +15,7 @@ from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.engines import ENGINES
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots import snapshot
-from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing import index_upkeep
 
 for _NAME in (
     "filter_expressions",
@@ -131,7 +131,7 @@ def _choose_lists(patch: pytest.MonkeyPatch) -> None:
     for measuring in (tuning.tune, tuning.tune_again):
         timed = table_collection.by_kind({PlanKind.IVF: 1.0})
         patch.setitem(measuring.__kwdefaults__, "timed", timed)
-    patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    patch.setattr(index_upkeep, "EXACT_UP_TO", 1000)
     patch.setattr(snapshot, "_SCAN_ALL", 0)
     patch.setattr(snapshot, "_SCAN_SHARE", 0.0)
 

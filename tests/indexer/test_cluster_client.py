@@ -33,8 +33,7 @@ from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import EncoderMismatchError
 from nearsay.indexer.vectors.progress import Progress
-from nearsay.indexer.writing import compaction
-from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index
+from nearsay.indexer.writing import compaction, index_upkeep
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 pytestmark = [
@@ -315,8 +314,7 @@ def test_workers_of_a_client_that_have_another_encoder_are_refused(client: str, 
 def test_a_client_indexes_serves_and_searches(
     client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for function in (left_for_later, prepare_index):
-        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(index_upkeep, "EXACT_UP_TO", 1000)
     monkeypatch.setattr(compaction, "_SMALL", 1)
     generator = np.random.default_rng(3)
     centres = generator.normal(size=(60, 32))

@@ -33,8 +33,7 @@ from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
-from nearsay.indexer.writing import compaction, index_upkeep
-from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing import compaction, index_state, index_upkeep
 
 OpenCollection = Callable[[], Collection]
 
@@ -57,12 +56,12 @@ def test_a_large_collection_is_searched_through_its_index(
     assert right / 300 >= 0.93
 
 
-def test_a_small_collection_gets_no_index(open_table: OpenCollection) -> None:
+def test_a_small_collection_gets_no_index(
+    open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     collection = open_table()
-    plan = refresh_index(
-        collection._store, collection._record.row(), collection._record.live(), exact_up_to=COUNT * 9 // 10
-    )
-    assert plan == Plan()
+    monkeypatch.setattr(index_upkeep, "EXACT_UP_TO", COUNT * 9 // 10)
+    assert refresh(collection) == Plan()
     assert segments(collection, SegmentKind.INDEX) == []
     assert collection.search("1")[0].lineage.plan == "exact"
 
@@ -118,7 +117,7 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
 @pytest.fixture
 def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """Where a hundred newer passages, and a fifth of what is indexed, get an index of their own."""
-    monkeypatch.setitem(refresh_index.__kwdefaults__, "tail", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
     return indexed
 
@@ -193,8 +192,6 @@ def test_optimizing_what_is_newer_leaves_other_indexes_alone(
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 2,700; then 600, 700 and 850 get their own."""
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
-    monkeypatch.setitem(index_upkeep.left_for_later.__kwdefaults__, "tail", 100)
     before = segments(growing, SegmentKind.INDEX)
     end, counts = COUNT, list[list[int]]()
     for more in (100, 500, 700, 850):
@@ -218,7 +215,6 @@ def test_optimizing_what_is_newer_leaves_other_indexes_alone(
 def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_is_indexed(
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
     monkeypatch.setattr(compaction, "SEGMENT_ROWS", 8000)
     before = segments(growing, SegmentKind.INDEX)
@@ -236,7 +232,6 @@ def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_i
 def test_an_index_beside_others_leaves_what_was_noted_in_the_plan(
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
     growing.add_rows(rows(COUNT, COUNT + 600), index="later")
     prepare, live = collection_writing.prepare_index, growing._record.live()
     noted = replace(Plan.from_json(live.plan), note="noted meanwhile")
@@ -257,6 +252,8 @@ def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
     indexed.add_rows(rows(COUNT, COUNT + 2600), index="later")
     assert len(segments(indexed, SegmentKind.INDEX)) == 1
     assert indexed.optimize().measured_at == 2700  # 5,300 are not twice as many
+    indexed.rebuild()
+    assert Plan.from_json(indexed._record.live().plan).measured_at == 2700
     indexed.add_rows(rows(COUNT + 2600, COUNT + 2800), index="later")
     assert indexed.optimize().measured_at == 5500
 
@@ -405,8 +402,7 @@ def test_a_new_index_that_is_not_what_was_written_takes_no_place(
 def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_pays_off(
     open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for function in (index_upkeep.left_for_later, index_upkeep.prepare_index):
-        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 2700)
+    monkeypatch.setattr(index_upkeep, "EXACT_UP_TO", 2700)
     collection = open_table()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_upkeep, "tune", None)
@@ -423,7 +419,7 @@ def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_
             collection.optimize()
     assert collection.optimize().kind is PlanKind.IVF
     assert collection.add_rows(rows(COUNT + 1, COUNT + 541)).notes[1:] == ()
-    monkeypatch.setitem(index_upkeep.left_for_later.__kwdefaults__, "tail", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     (note,) = collection.add_rows(rows(COUNT + 541, COUNT + 601)).notes[1:]
     assert note == Naming("600 passages", "newer")
     assert [row.count for row in segments(collection, SegmentKind.INDEX)] == [2701]

@@ -49,7 +49,7 @@ from nearsay.indexer.plans.tuning import Tuned
 from nearsay.indexer.query import ranking
 from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.vectors.vector_store import VectorStore, unit_length
-from nearsay.indexer.writing.index_upkeep import prepare_index, refresh_index
+from nearsay.indexer.writing import index_state, index_upkeep
 
 STEPS = 40
 EXACT_UP_TO = 20  # passages: with more, the random collections have indexes
@@ -113,20 +113,10 @@ class Comparison:
         self.libraries = [self.opened(), self.opened()]
         self.steps = 0
         self.log: list[tuple[object, ...]] = []
-        for function, threshold in [
-            (prepare_index, "exact_up_to"),
-            (refresh_index, "exact_up_to"),
-            (refresh_index, "tail"),
-        ]:
-            assert function.__kwdefaults__ is not None
-            patch.setitem(function.__kwdefaults__, threshold, EXACT_UP_TO)
-        stand_ins = {
-            "TAIL": EXACT_UP_TO,
-            "tune": self.any_plan,
-            "tune_again": self.any_plan,
-        }
-        for name, stand_in in stand_ins.items():
-            patch.setattr(f"nearsay.indexer.writing.index_upkeep.{name}", stand_in)
+        patch.setattr(index_upkeep, "EXACT_UP_TO", EXACT_UP_TO)
+        patch.setattr(index_state, "TAIL", EXACT_UP_TO)
+        for name in ("tune", "tune_again"):
+            patch.setattr(index_upkeep, name, self.any_plan)
 
     def opened(self) -> Library:
         return Library.open(

@@ -10,8 +10,7 @@ from grouped_collection import filled, indexes, without_index
 from ray_processes import joined_nodes
 
 from nearsay.indexer import Cluster, Library
-from nearsay.indexer.writing import compaction
-from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing import compaction, index_upkeep
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def nodes() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _index_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(index_upkeep, "EXACT_UP_TO", 1000)
     monkeypatch.setattr(compaction, "_SMALL", 1)  # files that are divided among shards are not merged
 
 
@@ -31,7 +30,7 @@ def folder(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library whose collection was indexed by three workers."""
     folder: Path = tmp_path_factory.mktemp("library") / "library"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+        patch.setattr(index_upkeep, "EXACT_UP_TO", 1000)
         patch.setattr(compaction, "_SMALL", 1)
         with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
             filled(library)

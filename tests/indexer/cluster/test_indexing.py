@@ -54,7 +54,7 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge
-from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index, refresh_index
+from nearsay.indexer.writing import index_state
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
@@ -195,7 +195,7 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
 def test_what_comes_later_shares_the_centroids_of_the_groups(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(refresh_index.__kwdefaults__, "tail", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         made = without_index(library)
         made.tune()
@@ -417,9 +417,9 @@ import os, pathlib, sys, time
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Cluster, Library
 from nearsay.indexer.cluster import indexing, joining
-from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing import index_upkeep
 folder, address = sys.argv[1:]
-refresh_index.__kwdefaults__["exact_up_to"] = 1000
+index_upkeep.EXACT_UP_TO = 1000
 
 class Late(indexing.Builder):
     def written(self, *given):
@@ -427,7 +427,9 @@ class Late(indexing.Builder):
         (here / "arrived").touch()
         while not (here / "go").exists():
             time.sleep(.02)
-        return super().written(*given)
+        found = super().written(*given)
+        (here / "written").touch()
+        return found
 
 indexing.Builder = Late
 library = Library.open(folder, cluster=Cluster(address, workers=1, cpus=.25))
@@ -460,8 +462,8 @@ def test_a_worker_that_writes_its_index_after_its_driver_was_replaced_enters_not
         _, said = first.communicate(timeout=SOON)
         assert first.returncode == 1
         assert "LostLockError" in said.splitlines()[-1]
-        files = {path.stem for path in library.store.segments(1).iterdir()}
-        assert files - {row.sha256 for row in segments(library)}, "one worker builds another file"
+        assert (unindexed.parent / "written").exists()
+        assert not list(library.store.building.glob("*")), "and what it wrote is gone"
         assert indexes(library) == undisturbed
         assert made.snapshot().generation.plan == plan
         assert unsound(library) == []
@@ -472,7 +474,6 @@ def test_a_worker_that_writes_its_index_after_its_driver_was_replaced_enters_not
 def test_of_two_drivers_that_index_at_once_one_keeps_its_index(
     unindexed: Path, undisturbed: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(prepare_index.__kwdefaults__, "exact_up_to", 1000)
     cluster = Cluster(nodes.address, workers=2, cpus=0.25)
     keep = collection_writing.keep_prepared
     refused: list[BusyError] = []
@@ -578,8 +579,6 @@ def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> N
 def test_workers_build_the_index_that_optimize_makes(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for function in (left_for_later, prepare_index):
-        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 1000)
     with Library.open(tmp_path, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         made = library.collection("made", encoder=VectorsOnly("made", WIDTH))
         for begin in range(0, 2000, BATCH):
