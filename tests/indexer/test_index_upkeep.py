@@ -33,7 +33,7 @@ from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
-from nearsay.indexer.writing import compaction, index_state, index_upkeep
+from nearsay.indexer.writing import compaction, index_upkeep
 
 OpenCollection = Callable[[], Collection]
 
@@ -117,7 +117,7 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
 @pytest.fixture
 def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """Where a hundred newer passages, and a fifth of what is indexed, get an index of their own."""
-    monkeypatch.setattr(index_state, "TAIL", 100)
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
     monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
     return indexed
 
@@ -419,7 +419,7 @@ def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_
             collection.optimize()
     assert collection.optimize().kind is PlanKind.IVF
     assert collection.add_rows(rows(COUNT + 1, COUNT + 541)).notes[1:] == ()
-    monkeypatch.setattr(index_state, "TAIL", 100)
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
     (note,) = collection.add_rows(rows(COUNT + 541, COUNT + 601)).notes[1:]
     assert note == Naming("600 passages", "newer")
     assert [row.count for row in segments(collection, SegmentKind.INDEX)] == [2701]
