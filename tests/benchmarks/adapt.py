@@ -20,6 +20,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,7 @@ def measured(name: str, data: Path, others: list[str], options: Adaptation, kept
             "commit": commit(),
             "machine": machine(),
             "seed": options.seed,
-            "options": options.to_json(),
+            "options": asdict(options),
             "data_sha256": digest([queries.corpus, queries.queries, queries.judgements]),
             "documents": len(queries.corpus),
             "queries": len(queries.queries),

@@ -1,6 +1,5 @@
 """Pretraining a BERT: from text and a vocabulary to a model's folder."""
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -338,7 +337,6 @@ def _config(
     told = ("examples", "span_boundary", "batch", "long_length", "long_share", "dev_rows", "evaluate_every")
     choices = {name: value for name, value in asdict(wanted).items() if name in told}
     speed = ("compile", "log_every", "checkpoint_every", "checkpoint_minutes", "exact_resume")
-    optimisation = wanted.optimisation.to_json()
     model = {
         name: network.bert.config.to_dict()[name]
         for name in (
@@ -351,7 +349,7 @@ def _config(
             "hidden_dropout_prob",
         )
     }
-    config = {
+    return {
         "task": "pretrain",
         "model": model,
         "start_sha256": start_sha256,
@@ -359,10 +357,10 @@ def _config(
         "text_sha256": text.sha256,
         "dev_sha256": dev.sha256 if dev is not None else None,
         **choices,
-        "optimisation": {name: value for name, value in optimisation.items() if name not in speed},
+        "optimisation": {
+            name: value for name, value in asdict(wanted.optimisation).items() if name not in speed
+        },
     }
-    plain: dict[str, JsonValue] = json.loads(json.dumps(config, default=str))
-    return plain
 
 
 def _finish(

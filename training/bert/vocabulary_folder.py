@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -96,9 +96,9 @@ def _contents(vocabulary: Vocabulary, sources: Sequence[str]) -> dict[str, str]:
     report: dict[str, JsonValue] = {
         "made_by": made_by,
         "size": vocabulary.size,
-        "options": _plain(asdict(config)),
+        "options": asdict(config),
         "sources": list(sources),
-        "counts": _plain(asdict(counts)),
+        "counts": asdict(counts),
         "notes": list(vocabulary.notes),
     }
     return {
@@ -135,11 +135,6 @@ def _names(folder: Path) -> set[str]:
         raise NearsayError(
             f"the folder {folder} cannot be read ({error.strerror}). Check its rights, or name another --out"
         ) from error
-
-
-def _plain(settings: Mapping[str, object]) -> dict[str, JsonValue]:
-    plain: dict[str, JsonValue] = json.loads(json.dumps(settings))
-    return plain
 
 
 def _json(value: JsonValue) -> str:

@@ -1,9 +1,7 @@
 """How a model is optimised: what a training run may be told."""
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision
 
@@ -69,10 +67,3 @@ class Optimisation:
         if progress < self.warmup_share:
             return progress / self.warmup_share
         return max(1.0 - progress, 0.0) / (1.0 - self.warmup_share)
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """Give what decides the run's numbers, for its config.json."""
-        return {
-            name: str(value) if isinstance(value, Precision | Path) else value
-            for name, value in asdict(self).items()
-        }

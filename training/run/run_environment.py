@@ -56,7 +56,7 @@ class RunEnvironment:
 
     def to_json(self) -> dict[str, JsonValue]:
         """Give it for a run's config.json."""
-        return {**asdict(self), "precision": str(self.precision), "versions": dict(self.versions)}
+        return asdict(self)
 
     def settings(self) -> dict[str, JsonValue]:
         """Give what a model card shows of it."""

@@ -1,6 +1,7 @@
 """What a run may be told about its optimisation."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -86,6 +87,6 @@ def test_minutes_below_nothing_are_refused() -> None:
 
 def test_what_is_kept_of_it_is_json_that_makes_it_again() -> None:
     made = Optimisation(steps=7, precision=Precision.BFLOAT16, compile=False, seed=3)
-    told = json.loads(json.dumps(made.to_json()))
+    told = json.loads(json.dumps(asdict(made)))
     assert told["precision"] == "bfloat16"
     assert Optimisation(**told | {"precision": Precision(told["precision"])}) == made

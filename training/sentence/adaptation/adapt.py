@@ -64,11 +64,6 @@ class Adaptation:
         if not 0.0 < self.power <= 1.0:
             raise BadInputError(f"power is {self.power:g}. Give more than 0, at most 1")
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """Give what decides the encoder, for the run's config.json."""
-        told: dict[str, JsonValue] = asdict(self)
-        return told | {"precision": str(self.precision)}
-
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
@@ -117,7 +112,7 @@ def adapt_encoder(
         "corpus": corpus.name,
         "corpus_sha256": corpus.sha256(),
         "judged": None if judged is None else told_judged(judged),
-        **options.to_json(),
+        **asdict(options),
     }
     environment = RunEnvironment.here(place, options.precision)
     with RunFolder(out) as run:

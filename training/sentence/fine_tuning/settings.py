@@ -59,7 +59,7 @@ class EncoderStructure:
     def to_json(self) -> dict[str, JsonValue]:
         """Give it for a run's config.json."""
         return {
-            name: str(value) if name == "pooling" and value else value
+            name: value
             for name, value in asdict(self).items()
             # Runs of before prompts could be given say nothing of them.
             if value is not None or not name.endswith("_prompt")
@@ -167,7 +167,7 @@ class SentenceTraining:
     def to_json(self) -> dict[str, JsonValue]:
         """Give what decides the run's numbers, for its config.json; what was left out is not in it."""
         told = {
-            name: str(value) if isinstance(value, Precision | Sampling) else value
+            name: value
             for name, value in asdict(self).items()
             if value is not None and name != "exact_resume"
         }
