@@ -32,3 +32,11 @@ def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scale each row to length 1, in place; rows must not be zero. Returns the same array."""
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors
+
+
+def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out.
+
+    Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
+    """
+    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)

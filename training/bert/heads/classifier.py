@@ -23,6 +23,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, VectorEncoder, cut_note, encoded_texts
+from nearsay.training.sentence.vectors import pair_features
 
 _WINDOW_TEXTS = 4096  # texts of a probe whose tokens are in memory
 
@@ -81,16 +82,11 @@ def frozen_vectors(
 
 
 def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
-    """Give sentence vectors, (texts, dimension); of a pair u, v: u, v, |u - v|, u * v side by side.
-
-    Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
-    """
+    """Give sentence vectors, (texts, dimension); of pairs their `pair_features`."""
     vectors, truncated = encoded_texts(encoder, [*texts, *(pairs or ())], window=_WINDOW_TEXTS)
     if pairs is None:
         return EncodedWindow(vectors, truncated)
-    first, second = vectors[: len(texts)], vectors[len(texts) :]
-    joined = np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
-    return EncodedWindow(joined, truncated)
+    return EncodedWindow(pair_features(vectors[: len(texts)], vectors[len(texts) :]), truncated)
 
 
 logger = logging.getLogger("nearsay")

@@ -20,6 +20,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.label_metrics import accuracy, macro_f1
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
+from nearsay.training.sentence.vectors import pair_features
 
 _REGULARISATIONS: Final = (0.0001, *REGULARISATIONS)  # pairs have four times the width, so hold it back more
 
@@ -136,11 +137,3 @@ class NliSet(LearnedSet):
 
     kind = EvaluationKind.NLI
     most_train_rows: int | None = 20_000  # more add little to a linear layer
-
-
-def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out.
-
-    Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
-    """
-    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)

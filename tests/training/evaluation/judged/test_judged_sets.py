@@ -26,12 +26,7 @@ from nearsay.data.sentence_examples.learned_texts import find_leaks
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
-from nearsay.training.evaluation.judged.classification import (
-    ClassificationSet,
-    NliSet,
-    linear_predictions,
-    pair_features,
-)
+from nearsay.training.evaluation.judged.classification import ClassificationSet, NliSet, linear_predictions
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
@@ -39,6 +34,7 @@ from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, T
 from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.vectors import pair_features
 
 TABLE = {"east": (2, 0), "far east": (9, 1), "north": (0, 5), "far north": (0.5, 5), "west": (-3, 0)}
 WORDS = ("the", "cat", "dog", "sat", "mat", "query", "passage")
