@@ -144,7 +144,7 @@ def import_(
     collection: str = COLLECTION,
     source: Path = argument(),
     queries: Path | None = option(
-        "File with the texts of the queries for TREC qrels: a table with the columns _id and text.",
+        "File with the texts of the queries for qrels: a table with the columns _id and text.",
         metavar="FILE",
     ),
     as_json: bool = JSON,
@@ -154,8 +154,9 @@ def import_(
 
     SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
     optionally passage, text, rater and note, as `nearsay judgements export --as csv` writes it; a folder with
-    the BEIR layout; or a file of TREC qrels with --queries. A later judgement replaces an earlier one of the
-    same query and passage. Judgements of passages that say something else than text now are left out.
+    the BEIR layout; or a file of TREC's or BEIR's qrels with --queries. A later judgement replaces an earlier
+    one of the same query and passage. Judgements of passages that say something else than text now are left
+    out.
 
     \b
     Example:

@@ -73,9 +73,9 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
     """Read the judgements of a file or a folder.
 
     source:  a folder in BEIR's layout; a table (.csv, .tsv, .jsonl, .parquet) with the columns query,
-             document (or id), relevant, and perhaps passage, its text, rater and note; anything else is
-             TREC's qrels, of which a line holds a query's number, a column that nobody reads, a document's
-             id and its relevance
+             document (or id), relevant, and perhaps passage, its text, rater and note, or with BEIR's columns
+             query-id, corpus-id and score; anything else is TREC's qrels, of which a line holds a query's
+             number, a column that nobody reads, a document's id and its relevance
     queries: of qrels the queries' texts: a table with the columns _id (or id) and text (or query)
     notes:   gets what a folder has that cannot be used
 
@@ -92,41 +92,41 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
         return
     if not source.is_file():
         raise BadInputError(f"{source} is not there. Name a file or folder of judgements")
-    if is_table(source):
-        for line, row in file_rows(source):
-            yield _of_row(source, line, {name.lower(): fused(value) for name, value in row.items()})
-        return
-    if queries is None:
-        raise BadInputError(
-            f"{source.name} names queries by numbers. Say what they ask: --queries FILE with the columns _id "
-            "and text"
-        )
-    texts = {
-        _cell(row, "_id", "id", "query_id"): _cell(row, "text", "query") for _, row in file_rows(queries)
-    }
+    texts: dict[str, str] = {}
+    if queries is not None:
+        rows = file_rows(queries)
+        texts = {_cell(row, "_id", "id", "query_id"): _cell(row, "text", "query") for _, row in rows}
+    for line, row in file_rows(source) if source.suffix.lower() in _TABLES else _trec_rows(source):
+        place, cells = f"{source.name}, line {line}", {name.lower(): fused(row[name]) for name in row}
+        number = "" if _cell(cells, "query") else _cell(cells, "query-id")
+        if number:
+            if queries is None:
+                raise BadInputError(
+                    f"{place}: '{number[:_SHOWN]}' is a query's number. Add the file of their texts "
+                    "(--queries FILE), with the columns _id and text"
+                )
+            if not texts.get(number):
+                raise BadInputError(f"{place}: {queries.name} has no query '{number[:_SHOWN]}'")
+            cells["query"] = texts[number]
+        yield _of_row(place, cells)
+
+
+def _trec_rows(source: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """The lines of TREC's qrels as rows of BEIR's."""
     for line, text in file_lines(source):
         cells = text.split()
         if not cells:
             continue
-        said = _whole(cells[3]) if len(cells) == _TREC_COLUMNS else None
-        if said is None:
+        if len(cells) != _TREC_COLUMNS or _whole(cells[3]) is None:
             raise BadInputError(
                 f"{source.name}, line {line}: '{text[:_SHOWN]}' is not: query 0 document relevance"
             )
-        if not texts.get(cells[0]):
-            raise BadInputError(f"{source.name}, line {line}: {queries.name} has no query '{cells[0]}'")
-        yield ImportedJudgement(texts[cells[0]], cells[2], None, said > 0)
+        yield line, {"query-id": cells[0], "corpus-id": cells[2], "score": cells[3]}
 
 
-def is_table(source: Path) -> bool:
-    """Whether a file is read as a table, by its name; any other is TREC's qrels."""
-    return source.suffix.lower() in _TABLES
-
-
-def _of_row(source: Path, line: int, row: Mapping[str, object]) -> ImportedJudgement:
-    place = f"{source.name}, line {line}"
-    query, document, said = _cell(row, "query"), _cell(row, "document", "id"), _cell(row, "relevant")
-    given = _cell(row, "passage")
+def _of_row(place: str, row: Mapping[str, object]) -> ImportedJudgement:
+    query, document = _cell(row, "query"), _cell(row, "document", "id", "corpus-id")
+    said, given = _cell(row, "relevant", "score"), _cell(row, "passage")
     passage = _whole(given)
     if not query or not document:
         raise BadInputError(f"{place}: a query and a document are needed, in columns of these names")
@@ -182,7 +182,7 @@ def _found(
         if not there:
             lost["of documents that are not there"] += 1
         elif (passage is None and len(there) > 1) or (passage or 0) >= len(there):
-            lost["that do not say of which passage of their document they are"] += 1
+            lost["that do not name a passage (document#0) where their document has several"] += 1
         else:
             judged = Judged.of(document, passage, None, None, None)
             placed.append((one, judged, there[passage or 0]))

@@ -22,7 +22,6 @@ from nearsay.data.quantity import counted
 from nearsay.data.query_file import read_queries
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.encoders import Shelf, new_folder_for
-from nearsay.indexer.judgements.judgements import is_table
 from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJudge, Verdict
 
 if TYPE_CHECKING:
@@ -241,8 +240,9 @@ def _offer_importing(visit: Visit) -> None:
     with st.expander("Import judgements", icon=":material/upload_file:"):
         st.caption(
             "A table (CSV, TSV, JSON lines, Parquet) with the columns query, document and relevant, and "
-            "perhaps passage, rater and note; or a file of TREC's qrels, with the queries' texts beside it. "
-            "All are taken over or none. What was said before of the same query and passage is replaced."
+            "perhaps passage, rater and note; or a file of TREC's or BEIR's qrels, with the queries' texts "
+            "beside it. All are taken over or none. What was said before of the same query and passage is "
+            "replaced."
         )
         with st.form("judge-import", border=False, clear_on_submit=True):
             table = st.file_uploader("Judgements", key="judge-import-table")
@@ -254,9 +254,6 @@ def _offer_importing(visit: Visit) -> None:
             return
         if table is None:
             st.warning("Choose a file of judgements.")
-            return
-        if queries is None and not is_table(Path(table.name)):
-            st.warning("This is not a table, and qrels name queries by numbers. Add the file of their texts.")
             return
         with telling_errors(), st.spinner("Reading …"), tempfile.TemporaryDirectory() as folder:
             visit.check_writing()

@@ -198,8 +198,17 @@ def test_trec_qrels_are_taken_over_with_their_queries(zoo: Collection, tmp_path:
     assert zoo.judgements.load(tmp_path / "qrels", tmp_path / "queries.jsonl").judgements == 3
     assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
     assert zoo.judgements.of("sleep") == {("long", 1): True}
-    with pytest.raises(BadInputError, match="--queries FILE"):
+    with pytest.raises(BadInputError, match=r"'301'.*--queries"):
         zoo.judgements.load(tmp_path / "qrels")
+
+
+def test_a_table_of_beirs_qrels_is_taken_over_with_its_queries(zoo: Collection, tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("query-id\tcorpus-id\tscore\n301\tcat\t2\n301\tdog\t0\n")
+    (tmp_path / "queries.jsonl").write_text('{"_id": 301, "text": "a cat"}\n')
+    assert zoo.judgements.load(tmp_path / "test.tsv", tmp_path / "queries.jsonl").judgements == 2
+    assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
+    with pytest.raises(BadInputError, match=r"line 2: '301'.*--queries"):
+        zoo.judgements.load(tmp_path / "test.tsv")
 
 
 def test_an_id_that_ends_with_more_digits_than_a_number_has_is_an_id(zoo: Collection, tmp_path: Path) -> None:

@@ -351,7 +351,7 @@ def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
     _import(app)
-    assert "Add the file of their texts" in app.warning[0].value
+    assert "Add the file of their texts" in app.error[0].value
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
     app.file_uploader(key="judge-import-queries").upload("q.csv", f"_id,text\n7,{_QUERY}\n".encode())
