@@ -173,6 +173,7 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
             [
                 {
                     "candidate": one.name,
+                    "verdict": one.verdict,
                     "words": "" if one.word_weight is None else f"{one.word_weight:g}",
                     "held out of training": _signed(one.learned),
                     "interval": _between(one.learned_low, one.learned_high),
@@ -182,7 +183,6 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
                     "general sets": ", ".join(_signed(each.after - each.before) for each in one.replay),
                     "recall": _decimals(one.recall, 3),
                     "ms": _decimals(one.milliseconds, 1),
-                    "verdict": one.verdict,
                 }
                 for one in report.candidates
             ]
@@ -195,7 +195,7 @@ def _improvements(improvements: Sequence["Improvement"], found: JobResults) -> N
             )
             if figure is not None
         ]
-        found.lines += [f"as it is: nDCG@10 {', '.join(live)}"] if live else []
+        found.lines += [f"as it is: nDCG@10 {', '.join(live)}; the table has what each gains"] if live else []
         found.lines += [*report.notes, f"recommended: {report.recommended}{', live' * report.applied}"]
 
 

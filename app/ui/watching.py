@@ -248,7 +248,7 @@ def _ended(visit: Visit, job: Job, place: str, log: int, done: str | None, *, fo
         said = " ".join(visible(job.message or "it failed, and said nothing. See its log").split())
         st.error(as_markdown(capitalised(said, job.arguments)), icon=STATE_ICONS[job.state])
     elif job.state is JobState.CANCELLED:
-        st.info(as_markdown(f"Cancelled{time}. What it wrote is kept."), icon=STATE_ICONS[job.state])
+        st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log says what is kept
     else:
         st.warning(
             "Interrupted: its process was killed, or the machine went off. What it wrote is kept.",

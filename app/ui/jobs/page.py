@@ -53,7 +53,8 @@ def show(visit: Visit) -> None:
             watch_job(visit, job, log=2)
             label = "Curves and log" if job.kind in TRAININGS else "Log"
             link_to("jobs", label, icon=":material/open_in_full:", job=str(job.number))
-    _list(visit, jobs)
+    if any(job.state.ended for job in jobs):
+        _list(visit, jobs)
 
 
 def _list(visit: Visit, jobs: list[Job]) -> None:
@@ -245,6 +246,8 @@ def _facts(visit: Visit, job: Job) -> None:
         if following is not None:
             label = f"Job {following.number} resumes this one"
             link_to("jobs", label, icon=":material/resume:", job=str(following.number))
+        if job.kind is JobKind.IMPROVE and job.state is JobState.DONE and job.collection is not None:
+            link_to("judge", "Apply it, or take it back", icon=":material/bolt:", collection=job.collection)
 
 
 def _live(visit: Visit, job: Job, show: Callable[[Job], None]) -> None:

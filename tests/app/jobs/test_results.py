@@ -169,6 +169,7 @@ def test_an_improvement_gives_a_row_for_each_candidate_and_what_is_recommended()
     found = read_results([printed(report)])
     kept_row, words_row = found.tables[0]
     assert [kept_row["candidate"], words_row["candidate"]] == ["keep", "words"]
+    assert [*words_row][:2] == ["candidate", "verdict"]  # a page shows the first of so many columns
     assert (words_row["held out of training"], words_row["interval"]) == ("+0.050", "+0.010 to +0.090")
     as_it_is = Naming("as it is", "0.500", "9 queries to learn from")
     assert found.lines == [as_it_is, "a note", "recommended: words, live"]

@@ -39,6 +39,23 @@ def test_the_error_of_a_job_that_failed_is_said_once(page, record):
     assert "measured" in [code.value for code in app.code]
 
 
+def test_what_a_cancelled_job_has_kept_is_said_once(page, record):
+    record(JobState.CANCELLED, kind=JobKind.ADD, log="\nStopped. Whatever was written is kept: go on\n")
+    assert _words(page("collections", job="1")).count("kept") == 1
+
+
+def test_the_page_of_an_improvement_leads_to_where_it_is_applied(page, record):
+    record(JobState.DONE, kind=JobKind.IMPROVE, collection="samples")
+    assert any("Apply it" in link.proto.label for link in page("jobs", job="1").get("page_link"))
+
+
+def test_while_every_job_is_at_work_nothing_is_said_of_a_list_of_others(page, record):
+    record(JobState.RUNNING)
+    app = page("jobs")
+    assert not app.selectbox
+    assert "No job" not in _words(app)
+
+
 @pytest.mark.parametrize("asked", ["99", "x", "9999999999"])
 def test_an_address_that_names_no_job_leads_to_all(page, record, asked):
     record(JobState.DONE)
