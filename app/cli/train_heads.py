@@ -167,6 +167,9 @@ def _train(
     if linear is not None:
         why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
         refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "inexact_resume")
+    from nearsay.training.run.run_folder import RunFolder
+
+    RunFolder(head.out).check()
     places = {"train": head.file, "dev": head.dev, "test": head.test}
     files = {name: read(place) for name, place in places.items() if place is not None}
     for rows in files.values():

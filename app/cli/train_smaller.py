@@ -120,10 +120,12 @@ def distill(
     from nearsay.data.sentence_examples.conversion import require_translations
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
+    from nearsay.training.run.run_folder import RunFolder
     from nearsay.training.sentence.source import find_encoder
 
     if (keep_layers is None) == (student is None):
         raise click.UsageError("name the student: either --keep-layers or --student")
+    RunFolder(out).check()
     chosen, folder = columns.split(",") if columns else None, nearest_folder(out)
     texts = [read_sentence_examples(file, columns=chosen, folder=folder) for file in files]
     print_notes([note for one in texts for note in one.notes])
@@ -195,12 +197,14 @@ def reduce(
         nearsay train reduce all-MiniLM-L6-v2 abstracts.txt --dimension 128 --out small-encoder
     """
     from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.durable import require_new
     from nearsay.data.reading import read
     from nearsay.training.sentence.source import find_encoder
 
     if (method == "pca") != bool(sources):
         raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")
     find_encoder(encoder)
+    require_new(out)
     reading = read(sources, fields.reading()) if sources else None
     texts = reading.texts() if reading else iter(())
     first = [*islice(texts, 1)]  # or the error of a file of which nothing can be used

@@ -147,6 +147,17 @@ def test_a_student_that_cannot_be_is_refused(options: tuple[str, ...], said: str
     assert not list(Path().glob("student/run/start*"))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("reduce", "mine", "none.txt", "--dimension", "4"), ("distill", "none.txt", "--keep-layers", "1")],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_before_a_text_is_read(
+    words: tuple[str, ...], run: Run
+) -> None:
+    result = run("train", *words, "--out", "texts.txt")
+    assert (result.exit_code, "texts.txt is " in result.stderr) == (1, True), result.output
+
+
 def test_compression_is_one_table(run: Run) -> None:
     result = run(
         "evaluate",

@@ -181,6 +181,16 @@ def test_what_cannot_be_trained_is_one_clear_line(
     assert not Path("mine").exists()
 
 
+@pytest.mark.parametrize("kind", ["classifier", "tagger", "reader"])
+def test_a_place_that_cannot_be_trained_in_is_refused_before_a_row_is_read(kind: str, run: Run) -> None:
+    Path("full").mkdir()
+    Path("full/thesis.txt").touch()
+    Path("empty.txt").touch()
+    for place in ("texts.tsv", "full"):
+        result = run("train", kind, "empty.txt", "--out", place)
+        assert (result.exit_code, f"Error: {place} is " in result.stderr) == (1, True), result.output
+
+
 def test_measuring_what_is_no_head_says_how_to_make_one(run: Run, bert: Path) -> None:
     for kind, file in (("classifier", "texts.tsv"), ("tagger", "words.conll"), ("reader", "questions.json")):
         done = run("evaluate", kind, str(bert), file)

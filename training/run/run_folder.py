@@ -74,21 +74,23 @@ class RunFolder:
     def check(self) -> None:
         """Raise BadInputError when the folder holds something else, or a run that is finished.
 
-        NearsayError when another process trains in it.
+        NearsayError when another process trains in it. Of torchrun's processes the first holds the folder.
         """
+        leads = os.environ.get("RANK", "0") == "0"
         if self.out.is_file():
             raise BadInputError(f"{self.out} is a file. Name a new folder")
         if not self.out.is_dir():
             return
         if self.is_finished:
-            self._clear()  # a stop in the end of `finish`
+            if leads:
+                self._clear()  # a stop in the end of `finish`
             raise BadInputError(
                 f"{self.out} holds a finished run. Name a new folder, or remove that one; "
                 "to train the model further, start a new run from it"
             )
         if not self.config_file.is_file() and any(path != self.run for path in self.out.iterdir()):
             raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
-        if (self.run / _LOCK).is_file():
+        if leads and (self.run / _LOCK).is_file():
             with self.held():
                 pass
 

@@ -241,6 +241,16 @@ def test_a_folder_that_holds_something_else_is_refused(out: Path) -> None:
     assert tree(out) == ["thesis.txt"]
 
 
+def test_of_torchruns_processes_the_first_alone_asks_whether_the_folder_is_held(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunFolder(out).held():
+        with pytest.raises(NearsayError, match="another process trains"):
+            RunFolder(out).check()
+        monkeypatch.setenv("RANK", "1")
+        RunFolder(out).check()
+
+
 def test_a_file_is_refused(out: Path) -> None:
     out.parent.mkdir()
     out.write_text("mine")

@@ -25,14 +25,14 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
     """
     if len(encoders) < 2:
         raise BadInputError(f"{len(encoders)} encoder gives no average. Name two or more")
+    place = Path(out)
+    require_new(place)
     for encoder in encoders:
         find_encoder(encoder)
     import torch  # seconds: after all names
 
     from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 
-    place = Path(out)
-    require_new(place)
     first, model = open_model(encoders[0])
     others = []
     total = {name: tensor.double() for name, tensor in model.state_dict().items()}

@@ -1,13 +1,12 @@
 """From a recipe to trained encoders: one, or one for each of several seeds."""
 
 import json
-import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -29,6 +28,8 @@ from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
+
+_SEEDS: Final = "seeds.json"  # what several seeds were trained with
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,10 @@ def train_seeds(
     watch: Watch,
 ) -> list[SeedResult]:
     """Train what `prepared` makes of the recipe's sets; as `run_recipe`."""
-    if recipe.seeds == 1 and os.environ.get("RANK", "0") == "0":  # of torchrun's processes the first holds it
-        RunFolder(out).check()  # before everything that takes long
+    if recipe.seeds > 1:  # before everything that takes long
+        _seeds_begun(out)
+    else:
+        RunFolder(out).check()
     dev = next(iter(read_judged_sets([recipe.dev] if recipe.dev else [], watch.report)), None)
     tests = read_judged_sets(recipe.evaluate, watch.report)
     if not recipe.sets:
@@ -135,6 +138,21 @@ def _finished(folder: Path) -> dict[str, float] | None:
     return {str(one["set"]): float(one["after"]) for one in evaluations}
 
 
+def _seeds_begun(out: Path) -> bool:
+    """Whether seeds are there that hold to their settings; BadInputError where `out` is something else."""
+    if out.is_file():
+        raise BadInputError(f"{out} is a file. Name a new folder")
+    seeds = [*out.glob("seed-*")]
+    # A seed that never came to a checkpoint is trained from its beginning: it holds nobody to its settings.
+    if (out / _SEEDS).is_file() and any(
+        _finished(seed) is not None or RunFolder(seed).has_checkpoint for seed in seeds
+    ):
+        return True
+    if out.is_dir() and any(path.name != _SEEDS and path not in seeds for path in out.iterdir()):
+        raise BadInputError(f"{out} is there and holds something else. Name a new folder")
+    return False
+
+
 def _require_same_recipe(
     recipe: Recipe,
     shared: Mapping[str, JsonValue],
@@ -154,12 +172,8 @@ def _require_same_recipe(
         "evaluate": [told_judged(test) for test in tests],
         "training": training,
     }
-    file = out / "seeds.json"
-    # A seed that never came to a checkpoint is trained from its beginning: it holds nobody to its settings.
-    seeds = [*out.glob("seed-*")]
-    if file.is_file() and any(
-        _finished(seed) is not None or RunFolder(seed).has_checkpoint for seed in seeds
-    ):
+    file = out / _SEEDS
+    if _seeds_begun(out):
         told = json.loads(file.read_text("utf-8"))
         if {"base_sha256": wanted["base_sha256"], **told} != json.loads(json.dumps(wanted)):
             raise BadInputError(
@@ -167,8 +181,6 @@ def _require_same_recipe(
                 "Use the same settings to resume them, or name a new folder"
             )
         return
-    if out.is_dir() and any(path != file and path not in seeds for path in out.iterdir()):
-        raise BadInputError(f"{out} is there and holds something else. Name a new folder")
     with replacing(file) as stream:
         stream.write((json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
 

@@ -288,11 +288,30 @@ def test_seeds_of_another_base_under_the_same_name_are_refused(
     assert all(one.result and one.result.finished for one in run_recipe(wanted, out, device="cpu"))
 
 
-def test_a_folder_that_cannot_be_trained_in_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_folder_that_cannot_be_trained_in_is_refused_before_a_file_is_read(
+    seeds: int, tmp_path: Path
+) -> None:
     (tmp_path / "out").touch()
-    with pytest.raises(BadInputError) as raised:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    for name, said in (("out", "is a file"), ("full", "is there and holds")):
+        with pytest.raises(BadInputError) as raised:
+            run_recipe(Recipe(sets=(SetRecipe("there is none.tsv"),), seeds=seeds), tmp_path / name)
+        assert str(raised.value) == Naming(tmp_path / name, said)
+
+
+def test_all_of_torchruns_processes_refuse_a_finished_folder_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waited for the first, which is gone, would not hear torchrun's SIGTERM until it is killed."""
+    monkeypatch.setenv("RANK", "1")
+    for name in ("config.json", "run/config.json"):
+        place = tmp_path / "out" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("{}")
+    with pytest.raises(BadInputError, match="finished run"):
         run_recipe(Recipe(sets=(SetRecipe("there is none.tsv"),)), tmp_path / "out")
-    assert str(raised.value) == Naming(tmp_path / "out", "is a file")
 
 
 def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
