@@ -387,12 +387,17 @@ class UnitedIndex(CandidateIndex):
         """
         queries = np.ascontiguousarray(queries)
         known: dict[Where | None, Lists | None] = {} if chosen is None else {chosen.where: chosen.lists}
-        every, found = [part.where for part in self.parts], []
-        for part, where in zip(self.parts, every, strict=True):
+        every = [part.where for part in self.parts]
+
+        def proposed(part: CandidateIndex, where: Where | None) -> NDArray[np.int64]:
             if where not in known and every.count(where) > 1:
                 known[where] = part.chosen_lists(queries)
-            ids = part.proposed(queries, k, alive, known.get(where))
-            found.append(self.scored(vectors, queries, k, ids))
+            return part.proposed(queries, k, alive, known.get(where))
+
+        ids = map(proposed, self.parts, every)
+        if len(queries) == 1:  # one reading of what all propose; of many queries it would be large
+            return self.scored(vectors, queries, k, np.concatenate([*ids], axis=1))
+        found = [self.scored(vectors, queries, k, of_part) for of_part in ids]
         return [merge(of_query, k) for of_query in zip(*found, strict=True)]
 
 
