@@ -239,9 +239,9 @@ class Collection:
         by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
         on meanwhile. On a cluster, its workers build an index by groups.
 
-        newer: once a fifth more has come, index only what is newer, by the plan that stands. Called again and
+        newer: once a tenth more has come, index only what is newer, by the plan that stands. Called again and
             again while a collection grows, this indexes each passage once; a search looks into one more index
-            each time, some thirteen when the collection is ten times as large. Nothing happens before.
+            each time, some twenty-four when the collection is ten times as large. Nothing happens before.
 
         MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
         """

@@ -253,7 +253,7 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a fifth more has come, and 16,384 passages at least, index only that, beside the indexes there "
+        "Once a tenth more has come, and 16,384 passages at least, index only that, beside the indexes there "
         "are: quicker."
     ),
     as_json: bool = JSON,

@@ -116,7 +116,7 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
 
 @pytest.fixture
 def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """Where a hundred newer passages, and a fifth of what is indexed, get an index of their own."""
+    """Where a hundred newer passages, and a tenth of what is indexed, get an index of their own."""
     monkeypatch.setattr(index_upkeep, "TAIL", 100)
     monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
     return indexed
@@ -125,9 +125,9 @@ def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
 @pytest.mark.long
 def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table: OpenCollection) -> None:
     (before,) = segments(growing, SegmentKind.INDEX)
-    growing.add_rows(rows(COUNT, COUNT + 400), index="now")
-    assert segments(growing, SegmentKind.INDEX) == [before]  # a fifth of 2,700 is 540
-    growing.add_rows(rows(COUNT + 400, COUNT + 600), index="now")
+    growing.add_rows(rows(COUNT, COUNT + 250), index="now")
+    assert segments(growing, SegmentKind.INDEX) == [before]  # a tenth of 2,700 is 270
+    growing.add_rows(rows(COUNT + 250, COUNT + 600), index="now")
     first, second = segments(growing, SegmentKind.INDEX)
     assert first == before
     assert (second.count, second.first_passage, second.last_passage) == (600, COUNT + 1, COUNT + 600)

@@ -41,7 +41,7 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
     newer = st.checkbox(
         "Only what came since the last index",
         key=f"optimize-newer-{found.name}",
-        help="Where there is an index: once a fifth more has come, and 16,384 passages at least, that alone "
+        help="Where there is an index: once a tenth more has come, and 16,384 passages at least, that alone "
         "gets an index of its own. Quicker, with more indexes to search.",
     )
     arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
