@@ -17,19 +17,17 @@ says so, and the next one runs.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from machine import commit, machine
 
 from nearsay.app.cli.main import main as nearsay
@@ -50,6 +48,8 @@ class Command:
     killed: bool = False  # once, after its first checkpoint, and then run again
     devices: str = "cuda cpu"
 
+
+INTERRUPTED = 130  # the exit status after Ctrl-C
 
 STS, NLI = "{data}/stsb/train.tsv", "{data}/cad_nli/all_combined_train.tsv"
 QUORA = "{data}/quora_duplicates/train.tsv.gz --columns question,duplicate --sample 8000"
@@ -158,14 +158,13 @@ def _tried(command: Command, device: str, places: Mapping[str, str]) -> dict[str
         arguments += ["--device", device]
     if command.killed:
         _kill(arguments, _target(command, Path(places["made"])))
-    said = io.StringIO()
     began = time.perf_counter()
-    try:
-        with contextlib.redirect_stdout(said):
-            nearsay(arguments, prog_name="nearsay", standalone_mode=False)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the next command is to run, whatever this one did
-        return {"failed": repr(error), "where": traceback.format_exc().splitlines()[-6:]}
-    report = json.loads(said.getvalue().splitlines()[-1])
+    ended = CliRunner().invoke(nearsay, arguments)
+    if ended.exit_code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if ended.exit_code:
+        return {"failed": repr(ended.exception), "said": ended.stderr.splitlines()[-6:]}
+    report = json.loads(ended.stdout.splitlines()[-1])
     figures = {name: report[name] for name in ("steps", "training", "dev", "test") if report.get(name)}
     return {"seconds": round(time.perf_counter() - began, 1), **figures}
 
