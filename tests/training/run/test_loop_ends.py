@@ -273,7 +273,7 @@ def test_an_error_in_what_is_called_back_ends_the_data_thread(folder: RunFolder,
         raise KeyboardInterrupt
 
     evaluation = Evaluation(fail, every=1) if where == "measure" else None
-    watch = Watch(**{where: fail}) if where != "measure" else None  # type: ignore[arg-type]
+    watch = {"listener": Watch(listener=fail), "stop": Watch(stop=fail)}.get(where)
     with pytest.raises(KeyboardInterrupt):
         train(LinearTask(), folder, settings(steps=9), ALONE, evaluation=evaluation, watch=watch)
     assert not any(thread.name.startswith("nearsay-data") for thread in threading.enumerate())
