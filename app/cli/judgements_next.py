@@ -156,7 +156,8 @@ def import_(
     optionally passage, text, rater and note, as `nearsay judgements export --as csv` writes it; a folder with
     the BEIR layout; or a file of TREC's or BEIR's qrels with --queries. A later judgement replaces an earlier
     one of the same query and passage. Judgements of passages that say something else than text now are left
-    out.
+    out. A judgement of a whole document of several passages is taken for the passage that a search for the
+    query ranks first among them, if the document answers, and for each of them, if it does not.
 
     \b
     Example:

@@ -53,7 +53,7 @@ class ImportedJudgement:
 
     query: str
     document: str  # its id
-    passage: int | None  # 0-based place; None: the document's only one
+    passage: int | None  # 0-based place; None: all of the document
     relevant: bool | None  # None: whoever judged could not say
     rater: str | None = None
     note: str | None = None
@@ -80,8 +80,8 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
     notes:   gets what a folder has that cannot be used
 
     A document's id that ends with # and a number names that passage, as `judgements export` writes it, where
-    the collection has no document of the whole id. A relevance above 0 is relevant. BadInputError for what
-    cannot be read, by line.
+    the collection has no document of the whole id; an id alone is all of a document. A relevance above 0 is
+    relevant. BadInputError for what cannot be read, by line.
     """
     if source.is_dir():
         found = read_retrieval_set(source)
@@ -181,8 +181,10 @@ def _found(
         there = known.get(document, ())
         if not there:
             lost["of documents that are not there"] += 1
-        elif (passage is None and len(there) > 1) or (passage or 0) >= len(there):
-            lost["that do not name a passage (document#0) where their document has several"] += 1
+        elif passage is None and len(there) > 1:
+            lost["of whole documents of whose passages a search for the query finds none"] += 1
+        elif (passage or 0) >= len(there):
+            lost["of passages that their document has not got"] += 1
         else:
             judged = Judged.of(document, passage, None, None, None)
             placed.append((one, judged, there[passage or 0]))
@@ -235,6 +237,44 @@ def _judgement(
         *answered_by,
         created_at=now("milliseconds"),
     )
+
+
+def _by_passage(
+    record: CollectionRecord, search: "Search", read: list[ImportedJudgement], notes: list[str]
+) -> list[ImportedJudgement]:
+    """Judgements of whole documents of several passages as judgements of passages, see `load`."""
+    named = sorted({one.document for one in read if one.passage is None})
+    sizes: dict[str, int] = {}
+    with record.reading() as (connection, row):
+        for begin in range(0, len(named), _TOGETHER):
+            there = passages.numbers_by_id(connection, row.id, named[begin : begin + _TOGETHER])
+            sizes |= {document: len(numbers) for document, numbers in there.items() if len(numbers) > 1}
+    whole = [one for one in read if one.passage is None and one.document in sizes]
+    if not whole:
+        return read
+    answering: dict[str, list[str]] = {}
+    for one in whole:
+        if one.relevant:
+            answering.setdefault(one.query, []).append(one.document)
+    first: dict[tuple[str, str], int] = {}
+    for query, documents in answering.items():
+        for begin in range(0, len(documents), _TOGETHER):
+            some = documents[begin : begin + _TOGETHER]
+            hits = search([query], len(some), where={"id": {"in": some}}, by_document=True)[0]
+            first |= {(query, hit.id): hit.passage for hit in hits}
+    by_passage: list[ImportedJudgement] = []
+    for one in read:
+        if one.passage is not None or one.document not in sizes:
+            by_passage.append(one)
+        elif one.relevant:
+            by_passage.append(replace(one, passage=first.get((one.query, one.document))))
+        else:
+            by_passage += (replace(one, passage=place) for place in range(sizes[one.document]))
+    notes.append(
+        f"{counted(len(whole), 'judgement')} of documents of several passages: the one that answers is the "
+        "one that a search for the query ranks first; where a document does not answer, none of them does"
+    )
+    return by_passage
 
 
 class Judgements:
@@ -357,9 +397,11 @@ class Judgements:
         """Take over judgements from a file or folder, all or none; see `read_judgements`.
 
         What was said before of the same query and passage is replaced. Judgements of documents that are not
-        there, of passages that say something else than the file's text of them, and of documents of several
-        passages without saying which, are left out and counted.
-        BadInputError for what cannot be read.
+        there, and of passages that say something else than the file's text of them, are left out and counted.
+        A judgement of a whole document of several passages becomes one of the passage that a search for the
+        query ranks first among them, if the document answers (MaxP of Dai & Callan 2019), and one of each
+        passage, if it does not.
+        BadInputError for what cannot be read; for whole documents whatever a search raises.
         """
         notes: list[str] = []
         found = read_judgements(Path(source), None if queries is None else Path(queries), notes)
@@ -367,6 +409,7 @@ class Judgements:
             replace(one, query=plain_query(one.query), document=stored(one.document, "a document's id"))
             for one in found
         ]
+        read = _by_passage(self._record, self._search, read, notes)
         row, lost, taken = self._record.row(), Counter[str](), 0
         asked: set[str] = set()
         with self._database.writing() as connection:

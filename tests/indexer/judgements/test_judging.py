@@ -18,6 +18,15 @@ from nearsay.indexer.judgements.judging import SearchWay, Verdict
 
 MANY = "1" * 5_000  # digits: Python makes no number of them
 QUERIES = ["a cat sat", "the dog dug", "owls at night"]
+LONG = " ".join(f"word{number} sleeps." for number in range(12))  # two passages
+
+
+class _StoppedError(Exception):
+    pass
+
+
+def _stop(*_: object, **__: object) -> None:
+    raise _StoppedError
 
 
 def test_a_way_of_searching_is_read_as_it_is_written() -> None:
@@ -120,8 +129,9 @@ def test_judgements_are_taken_over_from_a_table_and_written_back_as_they_were(
     with (tmp_path / "in.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows(rows)
     taken = pets.judgements.load(tmp_path / "in.csv")
-    assert (taken.judgements, taken.queries) == (4, 2)
+    assert (taken.judgements, taken.queries) == (5, 2)
     assert len(taken.notes) == 2
+    assert sum(document == "long" for document, _ in pets.judgements.of("birds")) == 1
     assert pets.judgements.of("=sleep") == {("long", 1): True, ("cat", 0): False}
     assert [(one.document, one.rater, one.note) for one in pets.judgements.unsure()] == [
         ("dog", "bo", "who knows")
@@ -209,6 +219,36 @@ def test_a_table_of_beirs_qrels_is_taken_over_with_its_queries(zoo: Collection, 
     assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
     with pytest.raises(BadInputError, match=r"line 2: '301'.*--queries"):
         zoo.judgements.load(tmp_path / "test.tsv")
+
+
+def test_a_judgement_of_a_whole_document_is_of_its_best_passage_or_of_each(
+    zoo: Collection, tmp_path: Path
+) -> None:
+    lines = "301 0 cat 1", "301 0 long 1", "302 0 long 0", "302 0 gone 1"
+    (tmp_path / "qrels").write_text("\n".join(lines))
+    (tmp_path / "queries.csv").write_text("_id,text\n301,what word11 does\n302,what dogs do\n")
+    taken = zoo.judgements.load(tmp_path / "qrels", tmp_path / "queries.csv")
+    assert zoo.judgements.of("what word11 does") == {("cat", 0): True, ("long", 1): True}
+    assert zoo.judgements.of("what dogs do") == {("long", 0): False, ("long", 1): False}
+    assert (taken.judgements, taken.queries) == (4, 2)
+    assert taken.notes == (
+        Naming("2 judgements", "several passages"),
+        Naming("1 judgement", "not there", "left out"),
+    )
+
+
+def test_a_whole_document_that_is_not_embedded_yet_is_left_out(
+    zoo: Collection, tmp_path: Path, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(words, "stream", _stop)
+        with pytest.raises(_StoppedError):
+            zoo.add_rows([{"id": "new", "text": LONG}])
+    assert zoo.overview().waiting == 2
+    (tmp_path / "in.csv").write_text("query,document,relevant\nword11,new,1\nword11,long,1\n")
+    taken = zoo.judgements.load(tmp_path / "in.csv")
+    assert zoo.judgements.of("word11") == {("long", 1): True}
+    assert (taken.judgements, taken.notes[1:]) == (1, (Naming("1 judgement", "finds none", "left out"),))
 
 
 def test_an_id_that_ends_with_more_digits_than_a_number_has_is_an_id(zoo: Collection, tmp_path: Path) -> None:
