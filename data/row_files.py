@@ -1,7 +1,8 @@
 """Rows of the files that training and evaluation read; what cannot be read is named by its line."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,13 @@ def file_rows(path: str | Path) -> Iterator[Row]:
         if isinstance(item, Fault):
             raise BadInputError(f"{item}. Mend or remove the line")
         yield item
+
+
+def sampled_rows(path: str | Path) -> tuple[list[Mapping[str, object]], Iterator[Row]]:
+    """Read rows as `file_rows` does; gives the first ones, from which columns are told, and all of them."""
+    rows = file_rows(path)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    return [row for _, row in sample], chain(sample, rows)
 
 
 def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from nearsay.app.cli.command import FILE, GROUP, argument, command, option
-from nearsay.app.cli.options import BERT, BREAKS, JSON, LABEL, LENGTH, PAIR, TEXT, Run
+from nearsay.app.cli.options import BERT, BREAKS, JSON, LABEL, LENGTH, PAIR, TEXT, Run, text_columns
 from nearsay.app.cli.printing import print_notes, print_reports
 
 _FILE = argument(type=FILE)
@@ -66,11 +66,11 @@ def classifier(
     Example:
         nearsay evaluate classifier my-intents intents-test.tsv
     """
-    from nearsay.data.labelled_texts import LabelColumns, read_labelled_texts
+    from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
     from nearsay.training.bert.heads.classifier import TextClassifier
     from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 
-    texts = read_labelled_texts(file, LabelColumns(label, text, pair))
+    texts = read_labelled_texts(file, text_columns(text, pair), label)
     print_notes(texts.notes)
     loaded = TextClassifier.load(model, device=run.device, precision=run.precision)
     report = evaluate_classifier(loaded, texts)

@@ -282,6 +282,13 @@ def settings_of(kind: Callable[..., _Settings], group: object, **others: Any) ->
     return kind(**{name: getattr(group, name) for name in named if hasattr(group, name)} | others)
 
 
+def text_columns(text: str | None, pair: str | None) -> tuple[str, ...] | None:
+    """Give the names of --text and --pair; None = to be told; UsageError for the second one alone."""
+    if pair is not None and text is None:
+        raise click.UsageError(f"--pair {pair} names the second text's field; name the first one's by --text")
+    return None if text is None else (text,) if pair is None else (text, pair)
+
+
 def note(said: str) -> None:
     """A sentence on standard error, as those who report while they work tell it."""
     print_notes([said])

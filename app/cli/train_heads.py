@@ -26,6 +26,7 @@ from nearsay.app.cli.options import (
     note,
     refuse_given,
     settings_of,
+    text_columns,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
 
@@ -96,16 +97,16 @@ def classifier(
     Example:
         nearsay train classifier intents.tsv --dev intents-dev.tsv --out my-intents
     """
-    from nearsay.data.labelled_texts import LabelColumns, read_labelled_texts
+    from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 
     if probe and features is not None:
         raise click.UsageError("--probe and --features are two ways; take one")
     is_linear = probe or features is not None
     if not is_linear:
         refuse_given("is for a linear layer: add --features or --probe", "pooling", "regularisation")
-    columns = LabelColumns(label, text, pair)
+    columns = text_columns(text, pair)
     linear = {"features": features, "pooling": pooling, "regularisation": regularisation}
-    _train(lambda place: read_labelled_texts(place, columns), head, linear if is_linear else None)
+    _train(lambda place: read_labelled_texts(place, columns, label), head, linear if is_linear else None)
 
 
 @command()

@@ -1,5 +1,6 @@
 """Which columns of a file are the texts and which the label: said by the user, or told from their names."""
 
+import itertools
 import re
 import shlex
 from collections import Counter
@@ -8,61 +9,48 @@ from dataclasses import dataclass
 from typing import Final
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
-from nearsay.data.fields import ID_NAMES, MISSING, TEXT_NAMES, reach
+from nearsay.data.fields import ID_NAMES, MISSING, first_named, reach
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
-# Names are tried in this order, in any case of letters.
-_SCORE_NAMES: Final = (
-    "score",
-    "similarity",
-    "similarity_score",
-    "similarity score",
-    "relatedness_score",
-    "gold",
-    "label",
+# Usual names. They are tried in this order, in any case of letters.
+_FIRST_TEXTS: Final = (
+    *("sentence1", "sentence_1", "sentence_a", "text1", "text_1", "text_a", "question1", "anchor"),
 )
-# Tried in this order, in any case of letters; the first and second names of one place belong together.
-_FIRST_NAMES: Final = (
-    "sentence1",
-    "sentence_1",
-    "sentence_a",
-    "text1",
-    "text_1",
-    "text_a",
-    "question1",
-    "anchor",
+_SECOND_TEXTS: Final = (
+    *("sentence2", "sentence_2", "sentence_b", "text2", "text_2", "text_b", "question2", "positive"),
 )
-_SECOND_NAMES: Final = (
-    "sentence2",
-    "sentence_2",
-    "sentence_b",
-    "text2",
-    "text_2",
-    "text_b",
-    "question2",
-    "positive",
-)
-_SCORES_NAMES: Final = ("scores", "teacher_scores")  # of each passage of a tuple
-_LABEL_NAMES: Final = (
-    *("gold_label", *_SCORE_NAMES, "is_duplicate", "is_paraphrase", "quality", "labels", "target"),
-    *("relation", "entailment_label", "entailment_judgment"),
-)
-_PAIR_NAMES: Final = (
-    ("premise", "hypothesis"),
-    *zip(_FIRST_NAMES, _SECOND_NAMES, strict=True),
+_ENTAILING: Final = ("premise", "hypothesis")
+_PAIRS: Final = (
+    _ENTAILING,
+    *zip(_FIRST_TEXTS, _SECOND_TEXTS, strict=True),
     *(("query", other) for other in ("positive", "pos", "passage", "document", "answer", "response")),
     *(("question", other) for other in ("positive", "pos", "passage", "answer", "duplicate", "sentence")),
-    *(("title", other) for other in ("abstract", "text", "body")),
     *(("sent0", "sent1"), ("original", "paraphrase"), ("source", "paraphrase"), ("claim", "evidence")),
 )
-_TUPLE_STARTS: Final = (
-    *((first, second) for first in ("anchor", "query", "question") for second in ("positive", "pos")),
-    *(("sent0", "sent1"), ("premise", "entailment"), ("query", "passage"), ("question", "answer")),
+_TITLED: Final = tuple(("title", other) for other in ("abstract", "text", "body"))
+_TEXTS: Final = (
+    *("text", "sentence", "utterance", "passage", "content", "body", "abstract", "document", "question"),
+    *("query", "description", "review", "tweet", "comment", "message", "title"),
 )
-_NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)")
+_ANCHORS: Final = ("anchor", "query", "question", "sentence")
+_POSITIVES: Final = ("positive", "positives", "pos", "entailed")
+_TUPLE_STARTS: Final = (
+    *itertools.product(_ANCHORS, _POSITIVES),
+    *(("sent0", "sent1"), ("premise", "entailment"), ("premise", "entailed")),
+    *(("query", "passage"), ("question", "answer")),
+)
+_NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)|contradicted")
+SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
+_SCORES_OF_TUPLES: Final = ("scores", "teacher_scores")  # one of each passage
+_CLASSES: Final = ("class", "category", "intent", "sentiment")  # of one text, or what a pair is about
+LABELS: Final = (
+    *("label", "gold_label", *_CLASSES, "target", "gold", "is_duplicate", "is_paraphrase", "quality"),
+    *("entailment_judgment", "entailment_label", "relation", "labels"),
+)
+_LABELS_OF_PAIRS: Final = tuple(name for name in LABELS if name not in _CLASSES)
 _BESIDE: Final = frozenset(
-    {*ID_NAMES, *_LABEL_NAMES, "split", "subset", "dataset", "idx", "index", "url", "source", "genre"}
-    | {"domain", "lang", "language", "year", "date"}
+    {*ID_NAMES, *SCORES, *_LABELS_OF_PAIRS, "split", "subset", "dataset", "idx", "index", "url", "source"}
+    | {"genre", "domain", "lang", "language", "year", "date"}
 )
 _PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
@@ -81,6 +69,15 @@ class ExampleColumns:
     texts_guessed: bool
     label_guessed: bool
 
+    def said(self, label: str = "label") -> str:
+        """Name them for the user, and what was guessed; `label`: what the label is of this kind."""
+        columns = {"texts": (" + ".join(map(repr, self.texts)), self.texts_guessed)}
+        if self.label is not None:
+            columns[label] = (repr(self.label), self.label_guessed)
+        return ", ".join(
+            f"{what} = {names}{' (guessed)' if guessed else ''}" for what, (names, guessed) in columns.items()
+        )
+
 
 def choose_columns(
     sample: Sequence[Mapping[str, object]],
@@ -97,28 +94,16 @@ def choose_columns(
     for beside two texts; beside more, `scores`: a teacher's, of each passage. BadInputError when nothing can
     be told, or a name is not there.
     """
-    names = list(dict.fromkeys(name for row in sample for name in row))
-    listed = _listed(names)
-    if columns is not None:
-        columns = tuple(columns)
-        if not columns or len(set(columns)) != len(columns):
-            raise BadInputError(f"{path}: columns are {list(columns)}; name each text column once")
-    inside = {name for name in columns or () if any(reach(row, name) is not MISSING for row in sample)}
-    for name in (*(columns or ()), *(() if label is None else (label,))):
-        if name not in names and name not in inside:
-            raise BadInputError(f"{path} has no column {name!r}; its columns are {listed}. Name some of them")
-    texts = columns or _guessed_texts(names, sample, kind=kind, label=label, path=path)
-    if label in texts:
-        raise BadInputError(f"{path}: {label!r} is named as a text and as the label; name another column")
+    names = _checked(sample, columns, label, path)
+    texts = tuple(columns or _guessed_texts(names, sample, kind=kind, label=label, path=path))
     if kind is not None and not (kind.takes(len(texts)) or (kind is ExampleKind.TUPLES and len(texts) == 2)):
         raise BadInputError(
             f"{path}: examples of kind {kind} cannot be made of the columns {_listed(texts)}; name "
-            f"{_wanted_columns(kind)}, or another kind. Its columns are {listed}"
+            f"{_wanted_columns(kind)}, or another kind. Its columns are {_listed(names)}"
         )
     if kind is ExampleKind.TUPLES or (kind is None and len(texts) > _PAIR):
-        lower = {name.lower(): name for name in reversed(names) if name not in texts}
-        scores = label or next((lower[name] for name in _SCORES_NAMES if name in lower), None)
-        return ExampleColumns(tuple(texts), scores, columns is None, label is None and scores is not None)
+        scores = label or first_named([name for name in names if name not in texts], _SCORES_OF_TUPLES)
+        return ExampleColumns(texts, scores, columns is None, label is None and scores is not None)
     wants_label = len(texts) == 2 if kind is None else kind.is_labelled
     found = label or (_guessed_label(names, texts, kind) if wants_label else None)
     if found is None and kind is None and wants_label:
@@ -127,19 +112,96 @@ def choose_columns(
         others = [name for name in names if name not in texts]
         if not others:
             raise BadInputError(
-                f"{path} has no label or score beside its texts; its columns are {listed}. "
+                f"{path} has no label or score beside its texts; its columns are {_listed(names)}. "
                 f"Give a file with one, as {kind} examples need"
             )
-        raise UnknownColumnsError(
-            f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label: "
-            f"--label {_example(others[:1])}"
-        )
+        raise _unknown_columns(path, names, "label", f"--label {_example(others[:1])}")
     if label is not None and not wants_label:
         raise BadInputError(
             f"{path}: the label {label!r} has no use in examples of kind {kind or _plain_kind(texts)}; "
             "leave it out, or name two text columns and a kind with labels"
         )
-    return ExampleColumns(tuple(texts), found, columns is None, label is None and found is not None)
+    return ExampleColumns(texts, found, columns is None, label is None and found is not None)
+
+
+def choose_labelled(
+    sample: Sequence[Mapping[str, object]],
+    *,
+    columns: Sequence[str] | None,
+    label: str | None,
+    path: str,
+    option: str,
+) -> ExampleColumns:
+    """Settle the columns as `choose_columns` does, of a text or two with a label that is any word.
+
+    Texts: those of `texts_beside`, else the only column beside the label. `option` names the texts.
+    """
+    names = _checked(sample, columns, label, path)
+    found = label or first_named([name for name in names if name not in (columns or ())], LABELS)
+    if found is None:
+        raise _unknown_columns(path, names, "label", "--label")
+    texts = tuple(columns or texts_beside(names, found))
+    if not texts and len(names) == 2:
+        texts = tuple(name for name in names if name != found)
+    if not texts:
+        raise _unknown_columns(path, names, "text", option)
+    return ExampleColumns(texts, found, columns is None, label is None)
+
+
+def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) -> UnknownColumnsError:
+    return UnknownColumnsError(
+        f"{path}: which column is the {what} cannot be told; its columns are {_listed(names)}. "
+        f"Name it with {option}"
+    )
+
+
+def names_of(sample: Iterable[Mapping[str, object]]) -> list[str]:
+    """Give the columns of some rows, of which those of JSON lines may lack one."""
+    return list(dict.fromkeys(name for row in sample for name in row))
+
+
+def texts_beside(names: Sequence[str], label: str | None) -> tuple[str, ...]:
+    """Tell by usual names the two texts that a label compares, else the one that it is of; () = none."""
+    others = [name for name in names if name != label]
+    text = first_named(others, _TEXTS)
+    return _together(others, _PAIRS) or (() if text is None else (text,))
+
+
+def are_entailing(texts: Sequence[str]) -> bool:
+    """Whether they are called premise and hypothesis."""
+    return tuple(name.lower() for name in texts) == _ENTAILING
+
+
+def texts_of_tuples(names: Sequence[str]) -> tuple[str, ...]:
+    """Tell by usual names the anchor, the positive and the negatives; () = not all of them are there."""
+    found = [(match, name) for name in names if (match := _NEGATIVE.fullmatch(name.lower()))]
+    negatives = sorted((int(match[1] or 0), name) for match, name in found)
+    start = _together(names, _TUPLE_STARTS)
+    return (*start, *(name for _, name in negatives)) if start and negatives else ()
+
+
+def _together(names: Sequence[str], groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Give the columns of the first group of usual names that are all there; () = none is."""
+    lower = {name.lower(): name for name in reversed(names)}
+    return next((tuple(lower[name] for name in group) for group in groups if lower.keys() >= set(group)), ())
+
+
+def _checked(
+    sample: Sequence[Mapping[str, object]], columns: Sequence[str] | None, label: str | None, path: str
+) -> list[str]:
+    """Give the names of the columns; BadInputError for those that the caller names and that cannot be."""
+    names = names_of(sample)
+    if columns is not None and (not columns or len(set(columns)) != len(columns)):
+        raise BadInputError(f"{path}: columns are {list(columns)}; name each text column once")
+    inside = {name for name in columns or () if any(reach(row, name) is not MISSING for row in sample)}
+    for name in (*(columns or ()), *(() if label is None else (label,))):
+        if name not in names and name not in inside:
+            raise BadInputError(
+                f"{path} has no column {name!r}; its columns are {_listed(names)}. Name some of them"
+            )
+    if label in (columns or ()):
+        raise BadInputError(f"{path}: {label!r} is named as a text and as the label; name another column")
+    return names
 
 
 def is_negative_name(name: str) -> bool:
@@ -178,7 +240,7 @@ class UnusedColumns:
     def refuse_labels(self, path: str) -> None:
         """Raise BadInputError for a column that looks like a label, as `choose_columns` does."""
         for name, line in self._later.items():
-            if name.lower() in _LABEL_NAMES:
+            if name.lower() in {*SCORES, *_LABELS_OF_PAIRS}:
                 raise BadInputError(
                     f"{path}:{line}: the column {name!r} stands here, and not in the first rows. Put a row "
                     "with it first to use it, or say --kind pairs if all pairs belong together"
@@ -203,24 +265,18 @@ def _guessed_texts(
     label: str | None,
     path: str,
 ) -> tuple[str, ...]:
-    lower = {name.lower(): name for name in reversed(names) if name != label}
-    if kind is ExampleKind.TEXTS:
-        named = next((lower[name] for name in TEXT_NAMES if name in lower), None)
-        if named is not None:
-            return (named,)
-    if kind in {None, ExampleKind.TUPLES}:
-        negatives = _negatives(lower)
-        start = next((pair for pair in _TUPLE_STARTS if set(pair) <= set(lower)), None)
-        if negatives and start:
-            return (*(lower[name] for name in start), *negatives)
-    if kind is not ExampleKind.TEXTS:
-        pair = next((pair for pair in _PAIR_NAMES if set(pair) <= set(lower)), None)
-        if pair:
-            return (lower[pair[0]], lower[pair[1]])
+    unlabelled = [name for name in names if name != label]
+    named = first_named(unlabelled, _TEXTS) if kind is ExampleKind.TEXTS else None
+    if named is not None:
+        return (named,)
+    tuples = texts_of_tuples(unlabelled) if kind in {None, ExampleKind.TUPLES} else ()
+    found = tuples or (() if kind is ExampleKind.TEXTS else _together(unlabelled, (*_PAIRS, *_TITLED)))
+    if found:
+        return found
     others = [
         name
-        for name in names
-        if name != label and name.lower() not in _BESIDE and any(_is_text(row.get(name)) for row in sample)
+        for name in unlabelled
+        if name.lower() not in _BESIDE and any(_is_text(row.get(name)) for row in sample)
     ]
     wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
     if len(others) not in wanted:
@@ -241,15 +297,12 @@ def _example(names: Sequence[str]) -> str:
     return shlex.quote(",".join(names[:2]))
 
 
-def _negatives(lower: Mapping[str, str]) -> list[str]:
-    found = [(match, name) for key, name in lower.items() if (match := _NEGATIVE.fullmatch(key))]
-    return [name for _, name in sorted((int(match[1] or 0), name) for match, name in found)]
-
-
 def _guessed_label(names: Sequence[str], texts: Sequence[str], kind: ExampleKind | None) -> str | None:
-    lower = {name.lower(): name for name in reversed(names) if name not in texts}
-    wanted = (*_SCORE_NAMES, *_LABEL_NAMES) if kind is ExampleKind.SCORED else _LABEL_NAMES
-    return next((lower[name] for name in wanted if name in lower), None)
+    wanted = {
+        None: ("gold_label", *SCORES, *_LABELS_OF_PAIRS),
+        ExampleKind.SCORED: (*SCORES, *_LABELS_OF_PAIRS),
+    }.get(kind, (*_LABELS_OF_PAIRS, *SCORES))
+    return first_named([name for name in names if name not in texts], wanted)
 
 
 def _written_values(sample: Sequence[Mapping[str, object]], texts: Sequence[str]) -> dict[str, Counter[str]]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
+from nearsay.data.sentence_examples.columns import SCORES
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS
 
@@ -23,7 +24,6 @@ _SAME_WORDS: Final = {
 }
 _NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write where the annotators did not agree
 _NO_AGREEMENT_NUMBER: Final = -1.0  # the same in copies with numbers
-_SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "similarity score"})
 _USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
 _VALUES_SHOWN: Final = 6
 _FEW_NUMBERS: Final = frozenset({-1.0, 0.0, 1.0, 2.0})
@@ -91,7 +91,7 @@ def kind_of_labels(
             "(--columns, --label)"
         )
     few = others <= _SLIPS * rows and values >= {0.0, 1.0}
-    if (others and not few) or column.lower() in _SCORES_ALONE:
+    if (others and not few) or column.lower() in SCORES:
         return ExampleKind.SCORED
     if values >= {0.0, 1.0, 2.0} and not others:
         return ExampleKind.NLI

@@ -19,7 +19,12 @@ from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import SAMPLE_ROWS, file_lines, rows_and_faults
-from nearsay.data.sentence_examples.columns import ExampleColumns, UnusedColumns, choose_columns
+from nearsay.data.sentence_examples.columns import (
+    ExampleColumns,
+    UnusedColumns,
+    are_entailing,
+    choose_columns,
+)
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 from nearsay.data.sentence_examples.labels import MOST_SCORE, LabelReader, kind_of_labels, written_label
@@ -382,7 +387,7 @@ class _Reading:
         return kind_of_labels(
             zip(texts.each(words), counts.tolist(), lines, strict=True),
             column=chosen.label or "",
-            entailing=[name.lower() for name in chosen.texts] == ["premise", "hypothesis"],
+            entailing=are_entailing(chosen.texts),
             path=self.path,
         )
 
@@ -430,13 +435,8 @@ class _Reading:
         self.left_out += len(faulty) - len(named)
 
     def _columns_note(self, kind: ExampleKind, chosen: ExampleColumns) -> str:
-        told = " (guessed)"
-        texts = " + ".join(map(repr, chosen.texts)) + (told if chosen.texts_guessed else "")
-        label = ""
-        if chosen.label is not None:
-            what = {ExampleKind.SCORED: "score", ExampleKind.TUPLES: "scores"}.get(kind, "label")
-            label = f", {what} = {chosen.label!r}" + (told if chosen.label_guessed else "")
-        return f"{self.path}: kind = {kind}, texts = {texts}{label}"
+        label = {ExampleKind.SCORED: "score", ExampleKind.TUPLES: "scores"}.get(kind, "label")
+        return f"{self.path}: kind = {kind}, {chosen.said(label)}"
 
 
 def _require_one_positive(found: Sequence[tuple[str, ...]]) -> None:

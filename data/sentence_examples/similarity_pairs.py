@@ -1,13 +1,13 @@
-"""Pairs of sentences with a person's score of how alike they are."""
+"""Pairs of sentences with what a person said of them: how alike they are, the same or not, or entailment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
-from nearsay.data.row_files import SAMPLE_ROWS, file_rows
+from nearsay.data.quantity import counted
+from nearsay.data.row_files import sampled_rows
 from nearsay.data.sentence_examples.columns import choose_columns
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, written_label
@@ -23,34 +23,60 @@ class ScoredPair:
     score: float
 
 
-def read_scored_pairs(
-    path: str | Path, *, columns: Sequence[str] | None = None, label: str | None = None
-) -> list[ScoredPair]:
-    """Read a tsv, csv, jsonl (or its .gz) or parquet file of two texts and their score.
+def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
+    """Read a file of two texts and their score as `read_judged_pairs` does."""
+    return read_judged_pairs(path, ExampleKind.SCORED)[0]
 
-    columns, label: of the texts and of the score; None: told from their names as in training
-        (`choose_columns`): sentence1, text_a, …; score, similarity, label, …
-    BadInputError names the file and line of the first row that cannot be used: an evaluation on part of a
-    file would mislead.
+
+def read_judged_pairs(
+    path: str | Path,
+    kind: ExampleKind,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+) -> tuple[list[ScoredPair], tuple[str, ...]]:
+    """Read a tsv, csv, jsonl (or its .gz) or parquet file of two texts and their label, as training does.
+
+    kind: SCORED, LABELLED or NLI
+    columns, label: of the texts and of the label; None: told from their names (`choose_columns`)
+    returns: the pairs, whose score is the label in numbers (`LabelReader`), and notes on what was guessed,
+        assumed and left out
+
+    Rows on which annotators did not agree ('-', or -1 in NLI) are left out and counted; among scores they are
+    an error. BadInputError names the file and line of the first row that cannot be used: an evaluation on
+    part of a file would mislead.
     """
-    rows = file_rows(path)
-    sample = list(islice(rows, SAMPLE_ROWS))
+    sample, rows = sampled_rows(path)
     if not sample:
         raise BadInputError(
-            f"{path} holds no pairs; give a file with the columns score, sentence1 and sentence2"
+            f"{path} holds no pairs; give a file with a label or score and two texts, in columns as score, "
+            "sentence1 and sentence2"
         )
-    chosen = choose_columns(
-        [row for _, row in sample], kind=ExampleKind.SCORED, columns=columns, label=label, path=str(path)
-    )
-    scores = LabelReader(ExampleKind.SCORED)
+    chosen = choose_columns(sample, kind=kind, columns=columns, label=label, path=str(path))
+    reader = LabelReader(kind)
     pairs: list[ScoredPair] = []
-    for line, row in chain(sample, rows):
+    disagreed = 0
+    for line, row in rows:
         try:
-            ((first, second),) = row_texts(row, chosen.texts, ExampleKind.SCORED)
-            score = scores.read(written_label(row.get(chosen.label or "")))
+            ((first, second),) = row_texts(row, chosen.texts, kind)
+            number = reader.read(written_label(row.get(chosen.label or "")))
         except UnusableRowError as error:
-            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
-        if score is None:
+            other = "" if kind is ExampleKind.SCORED else ", or name another kind of set"
+            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row{other}") from error
+        if number is not None:
+            pairs.append(ScoredPair(first, second, number))
+        elif kind is ExampleKind.SCORED:
             raise BadInputError(f"{path}:{line}: the score is '-', not a number; mend or remove the row")
-        pairs.append(ScoredPair(first, second, score))
-    return pairs
+        else:
+            disagreed += 1
+    if not pairs:
+        raise BadInputError(f"{path} holds no row with a label; give a file that is labelled")
+    notes = []
+    if chosen.texts_guessed or chosen.label_guessed:
+        notes.append(f"{path}: {chosen.said('score' if kind is ExampleKind.SCORED else 'label')}")
+    if reader.assumption is not None:
+        notes.append(f"{path}: {reader.assumption}")
+    if disagreed:
+        left_out = counted(disagreed, "row")
+        notes.append(f"{path}: {left_out} without a label that was agreed on ('-' or -1) left out")
+    return pairs, tuple(notes)

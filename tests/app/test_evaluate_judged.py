@@ -192,7 +192,7 @@ def test_compare_tells_what_failed_and_goes_on(run: Run) -> None:
         ),
         (("compare", "mine", "--suite", "sets", "--rounds", "1"), 1, "give 3 or more, or 0"),
         (("nli", "sets/stsb/test.tsv", "--encoder", "mine"), 1, "no train or dev file"),
-        (("triplets", "sets/stsb/test.tsv", "--encoder", "mine"), 1, "has no column 'query'"),
+        (("triplets", "sets/stsb/test.tsv", "--encoder", "mine"), 1, "'score', 'sentence1', 'sentence2'"),
         (("sts",), 2, "Missing argument"),
         (("unlabelled", "nowhere.txt"), 1, "nowhere.txt does not exist"),
     ],

@@ -76,7 +76,7 @@ def test_a_classifier_is_trained_measured_and_loaded_by_transformers(run: Run, t
     told = figures(done)
     assert (told["folder"], told["steps"]) == ("mine", 9)
     assert told["dev"]["accuracy"] == told["test"]["accuracy"] == 1.0
-    assert "label = 'label', text = 'text' (guessed)" in done.stderr
+    assert "texts = 'text' (guessed), label = 'label' (guessed)" in done.stderr
     assert done.stderr == Naming("numbers", "12 rows", "9 steps")
     assert "Writing" not in done.stderr
     measured = figures(run("evaluate", "classifier", "mine", "texts.tsv", "--json"))
@@ -119,6 +119,13 @@ def test_an_option_that_would_change_nothing_is_refused(
 ) -> None:
     refused = run("train", "classifier", "texts.tsv", "--out", "mine", *options)
     assert (refused.exit_code, refused.stderr) == (2, Naming(*said))
+
+
+@pytest.mark.parametrize("command", [("train", "classifier"), ("evaluate", "classifier", "mine")])
+def test_a_second_text_needs_the_first(run: Run, command: tuple[str, ...]) -> None:
+    out = ("--out", "mine") if command[0] == "train" else ()
+    refused = run(*command, "texts.tsv", *out, "--pair", "words")
+    assert (refused.exit_code, refused.stderr) == (2, Naming("--pair words", "--text"))
 
 
 @pytest.mark.parametrize("way", [("--epochs", "2", "--freeze", "all-but-last"), ("--features", "last")])

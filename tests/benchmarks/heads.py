@@ -19,7 +19,7 @@ from pathlib import Path
 
 from machine import commit, machine
 
-from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.fine_tuning import FineTuning, FreezeRule, Freezing

@@ -17,7 +17,7 @@ from reproduce_pretraining import WATCH, Bench, Figure, bert
 from safetensors.numpy import load_file
 
 from nearsay.data.answered_questions import AnsweredQuestions, read_answered_questions
-from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.heads.classifier import TextClassifier

@@ -8,8 +8,10 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
+from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_judged_pairs, read_scored_pairs
 
+SCORED = ExampleKind.SCORED
 PAIR = [ScoredPair("a", "b", 4.5)]
 
 
@@ -34,9 +36,9 @@ def test_scored_pairs_are_read_by_their_header(
 
 def test_columns_of_scored_pairs_may_be_named(write: Callable[[str, str | bytes], str]) -> None:
     name = write("a.tsv", "score\tleft\tright\tnote\trating\n9\ta\tb\tc\t4.5\n")
-    assert read_scored_pairs(name, columns=("left", "right"), label="rating") == PAIR
+    assert read_judged_pairs(name, SCORED, columns=("left", "right"), label="rating")[0] == PAIR
     with pytest.raises(BadInputError, match=r"'lift'.*'score', 'left', 'right'"):
-        read_scored_pairs(name, columns=("lift", "right"))
+        read_judged_pairs(name, SCORED, columns=("lift", "right"))
 
 
 def test_quotes_in_tsv_pairs_are_characters(write: Callable[[str, str | bytes], str]) -> None:

@@ -13,8 +13,8 @@ from naming import Naming
 from nearsay.data import row_files
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.row_files import file_lines, file_rows, rows_and_faults
+from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 
 Write = Callable[[str, str | bytes], str]

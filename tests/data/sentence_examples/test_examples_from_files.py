@@ -59,6 +59,14 @@ def scores_of(examples: SentenceExamples) -> tuple[tuple[float, ...], ...]:
             "a b c d",
             None,
         ),
+        (
+            "a.csv",
+            "sentence,Entailed,Contradicted\na,b,c\n",
+            TUPLES,
+            "sentence Entailed Contradicted",
+            "a b c",
+            None,
+        ),
         ("a.csv", "sent0,sent1,hard_neg\na,b,c\n", TUPLES, "sent0 sent1 hard_neg", "a b c", None),
         (
             "a.jsonl",
@@ -169,6 +177,20 @@ def test_where_no_row_is_whole_that_is_said(row: tuple[str, str, str], write: Wr
     path = write("rows.csv", "sentence1,sentence2,label\n" + ",".join(row) + "\n")
     with pytest.raises(BadInputError, match="no row has texts and a label"):
         read_sentence_examples(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [(None, "relatedness_score"), (SCORED, "relatedness_score"), (NLI, "entailment_judgment")],
+)
+def test_of_a_score_and_a_label_the_kind_takes_its_own(
+    kind: ExampleKind | None, label: str, write: Write
+) -> None:
+    """As SICK has them."""
+    content = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment\na\tb\t4.5\tNEUTRAL\n"
+    found = read_sentence_examples(write("a.tsv", content), kind=kind)
+    assert (found.kind, numbers_of(found)) == (kind or SCORED, (1.0,) if kind is NLI else (4.5,))
+    assert f"'{label}' (guessed)" in found.notes[0]
 
 
 def test_exact_duplicates_go_and_other_labels_stay(write: Write) -> None:

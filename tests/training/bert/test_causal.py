@@ -19,8 +19,8 @@ from transformers import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
+from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.attention import AttentionReader

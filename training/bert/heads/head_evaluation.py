@@ -4,7 +4,7 @@ from time import perf_counter
 
 from nearsay.data.answered_questions import AnsweredQuestions
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.labels import LabelSet

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nearsay.data.answered_questions import AnsweredQuestions
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.heads.classifier import (

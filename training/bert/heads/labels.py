@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts
 from nearsay.data.tagged_sentences import OUTSIDE, TaggedSentences
 
 _SHOWN: Final = 10  # labels in a message

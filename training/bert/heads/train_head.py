@@ -12,7 +12,7 @@ import torch
 from nearsay.data.answered_questions import AnsweredQuestions
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.heads.example import (

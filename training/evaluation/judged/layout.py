@@ -8,15 +8,20 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.fields import first_named
-from nearsay.data.labelled_texts import LABELS, PAIRS, TEXTS
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import SAMPLE_ROWS, file_rows
+from nearsay.data.sentence_examples.columns import (
+    LABELS,
+    SCORES,
+    are_entailing,
+    names_of,
+    texts_beside,
+    texts_of_tuples,
+)
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.judged.lists import ANCHORS, POSITIVES, negative_columns
 
-_SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
 _NO_AGREEMENT: Final = "-"  # what NLI's annotators leave where they do not agree
 _KINDS: Final = {
     ExampleKind.NLI: EvaluationKind.NLI,
@@ -34,20 +39,17 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     pairs are told apart as training does, by `kind_of_labels`. Labelled texts are CLASSIFICATION; without
     anything to learn from they are a set for CLUSTERING, which is for the caller to see.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row))  # of JSON lines some may lack one
-    names = {name.lower() for name in columns}
-    positive, negatives = first_named(columns, POSITIVES), negative_columns(columns)
-    if positive and negatives and first_named(columns, ANCHORS):
-        listed = any(isinstance(row.get(name), list) for row in rows for name in (positive, *negatives))
+    names = names_of(rows)
+    if tuples := texts_of_tuples(names):
+        listed = any(isinstance(row.get(name), list) for row in rows for name in tuples)
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
-    label = first_named(columns, (*LABELS, "gold"))
-    pair = next(((first, second) for first, second in PAIRS if first in names and second in names), None)
-    if pair:
-        told = label and _kind_of_labels(rows, label, entailing=pair == PAIRS[0])
-        return told or (EvaluationKind.STS if first_named(columns, _SCORES) else None)
-    if label and first_named(columns, TEXTS):
-        return EvaluationKind.CLASSIFICATION
-    return None
+    label = first_named(names, LABELS)
+    texts = texts_beside(names, label)
+    if len(texts) < 2:
+        return EvaluationKind.CLASSIFICATION if label and texts else None
+    labels = [name for name in (label, first_named(names, SCORES)) if name is not None]
+    kinds = (_kind_of_labels(rows, name, entailing=are_entailing(texts)) for name in labels)
+    return next((kind for kind in kinds if kind is not None), None)
 
 
 def _kind_of_labels(

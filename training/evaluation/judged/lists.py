@@ -1,8 +1,8 @@
 """A text with those that belong to it and those that do not: lists to rerank, and triplets."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
-from nearsay.data.fields import first_named
+from nearsay.data.fields import MISSING, reach
 from nearsay.data.quantity import counted
-from nearsay.data.row_files import SAMPLE_ROWS, file_rows
-from nearsay.data.sentence_examples.columns import is_negative_name
+from nearsay.data.row_files import sampled_rows
+from nearsay.data.sentence_examples.columns import choose_columns, is_negative_name, names_of
+from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -28,9 +29,7 @@ from nearsay.training.evaluation.sts import Similarity, pair_similarities
 from nearsay.training.sentence.text_encoder import Progress, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
-ANCHORS: Final = ("query", "anchor", "question", "sentence")  # usual names of the columns, first to last
-POSITIVES: Final = ("positive", "positives", "pos", "entailed")
-_CONTRADICTED: Final = "contradicted"
+_LEAST: Final = 3  # columns: of the anchor, the positive and a negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +41,12 @@ class Candidates:
     negatives: tuple[str, ...]
 
 
-def negative_columns(names: Iterable[str]) -> list[str]:
-    """Say which columns are of negatives, as training does, and what NLI's triplets call them."""
-    return [name for name in names if is_negative_name(name) or name.lower() == _CONTRADICTED]
-
-
 def read_candidates(
     path: str | Path, columns: Sequence[str] | None = None
 ) -> tuple[list[Candidates], list[str]]:
     """Read tsv, csv, jsonl (or its .gz) or parquet with the columns query or anchor, positive and negative.
 
-    columns: of the anchor, the positive and the negatives; None: told from their names
+    columns: of the anchor, the positive and the negatives; None: told from their names (`choose_columns`)
 
     In JSON lines positive and negative may be lists; there may be several columns of negatives. Rows without
     a positive or without a negative rank nothing: they are left out, and a note counts them. BadInputError
@@ -60,15 +54,14 @@ def read_candidates(
     """
     rows: list[Candidates] = []
     empty = 0
-    lines = file_rows(path)
-    sample = list(islice(lines, SAMPLE_ROWS))
-    found = list(dict.fromkeys(name for _, row in sample for name in row))
-    names = _candidate_columns(found, columns, path) if sample else ()
-    for line, row in chain(sample, lines):
+    sample, lines = sampled_rows(path)
+    names = _candidate_columns(sample, columns, path) if sample else ()
+    for line, row in lines:
         place = f"{path}:{line}"
-        others_of_row = names[2:] if columns else negative_columns(row)  # of JSON lines some rows have more
+        # of JSON lines some rows have more
+        others_of_row = names[2:] if columns else [name for name in row if is_negative_name(name)]
         anchor, positives, *others = (
-            tuple(_texts(row.get(name), name, place)) for name in (*names[:2], *others_of_row)
+            tuple(_texts(reach(row, name), name, place)) for name in (*names[:2], *others_of_row)
         )
         negatives = tuple(chain.from_iterable(others))
         if len(anchor) != 1:
@@ -86,23 +79,23 @@ def read_candidates(
     return rows, [note] if empty else []
 
 
-def _candidate_columns(found: Sequence[str], given: Sequence[str] | None, path: str | Path) -> Sequence[str]:
-    anchor, positive = (
-        first_named(found, ANCHORS) or ANCHORS[0],
-        first_named(found, POSITIVES) or POSITIVES[0],
-    )
-    names = given or (anchor, positive, *(negative_columns(found) or ["negative"]))
-    if missing := [name for name in names if name not in found]:
+def _candidate_columns(
+    sample: Sequence[Mapping[str, object]], columns: Sequence[str] | None, path: str | Path
+) -> tuple[str, ...]:
+    kind = ExampleKind.TUPLES
+    names = choose_columns(sample, kind=kind, columns=columns, label=None, path=str(path)).texts
+    if len(names) < _LEAST:
+        listed = ", ".join(map(repr, names_of(sample)))
         raise UnknownColumnsError(
-            f"{path} has no column {missing[0]!r}; its columns are {', '.join(map(repr, found))}. Name those "
-            "of the anchor, the positive and the negatives with --columns"
+            f"{path} has no column that is known to hold negatives; its columns are {listed}. Name those of "
+            "the anchor, the positive and the negatives with --columns"
         )
     return names
 
 
 def _texts(value: object, name: str, place: str) -> Iterator[str]:
     for text in value if isinstance(value, list) else [value]:
-        if text is None:
+        if text is None or text is MISSING:
             continue
         if not isinstance(text, str):
             raise BadInputError(f"{place}: {name} is {text!r}, not a text; mend or remove the row")

@@ -9,10 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.json_values import UnusableRowError
-from nearsay.data.labelled_texts import LabelledTexts
-from nearsay.data.sentence_examples.example_kind import ExampleKind
-from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
@@ -203,21 +199,3 @@ def pair_figures(
         figures[f"best_accuracy{end}"] = accuracy.figure
         figures[f"best_accuracy_threshold{end}"] = sign * accuracy.threshold
     return figures
-
-
-def pair_set(found: LabelledTexts, name: str) -> PairSet:
-    """Take pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
-    rows = []
-    reader = LabelReader(ExampleKind.LABELLED)
-    for row in found.rows:
-        try:
-            same = reader.read(written_label(row.label))
-        except UnusableRowError:
-            same = None
-        if row.pair is None or same is None:
-            raise BadInputError(
-                f"{found.source}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
-                f"{'one text' if row.pair is None else 'two texts'}. Mend the row, or name another kind"
-            )
-        rows.append((row.text, row.pair, same == 1.0))
-    return PairSet(name, tuple(rows), notes=tuple(found.notes))

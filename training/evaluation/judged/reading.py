@@ -1,20 +1,18 @@
 """Reading judged sets from files and folders."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
-from nearsay.data.json_values import UnusableRowError
-from nearsay.data.labelled_texts import LabelColumns, LabelledTexts, read_labelled_texts
-from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS
-from nearsay.data.sentence_examples.labels import LabelReader, written_label
-from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_judged_pairs
 from nearsay.training.evaluation.judged.classification import ClassificationSet, NliSet
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
@@ -28,43 +26,7 @@ from nearsay.training.evaluation.judged.layout import (
     train_file,
 )
 from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, read_candidates
-from nearsay.training.evaluation.judged.pairs import StsSet, pair_set
-
-
-def read_entailment_rows(found: LabelledTexts) -> tuple[tuple[tuple[str, str, str], ...], list[str]]:
-    """Read the labels of pairs as training does, so that files which spell them otherwise agree.
-
-    returns: premise, hypothesis and label (one of NLI_LABELS) of each row; the file's notes, and others on
-        what was assumed and left out
-
-    Rows on which the annotators did not agree ('-', or -1) are left out and counted. BadInputError names the
-    line of a label that is neither a word of NLI nor 0, 1 or 2, and says when no row is left.
-    """
-    reader = LabelReader(ExampleKind.NLI)
-    rows: list[tuple[str, str, str]] = []
-    disagreed = 0
-    for row in found.rows:
-        try:
-            number = reader.read(written_label(row.label))
-        except UnusableRowError as error:
-            raise BadInputError(
-                f"{found.source}:{row.line}: {error}. Mend or remove the row, or name another kind of set"
-            ) from error
-        if number is None:
-            disagreed += 1
-        else:
-            rows.append((row.text, row.pair or "", NLI_LABELS[int(number)]))
-    if not rows:
-        raise BadInputError(f"{found.source} holds no row with a label; give a file that is labelled")
-    notes = list(found.notes)
-    if reader.assumption is not None:
-        notes.append(f"{found.source}: {reader.assumption}")
-    if disagreed:
-        notes.append(
-            f"{found.source}: {counted(disagreed, 'row')} without a label that was agreed on left out"
-        )
-    return tuple(rows), notes
-
+from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 
 _COLUMNS: Final[dict[EvaluationKind, tuple[str, ...]]] = {
     EvaluationKind.STS: ("first", "second", "label"),
@@ -205,20 +167,18 @@ def _name(path: Path) -> str:
 
 
 def _sts(layout: Layout, name: str) -> JudgedSet:
-    try:
-        pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.label)
-    except UnknownColumnsError as error:
-        raise _unknown(layout, error) from error
+    pairs, notes = _judged_pairs(layout, ExampleKind.SCORED)
     if len({pair.score for pair in pairs}) < 2:
         raise _undefined(layout, f"one score alone, {pairs[0].score:g}", "pairs of different scores")
-    return StsSet(name, tuple(pairs))
+    return StsSet(name, tuple(pairs), notes=notes)
 
 
 def _pairs(layout: Layout, name: str) -> JudgedSet:
-    found = pair_set(_labelled(layout, pairs=True), name)
-    if not any(same for _, _, same in found.rows):
+    pairs, notes = _judged_pairs(layout, ExampleKind.LABELLED)
+    rows = tuple((pair.sentence1, pair.sentence2, pair.score == 1) for pair in pairs)
+    if not any(same for _, _, same in rows):
         raise _undefined(layout, "no pair with the label 1", "some that mean the same")
-    return found
+    return PairSet(name, rows, notes=notes)
 
 
 def _triplets(layout: Layout, name: str) -> JudgedSet:
@@ -241,7 +201,7 @@ def _retrieval(layout: Layout, name: str) -> JudgedSet:
 
 
 def _clustering(layout: Layout, name: str) -> JudgedSet:
-    found = _labelled(layout, pairs=False)
+    found = _labelled(layout)
     if len({row.label for row in found.rows}) < 2:
         raise _undefined(layout, f"one label alone, {found.rows[0].label!r}", "texts of two labels or more")
     return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), notes=tuple(found.notes))
@@ -249,7 +209,7 @@ def _clustering(layout: Layout, name: str) -> JudgedSet:
 
 def _classification(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
-    found, learned = _labelled(layout, pairs=False), _labelled(replace(layout, path=train), pairs=False)
+    found, learned = _labelled(layout), _labelled(replace(layout, path=train))
     return ClassificationSet(
         name,
         tuple((row.text, row.label) for row in found.rows),
@@ -261,8 +221,8 @@ def _classification(layout: Layout, name: str) -> JudgedSet:
 
 def _nli(layout: Layout, name: str) -> JudgedSet:
     train = _to_learn_from(layout)
-    rows, notes = read_entailment_rows(_labelled(layout, pairs=True))
-    learned, learned_notes = read_entailment_rows(_labelled(replace(layout, path=train), pairs=True))
+    rows, notes = _entailment(layout)
+    learned, learned_notes = _entailment(replace(layout, path=train))
     judged = NliSet(
         name,
         rows,
@@ -276,6 +236,11 @@ def _nli(layout: Layout, name: str) -> JudgedSet:
     return replace(judged, notes=(*judged.notes, note))
 
 
+def _entailment(layout: Layout) -> tuple[tuple[tuple[str, str, str], ...], tuple[str, ...]]:
+    pairs, notes = _judged_pairs(layout, ExampleKind.NLI)
+    return tuple((pair.sentence1, pair.sentence2, NLI_LABELS[int(pair.score)]) for pair in pairs), notes
+
+
 def _to_learn_from(layout: Layout) -> Path:
     if layout.train is None:
         raise BadInputError(
@@ -286,31 +251,36 @@ def _to_learn_from(layout: Layout) -> Path:
 
 
 def _candidates(layout: Layout) -> tuple[list[Candidates], list[str]]:
-    try:
+    with _naming(layout):
         return read_candidates(layout.path, layout.texts)
-    except UnknownColumnsError as error:
-        raise _unknown(layout, error) from error
 
 
-def _labelled(layout: Layout, *, pairs: bool) -> LabelledTexts:
-    text, pair = (*(layout.texts or ()), None, None)[:2]
-    try:
-        found = read_labelled_texts(
-            layout.path, LabelColumns(layout.label, text, pair), text_option="--columns"
-        )
-    except UnknownColumnsError as error:
-        raise _unknown(layout, error) from error
-    if found.are_pairs is not pairs:
+def _judged_pairs(layout: Layout, kind: ExampleKind) -> tuple[list[ScoredPair], tuple[str, ...]]:
+    with _naming(layout):
+        return read_judged_pairs(layout.path, kind, columns=layout.texts, label=layout.label)
+
+
+def _labelled(layout: Layout) -> LabelledTexts:
+    with _naming(layout):
+        found = read_labelled_texts(layout.path, layout.texts, layout.label, text_option="--columns")
+    if found.are_pairs:
         raise BadInputError(
-            f"{layout.path} has {'two texts' if found.are_pairs else 'one text'} a row, and this kind of set "
-            f"has {'two' if pairs else 'one'}. Name another file, or another kind of set"
+            f"{layout.path} has two texts a row, and this kind of set has one. Name another file, or another "
+            "kind of set"
         )
     return found
 
 
-def _unknown(layout: Layout, error: UnknownColumnsError) -> BadInputError:
-    names = ",".join(_COLUMNS[layout.kind])
-    return BadInputError(f"{error}, or behind the file, as in {layout.kind}:{layout.path}:{names}")
+@contextmanager
+def _naming(layout: Layout) -> Iterator[None]:
+    """Say of columns that cannot be told how a judged set names them, too."""
+    try:
+        yield
+    except UnknownColumnsError as error:
+        names = ",".join(_COLUMNS[layout.kind])
+        raise BadInputError(
+            f"{error}, or behind the file, as in {layout.kind}:{layout.path}:{names}"
+        ) from error
 
 
 def _undefined(layout: Layout, has: str, wanted: str) -> BadInputError:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import read_labelled_texts
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.heads.labels import LabelSet
 

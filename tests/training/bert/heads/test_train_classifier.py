@@ -12,7 +12,7 @@ from naming import Naming
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads import fine_tuning
 from nearsay.training.bert.heads.classifier import TextClassifier

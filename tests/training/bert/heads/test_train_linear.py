@@ -11,7 +11,7 @@ from transformers import AutoModelForTokenClassification, BertModel
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads import classifier as classifier_module

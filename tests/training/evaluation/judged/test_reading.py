@@ -219,9 +219,16 @@ def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
         ([{"text1": "a", "text2": "b", "label": ["a"]}], None),
         ([{"sentence1": "a", "sentence2": "b", "label": "like"}], None),
         ([{"text": "a"}], None),
+        ([{"title": "a", "text": "b", "label": "c"}], "classification"),
+        ([{"one": "a", "label": "c"}], None),
+        ([{"query": "a", "passage": "b", "neg_1": "c"}], "triplets"),
+        ([{"sentence": "a", "entailed": ["b"], "contradicted": ["c"]}], "reranking"),
+        ([{"text1": "a", "text2": "b", "gold": "neutral"}], "nli"),
+        ([{"claim": "a", "evidence": "b", "label": label} for label in (0, 1)], "pairs"),
+        ([{"sentence_a": "a", "sentence_b": "b", "relatedness_score": "1", "target": "alike"}], "sts"),
     ],
 )
-def test_pairs_are_told_apart_by_what_their_label_holds(
+def test_kinds_are_told_by_columns_and_what_the_label_of_pairs_holds(
     rows: list[dict[str, object]], kind: str | None
 ) -> None:
     assert kind_of_rows(rows) == (kind and EvaluationKind(kind))
@@ -236,8 +243,11 @@ def test_pairs_are_told_apart_by_what_their_label_holds(
         ("nli:alone/test.tsv", "no train or dev file"),
         ("retrieval:stsb/test.tsv", "is a file"),
         ("clustering:nli/nli_test.tsv", "has two texts a row"),
-        ("pairs:nli/nli_test.tsv", r"nli_test\.tsv:2: .*\b0 or 1.*'neutral'"),
-        ("reranking:stsb/test.tsv", "has no column 'query'.*--columns"),
+        ("pairs:nli/nli_test.tsv", r"nli_test\.tsv:2: .*'neutral'.*\b0 nor 1\b.*another kind"),
+        (
+            "reranking:stsb/test.tsv",
+            "negatives.*'score', 'sentence1', 'sentence2'.*--columns.*reranking:.*:anchor,positive,negative",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_remedy(spec: str, said: str, suite: Path) -> None:
@@ -321,7 +331,8 @@ def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_
         ("sts:{}:left", "'left' does not name.*first,second,label"),
         ("sts:{}:left,right,rating,note", "'left,right,rating,note' does not name"),
         ("pairs:{}:left", "'left' does not name"),
-        ("pairs:{}", "which column is the label.*--label.*pairs:.*:first,second,label"),
+        ("pairs:{}", "columns are 'score', 'left'.*--columns left,right.*pairs:.*:first,second,label"),
+        ("clustering:{}", "which column is the label.*'score', 'left'.*--label.*clustering:.*:text,label"),
         ("triplets:{}:left,right", "'left,right' does not name.*anchor,positive,negative"),
         ("triplets:{}:left,right,wrong", "no column 'wrong'.*'left', 'right'"),
         ("clustering:{}:left,rating,note", "'left,rating,note' does not name.*text,label"),

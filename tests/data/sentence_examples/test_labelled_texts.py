@@ -7,7 +7,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.labelled_texts import LabelColumns, LabelledText, read_labelled_texts
+from nearsay.data.sentence_examples.labelled_texts import LabelledText, read_labelled_texts
 
 Write = Callable[[str, str | bytes], str]
 
@@ -43,16 +43,38 @@ def test_pairs_are_read_by_their_header(write: Write, name: str, content: str) -
     assert found.are_pairs
 
 
+@pytest.mark.parametrize(
+    ("header", "texts", "label"),
+    [
+        ("label title text", "text", "label"),  # a title and its text are no two that a label compares
+        ("label claim evidence", "claim evidence", "label"),
+        ("query document relation", "query document", "relation"),
+        ("is_paraphrase original paraphrase", "original paraphrase", "is_paraphrase"),
+        ("Passage intent year", "Passage", "intent"),
+    ],
+)
+def test_columns_of_usual_names_are_understood(write: Write, header: str, texts: str, label: str) -> None:
+    found = read_labelled_texts(
+        write("a.tsv", "\n".join("\t".join(line.split()) for line in (header, "a b c")))
+    )
+    assert (found.columns.texts, found.columns.label) == (tuple(texts.split()), label)
+
+
 def test_a_guess_is_told_and_a_choice_is_not(write: Write) -> None:
     name = write("a.tsv", "label\tpremise\thypothesis\nyes\ta\tb\n")
     assert read_labelled_texts(name).notes == [
-        Naming("a.tsv", "label = 'label'", "text = 'premise'", "second text = 'hypothesis'", "(guessed)")
+        Naming("a.tsv", "texts = 'premise' + 'hypothesis' (guessed)", "label = 'label' (guessed)")
     ]
-    chosen = read_labelled_texts(name, LabelColumns("label", "hypothesis"))
+    chosen = read_labelled_texts(name, ("hypothesis",), "label")
     assert chosen.notes == []
     assert chosen.rows == [LabelledText("b", None, "yes", 2)]
-    both = read_labelled_texts(name, LabelColumns("label", "hypothesis", "premise"))
+    both = read_labelled_texts(name, ("hypothesis", "premise"), "label")
     assert both.rows == [LabelledText("b", "a", "yes", 2)]
+
+
+def test_a_text_may_be_a_field_of_a_mapping(write: Write) -> None:
+    name = write("a.jsonl", '{"meta": {"body": "a"}, "label": "x"}\n')
+    assert read_labelled_texts(name, ("meta.body",)).rows == [LabelledText("a", None, "x", 1)]
 
 
 def test_labels_may_be_whole_numbers_and_truth_values_in_json(write: Write) -> None:
@@ -113,20 +135,18 @@ def test_a_bad_row_is_an_error_with_its_line(write: Write, name: str, content: s
 def test_a_column_that_is_not_there_is_named_with_those_that_are(write: Write) -> None:
     name = write("a.tsv", "label\ttext\nyes\ta\n")
     with pytest.raises(BadInputError, match=r"'mood'.*'label', 'text'"):
-        read_labelled_texts(name, LabelColumns(label="mood"))
+        read_labelled_texts(name, label="mood")
 
 
 @pytest.mark.parametrize(
-    ("names", "reason"),
-    [
-        ({"pair": "b"}, "'b' .*first"),
-        ({"label": "a", "text": "a"}, "named twice"),
-        ({"label": " "}, "name is empty"),
-    ],
+    ("columns", "label", "reason"),
+    [(("text", "text"), None, "each text column once"), (("text",), "text", "'text' .*text and .*label")],
 )
-def test_columns_that_cannot_be_are_refused(names: dict[str, str], reason: str) -> None:
+def test_columns_that_cannot_be_are_refused(
+    write: Write, columns: tuple[str, ...], label: str | None, reason: str
+) -> None:
     with pytest.raises(BadInputError, match=reason):
-        LabelColumns(**names)
+        read_labelled_texts(write("a.tsv", "label\ttext\nyes\ta\n"), columns, label)
 
 
 def test_the_number_for_no_agreement_is_no_label_of_an_entailment_set(write: Write) -> None:
