@@ -50,12 +50,17 @@ def distinct(points: Points, seed: int) -> DistinctPoints:
 
 
 RESOLUTIONS = (0.18, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
-CRITERION = "the highest simplified silhouette * share in a cluster * (1 - 0.1 ln(clusters))"
+CRITERION = (
+    "the highest simplified silhouette * share in a cluster * (1 - 0.1 ln(clusters)); 1, if that silhouette "
+    "is below 0.25 and one cluster holds more than half"
+)
 # The silhouette by itself rises with the number of clusters. On 16 labelled sets of 4 to 77 labels anything
 # from .08 to .12 gave the same V-measure and mutual information within .005.
 _PER_LOG_NUMBER = 0.1
 _FEW = 100  # different vectors: of so few the graph is hardly sparse, and low resolutions merge clear bunches
 _LEAST_SIZE = 5  # passages
+_PLAIN = 1.0  # the resolution of modularity as it was first defined
+_NO_STRUCTURE = 0.25  # a silhouette
 _NONE = -1.0  # below every silhouette: where fewer than two communities are kept
 _SAMPLE = 20_000  # vectors whose silhouettes decide
 
@@ -85,7 +90,8 @@ def graph_communities(
 
     resolution: higher gives more and smaller ones; None = of RESOLUTIONS the one with the highest simplified
     silhouette (see `scores.silhouette`) over up to 20,000 vectors, times the share of them in a cluster,
-    times 1 - .1 · ln(clusters)
+    times 1 - .1 · ln(clusters). Where that silhouette is below .25 ("no substantial structure", Kaufman &
+    Rousseeuw 1990) and one cluster holds more than half of the passages, 1 is taken, as modularity has it
     least_size: passages; the vectors of a smaller community are outliers to that choice
 
     Copies count once. Sequential and without chance: the same graph gives the same communities on any number
@@ -127,8 +133,8 @@ def _resolution(
     sample = Points.from_array(places, given.points.rows(places))
     sizes = np.bincount(finest, weights=given.counts)
     of_each = sums(given.points, finest)
-    best, best_resolution = _NONE, 1.0
-    for one in RESOLUTIONS if len(given) > _FEW else [one for one in RESOLUTIONS if one >= 1]:
+    best, best_resolution = _NONE, _PLAIN
+    for one in RESOLUTIONS if len(given) > _FEW else [one for one in RESOLUTIONS if one >= _PLAIN]:
         joined = np.arange(sizes.size, dtype=np.int32)
         if one != RESOLUTIONS[-1]:
             joined = _louvain(one).fit_predict(merged).astype(np.int32)
@@ -139,20 +145,16 @@ def _resolution(
         inside = np.flatnonzero(joined >= 0)
         together = np.zeros((int(kept.sum()), of_each.shape[1]))
         np.add.at(together, joined[inside], of_each[inside])
-        reached = _criterion(sample, joined[finest[places]], of_unit_length(together))
+        labels = joined[finest[places]]
+        silhouette = float(each_silhouette(sample, labels, of_unit_length(together)).mean())  # outliers: 0
+        # without the share in a cluster, half of 70 passages were left out for some clear bunches
+        fewer = max(0.0, 1 - _PER_LOG_NUMBER * float(np.log(kept.sum())))
+        reached = silhouette * float((labels >= 0).mean()) * fewer
         if reached > best:
-            best, best_resolution = reached, one
+            held = np.bincount(joined[inside], weights=sizes[inside])
+            unclear = silhouette < _NO_STRUCTURE and bool(held.max() > _MOST * sizes.sum())
+            best, best_resolution = reached, max(one, _PLAIN) if unclear else one
     return best_resolution
-
-
-def _criterion(sample: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]) -> float:
-    """CRITERION over a sample of vectors, whose labels are -1 for outliers: their silhouette is 0.
-
-    Without the share, half of 70 passages were left out for some clear bunches.
-    """
-    values = each_silhouette(sample, labels, middles)
-    fewer = max(0.0, 1 - _PER_LOG_NUMBER * float(np.log(len(middles))))
-    return float(values.mean()) * float((labels >= 0).mean()) * fewer
 
 
 def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no types

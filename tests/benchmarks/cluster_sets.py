@@ -2,6 +2,7 @@
 
 CHOOSING sets are for choosing defaults of the clusters; REPORTING sets take no part in it: other collections
 (AG News, WordNet's verbs), or other intents, novels, authors and articles than those of the choosing sets.
+"mostly" one label are sets of which a part that lies apart is nearly all.
 "banking77 test, all" has the intents of "banking77 train, all" and counts as choosing.
 """
 
@@ -34,16 +35,19 @@ CHOOSING = (
     "ACL abstracts by 6 topics",
     "WordNet nouns by 6 files",
     "five collections",
+    "novels, last 10",
+    "mostly SciFact",
 )
 REPORTING = (
     "AG News",
     "banking77 test, 38 other intents",
     "banking77 test, 20 other intents",
     "banking77 test, 10 other intents",
-    "novels, last 10",
+    "novels, 27 others",
     "novels by 6 authors",
     "WikiText test by article",
     "WordNet verbs by 8 files",
+    "mostly Sports",
 )
 WORDNET = Path("/usr/share/wordnet")  # Debian's wordnet-base
 _SEED = 18
@@ -79,6 +83,8 @@ def read(name: str, data: Path, wordnet: Path = WORDNET) -> tuple[list[str], np.
 
 def _rows(name: str, data: Path, wordnet: Path) -> Labelled:
     readers: dict[str, Callable[[], Iterable[tuple[str, str]]]] = {
+        "mostly Sports": lambda: _mostly("Sports", _tsv(data / "agnews" / "test.tsv"), 150),
+        "mostly SciFact": lambda: _mostly("ir_scifact", list(_collections(data, 2_000)), 100),
         "AG News": lambda: _tsv(data / "agnews" / "test.tsv"),
         "banking77": lambda: _intents(name, data / "banking77"),
         "samples": lambda: _subjects(int(name.split()[1])),
@@ -88,7 +94,7 @@ def _rows(name: str, data: Path, wordnet: Path) -> Labelled:
         "WordNet verbs": lambda: _each(_wordnet(wordnet / "data.verb", _VERBS), 600),
         "novels": lambda: _novels(name, data / "text_eltec_eng" / "novels.jsonl.gz"),
         "ACL": lambda: _each(list(_by_topic(data / "acl_abstracts" / "papers.jsonl.gz")), 450),
-        "five collections": lambda: _collections(data),
+        "five collections": lambda: _collections(data, 400),
     }
     for kind, rows in readers.items():
         if name.startswith(kind):
@@ -127,6 +133,14 @@ def _each(rows: Labelled, most: int) -> Labelled:
         row
         for label in sorted({row[0] for row in rows})
         for row in [r for r in mixed if r[0] == label][:most]
+    ]
+
+
+def _mostly(label: str, rows: Labelled, few: int) -> Labelled:
+    """At most 2,000 texts of one label, and few of each other."""
+    return [
+        *_each([row for row in rows if row[0] == label], 2_000),
+        *_each([row for row in rows if row[0] != label], few),
     ]
 
 
@@ -178,11 +192,12 @@ def _wordnet(path: Path, files: dict[str, str]) -> Labelled:
 def _novels(name: str, path: Path) -> Labelled:
     """100 passages of 80 words from each, drawn from all of its text."""
     novels = sorted(_jsonl(path), key=lambda row: row["id"])
-    if "authors" in name:  # three novels each; none of the others' sets
+    if "other" in name or "authors" in name:  # three novels of each author; none of the other sets' novels
         novels = novels[12:-12]
         authors = [row["author"] for row in novels]
         whole = sorted({author for author in authors if authors.count(author) == 3})[:6]
-        novels = [row for row in novels if row["author"] in whole]
+        by_them = "authors" in name
+        novels = [row for row in novels if (row["author"] in whole) is by_them][0 if by_them else 30 :]
     else:
         count = int(name.rsplit(maxsplit=1)[-1])
         novels = novels[:count] if "first" in name else novels[-count:]
@@ -204,13 +219,13 @@ def _by_topic(path: Path) -> Iterator[tuple[str, str]]:
             yield named[0], " ".join(row["abstract"].split()[:100])
 
 
-def _collections(data: Path) -> Iterator[tuple[str, str]]:
-    """400 texts each of five collections, by the collection."""
+def _collections(data: Path, most: int) -> Iterator[tuple[str, str]]:
+    """At most so many texts of each of five collections, by the collection."""
     for name in ("ir_cacm", "ir_npl", "ir_time", "ir_scifact"):
         rows = [row["text"] for row in _jsonl(data / name / "corpus.jsonl.gz")]
-        for place in np.random.default_rng(_SEED).permutation(len(rows))[:400].tolist():
+        for place in np.random.default_rng(_SEED).permutation(len(rows))[:most].tolist():
             if rows[place].split():
                 yield name, " ".join(rows[place].lower().split()[:100])
     rows = [row["abstract"] for row in _jsonl(data / "acl_abstracts" / "papers.jsonl.gz")]
-    for place in np.random.default_rng(_SEED).permutation(len(rows))[:400].tolist():
+    for place in np.random.default_rng(_SEED).permutation(len(rows))[:most].tolist():
         yield "acl_abstracts", " ".join(rows[place].lower().split()[:100])

@@ -71,6 +71,25 @@ def test_bunches_that_lie_apart_are_the_clusters(options):
     assert (labels >= 0).mean() > 0.9
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_few_passages_aside_do_not_leave_all_others_in_one_cluster(seed):
+    generator = np.random.default_rng(seed)
+    common, aside = _unit(generator.standard_normal((2, 100)))
+    weak = _unit(generator.standard_normal((8, 100)))  # topics, hardly told apart
+    noise = _unit(generator.standard_normal((1260, 100))) * 2
+    middles = np.vstack([common * 0.4 + weak[generator.integers(0, 8, 1200)] * 0.5, np.tile(aside, (60, 1))])
+    found = partition(_points(_unit(middles + noise)))
+    assert found.clusters >= 8
+    assert np.bincount(found.labels[found.labels >= 0]).max() < 1260 / 4
+
+
+def test_a_clear_cluster_of_nearly_all_passages_stays_whole():
+    generator = np.random.default_rng(0)
+    middles = np.repeat(_unit(generator.standard_normal((2, 32))), (900, 60), axis=0)
+    found = partition(_points(_unit(middles + _unit(generator.standard_normal((960, 32))) * 0.6)))
+    assert np.bincount(found.labels).tolist() == [900, 60]
+
+
 @pytest.mark.parametrize("options", METHODS, ids=NAMES)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_a_few_passages_are_no_trouble(options, count):
