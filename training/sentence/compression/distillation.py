@@ -52,7 +52,7 @@ def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) ->
         )
     setattr(owner, attribute, torch.nn.ModuleList([layers[number] for number in chosen]))
     config = transformer.config
-    for name in ("layer_types", "mlp_layer_types"):  # of ModernBERT, Qwen3, Gemma 3: an entry a layer
+    for name in _PER_LAYER:
         if isinstance(kinds := getattr(config, name, None), list):
             setattr(config, name, [kinds[number] for number in chosen])
     config.num_hidden_layers = len(chosen)
@@ -95,6 +95,8 @@ def _layers(transformer: torch.nn.Module, name: str) -> tuple[torch.nn.Module, s
     )
 
 
+# Lists with an entry a layer: of ModernBERT, Qwen3 and Gemma 3, and of Longformer
+_PER_LAYER: Final = ("layer_types", "mlp_layer_types", "attention_window")
 _HASH_DIGITS: Final = 12  # of the teacher's weights, in the name of the folder that the student starts from
 
 

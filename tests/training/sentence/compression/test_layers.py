@@ -58,6 +58,14 @@ def test_layers_of_several_kinds_of_attention_keep_their_kind(
     np.testing.assert_allclose(load(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-5)
 
 
+def test_layers_that_look_unlike_far_keep_their_reach(make_folder_of: MakeFolder, tmp_path: Path) -> None:
+    settings = {"num_hidden_layers": 4, "attention_window": [2, 4, 8, 16], "max_position_embeddings": 40}
+    teacher = make_folder_of("longformer", **settings)
+    folder = kept_layers(teacher, tmp_path / "student", keep=[1, 3])
+    assert json.loads((folder / "config.json").read_text())["attention_window"] == [4, 16]
+    assert load(folder).encode(TEXTS).shape == (3, 16)
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "keep", "odd"),
     [
