@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, Final
 
@@ -52,8 +53,8 @@ from nearsay.training.sentence.query_adapter import (
     adapted_leaving_one_out,
     fit_query_adapter,
 )
-from nearsay.training.sentence.remembering import Remembering
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.remembering import Refined, Remembering
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 KEEP: Final = "keep what you have"
 ENCODER: Final = "encoder"
@@ -130,10 +131,17 @@ class _Trial:
     """A candidate before it is measured on the test part."""
 
     name: str
-    strength: float | None
     word_weight: float | None
-    each: NDArray[np.float64]  # nDCG@10 of the training queries, each held out
-    likelier: NDArray[np.float64] | None = None  # of an adapter alone: gains in log-likelihood, so held out
+    strength: float | None
+    adapter: QueryAdapter | None  # fitted to the whole training part; None: what is live
+    moved: NDArray[np.float32]  # (queries, d) the training queries, each held out
+    each: NDArray[np.float64]  # their nDCG@10
+    likelier: NDArray[np.float64] | None = None  # of an adapter alone: their gains in log-likelihood
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether an adapter alone makes answers likelier beyond chance."""
+        return self.likelier is not None and evidence(self.likelier, None).low > 0
 
 
 def improve(
@@ -153,8 +161,9 @@ def improve(
 
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
-    adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if it
-    gains beyond chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
+    adapter moves it that was fitted to the others; of the strengths that gain beyond chance, one by which the
+    general set is held is preferred. Recommended is the candidate that gains most there, if it gains beyond
+    chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
     contract. With an adapter or an encoder a general set's search, by meaning alone, may lose no more than
     `held` allows; a weight of words changes nothing there and is not measured. Passages that nobody judged
     count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
@@ -174,22 +183,19 @@ def improve(
     )
     rows = [_kept(train, base_test)]
     ways: list[_Way] = [(live, live.adapter, None)]
-    chosen: tuple[float, _Trial | None, QueryAdapter | None] | None = None  # no trial: the encoder
+    chosen: tuple[float, _Trial | None] | None = None  # no trial: the encoder
     if base is not None and len(train.judged) >= FEWEST:
         answers, held_out = answers_of(store, snapshot, train.judged), _held_out(train)
         targets = mean_answers(train.vectors, answers)
         choices = live.choices(test, answers_of(store, snapshot, test.judged))
         compared = np.array([trained is None or query in held_out.judged for query in train.judged])
         for trial in _trials(live, train, answers, targets):
-            adapter = None
-            if trial.strength is not None:
-                adapter = fit_query_adapter(train.vectors, targets, trial.strength)
-            row = _measured(live, trial, adapter, base, test, base_test, choices)
+            row = _measured(live, trial, base, test, base_test, choices)
             rows.append(row)
-            ways.append((live, adapter or live.adapter, trial.word_weight))
+            ways.append((live, trial.adapter or live.adapter, trial.word_weight))
             gain = float((trial.each - base)[compared].mean())
             if not row.verdict and (chosen is None or gain > chosen[0]):
-                chosen = gain, trial, adapter
+                chosen = gain, trial
         if trained is not None:
             learn = [one for one in in_part(judgements, Part.TRAIN) if one.query not in held_out.judged]
             with store.database.reading() as connection:
@@ -202,15 +208,15 @@ def improve(
             asked = counted(len(held_out.judged), "query", "queries")
             notes += (f"gains are compared on the {asked} to learn from that the encoder was not trained on",)
             if not row.verdict and (chosen is None or gain > chosen[0]):
-                chosen = gain, None, None
+                chosen = gain, None
                 notes += (_promotion(made.snapshot),)
             elif made.snapshot.generation.number not in before:
                 with locked() as writing:
                     _discard(writing, made.snapshot)
-    _, taken, adapter = chosen or (0.0, None, None)
+    _, taken = chosen or (0.0, None)
     if apply and base is not None and taken is not None:
         with locked() as writing:
-            _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken, adapter))
+            _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken))
     recommended = KEEP if chosen is None else ENCODER if taken is None else taken.name
     spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
@@ -285,6 +291,7 @@ class _Live:
         self._store, self.snapshot, self.encoder = store, snapshot, encoder
         self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
         self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
+        self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
 
     def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The queries as they are searched for now."""
@@ -305,6 +312,15 @@ class _Live:
         """The hits of queries that are searched for so."""
         request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
         return search(self._store, self.snapshot, vectors, request, texts)
+
+    def general(self, adapter: QueryAdapter | None) -> tuple[Replayed, ...]:
+        """The general set that another adapter of queries can lose on, by it and by what is live."""
+        if adapter is None:
+            return ()
+        if adapter not in self._general:
+            before, after = (Refined(self.remembering, one) for one in (self.adapter, adapter))
+            self._general[adapter] = replay(before, after, [general_search()])
+        return self._general[adapter]
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
         """The share of the nearest that the index finds; None without one."""
@@ -389,42 +405,30 @@ def _trials(
     live: _Live, train: _Part, answers: Sequence[Answers], targets: NDArray[np.float32]
 ) -> list[_Trial]:
     """The best adapter, the best weight of words, and the best of both, by the training part."""
-    held_out = {each: adapted_leaving_one_out(train.vectors, targets, each) for each in STRENGTHS}
-    choices = live.choices(train, answers)
-    usual = log_likelihoods(choices, live.adapted(train.vectors))
-    likelier = {each: log_likelihoods(choices, vectors) - usual for each, vectors in held_out.items()}
-    adapters = [
-        _Trial("query adapter", strength, None, live.figures(train, vectors, None), likelier[strength])
-        for strength, vectors in held_out.items()
-    ]
-    sure = {each for each, gains in likelier.items() if evidence(gains, None).low > 0}
-    best = max(adapters, key=lambda trial: (trial.strength in sure, trial.each.mean()))
-    assert best.strength is not None  # noqa: S101 - for the type checker: each of them has one
-    kinds: Sequence[tuple[str, float | None, Callable[[], NDArray[np.float32]]]] = (
-        ("weight of words", None, lambda: live.adapted(train.vectors)),
-        ("adapter and weight", best.strength, lambda: held_out[best.strength or 0.0]),
+    choices, plain = live.choices(train, answers), live.adapted(train.vectors)
+    usual = log_likelihoods(choices, plain)
+    adapters: list[_Trial] = []
+    for strength in STRENGTHS:
+        adapter = fit_query_adapter(train.vectors, targets, strength)
+        moved = adapted_leaving_one_out(train.vectors, targets, strength)
+        each, likelier = live.figures(train, moved, None), log_likelihoods(choices, moved) - usual
+        adapters.append(_Trial("query adapter", None, strength, adapter, moved, each, likelier))
+    adapters.sort(key=lambda one: (one.is_sure, one.each.mean()), reverse=True)
+    sure = (one for one in adapters if one.is_sure)
+    best = next((one for one in sure if all(set_.held for set_ in live.general(one.adapter))), adapters[0])
+    kinds = (
+        replace(best, name="weight of words", strength=None, adapter=None, moved=plain, likelier=None),
+        replace(best, name="adapter and weight", likelier=None),
     )
+    weights = [weight for weight in WEIGHTS if weight != weight_of_words(live.snapshot)]
     found = [best]
-    for name, strength, vectors in kinds:
+    for kind in kinds:
         tried = [
-            _Trial(name, strength, weight, live.figures(train, vectors(), weight))
-            for weight in WEIGHTS
-            if weight != weight_of_words(live.snapshot)
+            replace(kind, word_weight=weight, each=live.figures(train, kind.moved, weight))
+            for weight in weights
         ]
-        found.append(max(tried, key=lambda trial: trial.each.mean()))
+        found.append(max(tried, key=lambda one: one.each.mean()))
     return found
-
-
-class _Refined(Remembering):
-    """An encoder with what its queries go through."""
-
-    def __init__(self, encoder: Remembering, adapter: QueryAdapter | None) -> None:
-        super().__init__(encoder)
-        self._adapter = adapter
-
-    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        vectors, _ = encoded_texts(self._encoder, texts, kind=kind)
-        return vectors if kind is not TextKind.QUERY or self._adapter is None else self._adapter(vectors)
 
 
 def _kept(train: _Part, base_test: NDArray[np.float64] | None) -> Candidate:
@@ -437,7 +441,6 @@ def _kept(train: _Part, base_test: NDArray[np.float64] | None) -> Candidate:
 def _measured(
     live: _Live,
     trial: _Trial,
-    adapter: QueryAdapter | None,
     base: NDArray[np.float64],
     test: _Part,
     base_test: NDArray[np.float64] | None,
@@ -448,20 +451,21 @@ def _measured(
     recall: float | None = None
     deciding = None
     if base_test is not None:
-        moved = live.adapted(test.vectors) if adapter is None else adapter(test.vectors)
+        moved = (trial.adapter or live.adapted)(test.vectors)
         each, recall = live.figures(test, moved, trial.word_weight) - base_test, live.recall(moved)
         if trial.likelier is not None:
             usual = log_likelihoods(test_choices, live.adapted(test.vectors))
             deciding = log_likelihoods(test_choices, moved) - usual
-
-    def general() -> tuple[Replayed, ...]:
-        if adapter is None:
-            return ()
-        before, after = (_Refined(live.remembering, one) for one in (live.adapter, adapter))
-        return replay(before, after, [general_search()])
-
     likelier = None if trial.likelier is None else (trial.likelier, deciding)
-    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, likelier)
+    row = _row(
+        trial.name,
+        trial.each - base,
+        each,
+        recall,
+        live.snapshot,
+        partial(live.general, trial.adapter),
+        likelier,
+    )
     return replace(row, word_weight=trial.word_weight, strength=trial.strength)
 
 
@@ -568,13 +572,12 @@ def _refinement(
     test: _Part,
     base: NDArray[np.float64],
     trial: _Trial,
-    adapter: QueryAdapter | None,
 ) -> Refinement:
     """What is made live, with where it comes from; a test query is never among what it learned from."""
     learned = [query_hash(query) for query in train.judged]
     if set(learned) & {query_hash(query) for query in test.judged}:
         raise ValueError("a query to measure on is among those to learn from")
-    before = snapshot.refinement
+    before, adapter = snapshot.refinement, trial.adapter
     if adapter is None and before is not None:  # the weight alone is new
         adapter = before.adapter
         learned = sorted({*learned, *before.report.get("learned_from", ())})

@@ -275,6 +275,26 @@ def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommen
 
 
 @pytest.mark.long
+def test_of_the_strengths_one_is_taken_by_which_general_sets_are_found_as_before(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    (usual,) = (one for one in mistaken.improve().candidates if one.name == "query adapter")
+    before: list[Any] = []
+
+    def replayed(_: Any, after: Any, __: object) -> tuple[Replayed, ...]:
+        before.append(after)
+        return (Replayed("general search", 0.5, 0.48, -0.04, -0.01, held=len(before) > 1),)
+
+    monkeypatch.setattr(improving, "replay", replayed)
+    (milder,) = (one for one in mistaken.improve().candidates if one.name == "query adapter")
+    assert milder.strength != usual.strength
+    assert milder.replay[0].held
+    assert "loses" not in milder.verdict
+    assert len(before) == 2  # each adapter is measured once
+
+
+@pytest.mark.long
 def test_a_general_set_is_searched_for_with_and_without_the_adapter(mistaken: Collection) -> None:
     judge(mistaken, 60)
     found = mistaken.improve()
@@ -419,7 +439,8 @@ def test_gains_are_compared_on_queries_that_the_encoder_was_not_trained_on(
         base = live.figures(train, live.adapted(train.vectors), None)
         held_out = improving._held_out(train).judged
         gains = np.array([0.01 if query in held_out else 2.0 for query in train.judged])
-        return [improving._Trial("weight of words", None, weight_of_words(live.snapshot), base + gains)]
+        words = weight_of_words(live.snapshot)
+        return [improving._Trial("weight of words", words, None, None, train.vectors, base + gains)]
 
     monkeypatch.setattr(improving, "_trials", trials)
     judge(mistaken, 60)

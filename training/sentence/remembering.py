@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.training.sentence.query_adapter import QueryAdapter
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
@@ -38,3 +39,17 @@ class Remembering:
         """As `VectorEncoder.stream`; what was cut is not counted."""
         for texts in windows:
             yield EncodedWindow(self.encode(texts, kind=kind), 0)
+
+
+class Refined(Remembering):
+    """The same with what its queries go through."""
+
+    def __init__(self, encoder: Remembering, adapter: QueryAdapter | None) -> None:
+        """`adapter`: None = queries stay as they are."""
+        super().__init__(encoder)
+        self._adapter = adapter
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension); `encoder` remembers them."""
+        vectors, _ = encoded_texts(self._encoder, texts, kind=kind)
+        return vectors if kind is not TextKind.QUERY or self._adapter is None else self._adapter(vectors)
