@@ -25,23 +25,13 @@ class SharedTexts:
     """Which rows hold a text that another row holds too; texts are numbered from 0."""
 
     rows: NDArray[np.int64]  # (sharing rows,) their numbers, rising
-    others: NDArray[np.int64]  # the numbers of the rows that share nothing, rising
-    texts: NDArray[np.int64]  # (entries,) shared texts of one sharing row after another, each once a row
-    begins: NDArray[np.int64]  # (sharing rows + 1,) where those of each begin, then the number of entries
-    commonest: NDArray[np.int64]  # (sharing rows,) of its shared texts, the one that most rows hold
-    often: NDArray[np.int64]  # (sharing rows,) how many rows hold that one
-    count: int  # of different shared texts
+    texts: NDArray[np.int64]  # (sharing rows, width) those that are shared, the commonest first, then -1
+    often: NDArray[np.int64]  # (sharing rows,) how many rows hold the commonest
 
     @property
     def most(self) -> int:
         """How many rows hold the text that is in most of them."""
         return int(self.often.max(initial=1))
-
-
-def no_shared_texts(rows: int) -> SharedTexts:
-    """Give what `shared_texts` gives for rows of which no two share a text."""
-    none = np.zeros(0, np.int64)
-    return SharedTexts(none, np.arange(rows), none, np.zeros(1, np.int64), none, none, 0)
 
 
 def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
@@ -53,20 +43,11 @@ def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
     again = np.zeros(every.shape, np.bool_)
     again[:, 1:] = every[:, 1:] == every[:, :-1]
     counts = np.bincount(every[~again])
-    shared = counts > 1
-    sharing = (shared[every] & ~again).any(axis=1)
-    rows = np.flatnonzero(sharing)
-    held = np.where(again[rows], 0, counts[every[rows]])  # (rows, width): in how many rows each text is
-    numbers = np.searchsorted(np.flatnonzero(shared), every[rows])  # of those that are shared
-    return SharedTexts(
-        rows=rows,
-        others=np.flatnonzero(~sharing),
-        texts=numbers[held > 1],
-        begins=np.concatenate([[0], np.cumsum((held > 1).sum(axis=1))]),
-        commonest=numbers[np.arange(len(rows)), held.argmax(axis=1)],
-        often=held.max(axis=1, initial=0),
-        count=int(shared.sum()),
-    )
+    rows = np.flatnonzero(((counts[every] > 1) & ~again).any(axis=1))
+    often = np.where(again[rows], 0, counts[every[rows]])  # (rows, width): in how many rows each text is
+    numbers = np.where(often > 1, np.cumsum(counts > 1)[every[rows]] - 1, -1)
+    order = np.argsort(-often, axis=1, kind="stable")
+    return SharedTexts(rows, np.take_along_axis(numbers, order, axis=1), often.max(axis=1, initial=0))
 
 
 def _sorted_numbers(rows: TextRows) -> NDArray[np.integer[Any]]:
@@ -90,6 +71,7 @@ def _normalised_digest(text: str) -> bytes:
 _WALKED: Final = 2**18  # rows whose numbers are Python's at a time
 _MIX: Final = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: spreads numbers over a table
 _PROBES: Final = 200  # batches that are tried for one row
+_EXCHANGES: Final = 2000  # rows that one may take the place of
 _STRIDES: Final = 64  # different orders in which texts walk over the batches
 
 
@@ -115,6 +97,11 @@ class _Held:
             key = batch * self._texts + text + 1
             self._slots[self._slot(key)] = key
 
+    def remove(self, batch: int, texts: Sequence[int]) -> None:
+        """Note that the batch holds the texts no more, which it held."""
+        for text in texts:
+            self._slots[self._slot(batch * self._texts + text + 1)] = -1  # not 0: what lies behind is found
+
     def _slot(self, key: int) -> int:
         """Where the key is, or where it would be."""
         slots, mask = self._slots, self._mask
@@ -125,133 +112,94 @@ class _Held:
 
 
 class Spread:
-    """One try to place every row in a batch: by chance first, then by exchange.
+    """One try to place every row in a batch.
 
     Rows that share a text are placed first, those with the commonest text before the others. Each text's rows
-    walk over the batches in an order of their own, so that they meet only rows of other texts. Rows that
-    share nothing then take the places left, and what could not be placed exchanges with what fits elsewhere.
+    walk over the batches in an order of their own, so that they meet only rows of other texts; those that
+    find no place soon are put wherever there is one. Rows that share nothing then take the places left, and
+    what is still without one takes that of a row which fits elsewhere.
     The time goes with the number of rows.
     """
 
     def __init__(
-        self, shared: SharedTexts, sizes: NDArray[np.int64], limit: int, random: np.random.Generator
+        self, rows: int, shared: SharedTexts, sizes: NDArray[np.int64], random: np.random.Generator
     ) -> None:
-        """`sizes`: (batches,) rows wanted in each, all rows in sum; `limit`: rows that a batch may have."""
-        rows = len(shared.rows) + len(shared.others)
+        """`sizes`: (batches,) rows wanted in each, `rows` in sum."""
         self.place: NDArray[np.int64] = np.full(rows, -1, np.int64)
         """(rows,) the batch of each row; -1 = not placed."""
         self._shared = shared
-        self._room: list[int] = sizes.tolist()  # places left of those wanted
-        self._limit = limit
+        self._room: list[int] = sizes.tolist()  # places left
         self._random = random
+        self._texts = int(shared.texts.max(initial=-1)) + 1
+        self._held = _Held(shared.texts.size, self._texts)
 
     def place_all(self) -> bool:
         """Place the rows; False if some could not be."""
-        left = self._walk() if self._shared.count else []
-        self._fill()
-        return not left or self._exchange(left)
+        left = self._put_anywhere(self._walk() if self._texts else [])
+        free = np.ones(len(self.place), np.bool_)
+        free[self._shared.rows] = False
+        places = self._random.permutation(np.repeat(np.arange(len(self._room)), self._room))
+        self.place[free], open_places = np.split(places, [free.sum()])
+        return all(self._exchange(*one, there) for one, there in zip(left, open_places.tolist(), strict=True))
 
-    def _walk(self) -> list[int]:
-        """Place the rows that share texts; gives those left over, by their number among the sharing ones."""
-        shared, random, room = self._shared, self._random, self._room
-        count = len(room)
+    def _walk(self) -> list[tuple[int, list[int]]]:
+        """Place the rows that share texts; gives those left over, and their texts."""
+        shared, random = self._shared, self._random
+        count = len(self._room)
         order = random.permutation(len(shared.rows))
         order = order[np.argsort(-shared.often[order], kind="stable")]
         # of each text: the next batch its rows try, and how far the one after it is
-        batches = random.integers(count, size=shared.count).data
-        steps = random.choice(_strides(count, random), size=shared.count).data
+        batches = random.integers(count, size=self._texts).data
+        steps = random.choice(_strides(count, random), size=self._texts).data
         probes = range(min(count, _PROBES))
-        held = _Held(len(shared.texts), shared.count)
-        texts_of, place = shared.texts.data, self.place.data
-        left: list[int] = []
+        left: list[tuple[int, list[int]]] = []
         for some in np.array_split(order, -(-len(order) // _WALKED)):
-            ranges = shared.begins[some], shared.begins[some + 1]
-            columns = (some, shared.rows[some], shared.commonest[some], *ranges)
-            for sharing, row, text, begin, end in zip(*(one.tolist() for one in columns), strict=True):
-                texts = texts_of[begin:end].tolist()
-                batch, step = batches[text], steps[text]
+            for row, held in zip(shared.rows[some].tolist(), shared.texts[some].tolist(), strict=True):
+                texts = _real(held)
+                batch, step = batches[texts[0]], steps[texts[0]]
                 for _ in probes:
                     there, batch = batch, (batch + step) % count
-                    if room[there] and not held.any(there, texts):
-                        held.add(there, texts)
-                        room[there] -= 1
-                        place[row] = there
+                    if self._put(row, texts, there):
                         break
                 else:
-                    left.append(sharing)
-                batches[text] = batch
+                    left.append((row, texts))
+                batches[texts[0]] = batch
         return left
 
-    def _fill(self) -> None:
-        """Put the rows that share nothing where there is room."""
-        free = self._shared.others
-        places = self._random.permutation(np.repeat(np.arange(len(self._room)), self._room))
-        self.place[free] = places[: len(free)]
-        self._open: list[int] = places[len(free) :].tolist()  # batches with room, once for each place
+    def _put(self, row: int, texts: list[int], batch: int) -> bool:
+        """Place a row in a batch; False where there is no room, or a row with one of its texts."""
+        if not self._room[batch] or self._held.any(batch, texts):
+            return False
+        self._held.add(batch, texts)
+        self._room[batch] -= 1
+        self.place[row] = batch
+        return True
 
-    def _exchange(self, left: Sequence[int]) -> bool:
-        self._order = np.argsort(self.place, kind="stable")
-        self._begins = np.searchsorted(self.place[self._order], np.arange(len(self._room) + 1))
-        self._looked_at: dict[int, tuple[list[int], set[int]]] = {}
-        rows: list[int] = self._shared.rows[list(left)].tolist()
-        placed = all(map(self._place_late, rows))
-        for batch, (inside, _) in self._looked_at.items():
-            self.place[inside] = batch
-        sizes = np.bincount(self.place[self.place >= 0], minlength=len(self._room))
-        return placed and bool(sizes.all())
+    def _put_anywhere(self, rows: list[tuple[int, list[int]]]) -> list[tuple[int, list[int]]]:
+        """Place rows in any batch with room; gives those for which none is found."""
+        if not rows:
+            return rows
+        batches = self._random.permutation(np.flatnonzero(self._room))[:_PROBES].tolist()
+        return [(row, texts) for row, texts in rows if not any(self._put(row, texts, one) for one in batches)]
 
-    def _inside(self, batch: int) -> tuple[list[int], set[int]]:
-        """A batch's rows, and the shared texts that they hold."""
-        if batch not in self._looked_at:
-            rows: list[int] = self._order[self._begins[batch] : self._begins[batch + 1]].tolist()
-            self._looked_at[batch] = rows, {text for row in rows for text in self._texts(row)}
-        return self._looked_at[batch]
-
-    def _texts(self, row: int) -> list[int]:
-        """The shared texts of a row."""
-        shared = self._shared
-        sharing = int(np.searchsorted(shared.rows, row))
-        if sharing == len(shared.rows) or shared.rows[sharing] != row:
-            return []
-        found: list[int] = shared.texts[shared.begins[sharing] : shared.begins[sharing + 1]].tolist()
-        return found
-
-    def _place_late(self, row: int) -> bool:
-        """Place a row in a batch with room, or in one of which a row can go to a batch with room."""
-        texts = self._texts(row)
-        target = self._open_for(texts)
-        if target is not None:
-            self._move(row, texts, target)
-            self._open.remove(target)
-            return True
-        tried: list[int] = self._random.integers(len(self._room), size=_PROBES).tolist()
-        for batch in tried:
-            rows, held = self._inside(batch)
-            if not held.isdisjoint(texts):
-                continue
-            for other in rows:
-                others = self._texts(other)
-                target = self._open_for(others)
-                if target is not None:
-                    rows.remove(other)
-                    held.difference_update(others)
-                    self._move(other, others, target)
-                    self._open.remove(target)
-                    self._move(row, texts, batch)
-                    return True
-            if len(rows) < self._limit:
-                self._move(row, texts, batch)
+    def _exchange(self, row: int, texts: list[int], free: int) -> bool:
+        """Place a row in the batch of another one, which fits into batch `free`; False where none does."""
+        held, place = self._held, self.place
+        for number in self._random.integers(len(self._shared.rows), size=_EXCHANGES).tolist():
+            other, others = int(self._shared.rows[number]), _real(self._shared.texts[number].tolist())
+            batch = int(place[other])
+            met = [text for text in texts if text not in others]
+            if batch >= 0 and not held.any(free, others) and not held.any(batch, met):
+                held.remove(batch, others)
+                held.add(batch, texts)
+                held.add(free, others)
+                place[row], place[other] = batch, free
                 return True
         return False
 
-    def _open_for(self, texts: Sequence[int]) -> int | None:
-        some = self._open[:_PROBES]
-        return next((batch for batch in some if self._inside(batch)[1].isdisjoint(texts)), None)
 
-    def _move(self, row: int, texts: Sequence[int], batch: int) -> None:
-        rows, held = self._inside(batch)
-        rows.append(row)
-        held.update(texts)
+def _real(texts: list[int]) -> list[int]:
+    return [text for text in texts if text >= 0]
 
 
 def _strides(count: int, random: np.random.Generator) -> list[int]:
@@ -261,6 +209,7 @@ def _strides(count: int, random: np.random.Generator) -> list[int]:
 
 
 _DRAWS: Final = 3  # tries to spread an epoch's rows over its batches before the first epoch's are taken
+_ORDER: Final = 3  # keeps the chance that orders the rows of batches apart from that which deals them out
 
 
 class EpochBatches:
@@ -299,9 +248,9 @@ class DistinctBatches:
     ) -> None:
         """`texts`: the rows, at least one; `batch`: rows at most; `seeds`: whatever tells this set apart."""
         self._seeds = seeds
-        self._size = batch
         self._rows = len(texts)
-        self._shared = shared_texts(texts) if distinct else no_shared_texts(self._rows)
+        none = np.zeros(0, np.int64)
+        self._shared = shared_texts(texts) if distinct else SharedTexts(none, none, none)
         self.most_shared: int = self._shared.most
         """How many rows hold the text that is in most of them; 1 without `distinct`."""
         self.count: int = max(math.ceil(self._rows / batch), self.most_shared)
@@ -312,18 +261,18 @@ class DistinctBatches:
 
     def epoch(self, number: int) -> EpochBatches:
         """Deal the rows out for epoch `number`, from 0."""
-        random = np.random.default_rng((*self._seeds, number, _DRAWS))
+        random = np.random.default_rng((*self._seeds, number, _ORDER))
         place = self._spread(number) if number else self._first
         if place is None:
             place = random.permutation(self.count)[self._first]
         return EpochBatches(place, self.count, random)
 
     def _spread(self, epoch: int) -> NDArray[np.int64] | None:
-        for draw in range(_DRAWS):
-            random = np.random.default_rng((*self._seeds, epoch, draw))
+        random = np.random.default_rng((*self._seeds, epoch, 0))
+        for _ in range(_DRAWS):
             sizes = np.full(self.count, self._rows // self.count)
             sizes[random.permutation(self.count)[: self._rows % self.count]] += 1
-            spread = Spread(self._shared, sizes, self._size, random)
+            spread = Spread(self._rows, self._shared, sizes, random)
             if spread.place_all():
                 return spread.place
         return None

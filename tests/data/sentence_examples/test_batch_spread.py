@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.data.sentence_examples import mixing
-from nearsay.data.sentence_examples.mixing import Spread, no_shared_texts, shared_texts
+from nearsay.data.sentence_examples.mixing import Spread, shared_texts
 
 Texts = list[tuple[str, ...]]
 
 
 def placed_well(texts: Texts, sizes: np.ndarray, limit: int, seed: int) -> bool:
     """Spread the rows; whether all were placed, which must then be as it was asked for."""
-    spread = Spread(shared_texts(texts), sizes, limit, np.random.default_rng(seed))
+    spread = Spread(len(texts), shared_texts(texts), sizes, np.random.default_rng(seed))
     if not spread.place_all():
         return False
     assert spread.place.min() >= 0
@@ -81,7 +81,7 @@ def test_two_texts_that_every_batch_needs_have_a_row_in_each() -> None:
     texts = [("hub", f"a{row}") for row in range(10)] + [("rim", f"b{row}") for row in range(10)]
     texts += [(f"c{row}", f"d{row}") for row in range(20)]
     for seed in range(20):
-        spread = Spread(shared_texts(texts), np.full(10, 4), 4, np.random.default_rng(seed))
+        spread = Spread(len(texts), shared_texts(texts), np.full(10, 4), np.random.default_rng(seed))
         assert spread.place_all()
         assert sorted(spread.place[:10]) == sorted(spread.place[10:20]) == list(range(10))
         assert np.bincount(spread.place).tolist() == [4] * 10
@@ -89,7 +89,7 @@ def test_two_texts_that_every_batch_needs_have_a_row_in_each() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     texts = [("hub", f"a{row}") for row in range(3)]
-    assert not Spread(shared_texts(texts), np.array([2, 1]), 2, np.random.default_rng(0)).place_all()
+    assert not Spread(len(texts), shared_texts(texts), np.array([2, 1]), np.random.default_rng(0)).place_all()
 
 
 def test_shared_texts_are_found_in_any_column_and_spelling() -> None:
@@ -103,12 +103,7 @@ def test_shared_texts_are_found_in_any_column_and_spelling() -> None:
     ]
     shared = shared_texts(texts)
     assert shared.rows.tolist() == [0, 1, 3, 5]
-    assert shared.others.tolist() == [2, 4]
-    held = np.split(shared.texts, shared.begins[1:-1])
-    one, three = held[0][0], held[3][0]
-    assert [sorted(row) for row in held] == [[one], sorted([one, three]), [one], [three]]
-    assert shared.commonest.tolist() == [one, one, one, three]
-    assert shared.often.tolist() == [3, 3, 3, 2]
-    assert (shared.count, shared.most) == (2, 3)
-    nothing = no_shared_texts(3)
-    assert (nothing.others.tolist(), nothing.most, nothing.count) == ([0, 1, 2], 1, 0)
+    (one, *_), (_, three), *_ = shared.texts.tolist()
+    assert shared.texts.tolist() == [[one, -1], [one, three], [one, -1], [three, -1]]
+    assert sorted((one, three)) == [0, 1]
+    assert (shared.often.tolist(), shared.most) == ([3, 3, 3, 2], 3)
