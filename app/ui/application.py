@@ -12,7 +12,7 @@ import streamlit as st
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, make_library, opened, was_there
-from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection
+from nearsay.app.ui.page_link import CHOSEN, NEXT_COLLECTION, leave_collection
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -84,7 +84,7 @@ def show_page(path: str, settings: Settings) -> None:
     seen: set[str] = st.session_state.setdefault(_SEEN, set())
     with telling_errors(again=path not in seen):  # nothing was pressed on a page that was not shown yet
         library = opened(settings)
-        name, names = st.session_state.get("collection"), library.names()
+        name, names = st.session_state.get(CHOSEN), library.names()
         shown = "collections" if path in _NEEDS_DOCUMENTS and not names else path
         module = next(entry.module for entry in PAGES if entry.path == shown)
         show: Callable[[Visit], None] = importlib.import_module(module).show
@@ -128,30 +128,38 @@ def _sidebar(settings: Settings, library: Library) -> None:
         names = library.names()
         wanted = st.session_state.pop(NEXT_COLLECTION, None) or st.query_params.get("collection")
         if wanted in names:
-            st.session_state["collection"] = wanted
-        elif names and st.session_state.get("collection") not in names:
+            st.session_state[CHOSEN] = wanted
+        elif names and st.session_state.get(CHOSEN) not in names:
             leave_collection()  # it was deleted
-            st.session_state["collection"] = names[0]
+            st.session_state[CHOSEN] = names[0]
         if names:
-            st.selectbox("Collection", names, key="collection", on_change=_another_collection)
-            _to_address()
+            st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
+            _keep_in_address(st.session_state[CHOSEN])
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
         if settings.with_password and st.button("Sign out", icon=":material/logout:", type="tertiary"):
             st.logout()  # Streamlit's own way out, at which the door forgets the browser
     if names and wanted and wanted not in names:  # a link that is old, or it was deleted meanwhile
-        said = f"There is no collection '{wanted}' here any more. This is '{st.session_state['collection']}'."
+        said = f"There is no collection '{wanted}' here any more. This is '{st.session_state[CHOSEN]}'."
         st.warning(as_markdown(said), icon=":material/warning:")
-
-
-def _to_address() -> None:
-    """Streamlit's own binding leaves out the first choice, and which is the first may change."""
-    st.query_params["collection"] = st.session_state["collection"]
 
 
 def _another_collection() -> None:
     leave_collection()
-    _to_address()
+    st.session_state[NEXT_COLLECTION] = st.session_state[CHOSEN]
+
+
+def _keep_in_address(chosen: str) -> None:
+    """The chosen collection, in a field that nobody sees: the menu keeps what is bound in the address.
+
+    If a page's run added it, each page would be two entries of the browser's history, and Back would lead to
+    itself. The choice is not bound: Streamlit leaves out the first one, and which is the first may change.
+    """
+    if "collection" not in st.session_state:
+        st.query_params["collection"] = chosen
+    st.session_state["collection"] = chosen
+    with st.container(key="ns_collection"):
+        st.text_input("collection", key="collection", bind="query-params")
 
 
 def _offer_library(settings: Settings) -> None:

@@ -34,6 +34,7 @@ def distinct_labels(
 
 
 _PUNCTUATION = re.compile(r"""([!-/:-@\[-`{-~])""")  # all of ASCII's may be escaped in CommonMark
+_TURNS = re.compile(r"[\u202a-\u202e\u2066-\u2069]")  # what is behind one of these runs another way
 _LINE_ENDS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
@@ -43,12 +44,12 @@ def as_markdown(text: str) -> str:
     What Streamlit makes of plain text stays: an address that is written out is a link to itself, and signs
     such as -> and >= between spaces are drawn as one. What has to be exact belongs into `st.code`.
     """
-    return _PUNCTUATION.sub(r"\\\1", _LINE_ENDS.sub(" ", text).strip())
+    return _PUNCTUATION.sub(r"\\\1", _LINE_ENDS.sub(" ", _TURNS.sub("", text)).strip())
 
 
 def as_html(text: str) -> str:
     """The text for the inside of an element or of an attribute; line ends stay."""
-    return html.escape(text, quote=True)
+    return html.escape(_TURNS.sub("", text), quote=True)
 
 
 def json_text(value: object) -> str:

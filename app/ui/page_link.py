@@ -8,6 +8,7 @@ import streamlit as st
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
+CHOSEN = "chosen_collection"  # in the session: the one that the sidebar names
 NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
 
 
@@ -16,7 +17,7 @@ def link_to(path: str, label: str, *, icon: str | None = None, **query: str) -> 
 
     label: Markdown; query: what stands in the address
     """
-    chosen = st.session_state.get("collection")
+    chosen = st.session_state.get(CHOSEN)
     query = query if chosen is None else {"collection": str(chosen)} | query
     st.page_link(_page(path), label=label, icon=icon, query_params=query)
 

@@ -60,7 +60,7 @@ _DONE = {
     "updated": "updated",
     "relabelled": "with new metadata",
     "unchanged": "unchanged",
-    "removed": "removed, no longer in their file",
+    "removed": "removed that are no longer in their file",
     "fault_count": "skipped",
 }
 _SOURCES_NAMED = 3

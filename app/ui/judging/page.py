@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
+_IMPORTED = "judge_imported"  # in the session: what was imported just now
 _MADE = "judge_made_queries"  # in the session: questions made from documents
 _WRITTEN = "judge-queries"  # in the session: the questions that are written
 _ADDRESS = "questions"  # in the address: the same, for who loads the page again or comes back to it
@@ -250,6 +251,11 @@ def _offer_importing(visit: Visit) -> None:
                 "Queries of qrels: a table with the columns _id and text", key="judge-import-queries"
             )
             asked = st.form_submit_button("Import", icon=":material/upload_file:")
+        taken = st.session_state.pop(_IMPORTED, None)
+        if taken is not None:
+            of = counted(taken.queries, "query", "queries")
+            st.success(f"{counted(taken.judgements, 'judgement')} of {of} taken over.")
+            say_notes(taken.notes)
         if not asked:
             return
         if table is None:
@@ -258,10 +264,9 @@ def _offer_importing(visit: Visit) -> None:
         with telling_errors(), st.spinner("Reading …"), tempfile.TemporaryDirectory() as folder:
             visit.check_writing()
             paths = [_kept_file(Path(folder) / str(at), one) for at, one in enumerate((table, queries))]
-            taken = visit.collection.judgements.load(*(path for path in paths if path is not None))
-            of = counted(taken.queries, "query", "queries")
-            st.success(f"{counted(taken.judgements, 'judgement')} of {of} taken over.")
-            say_notes(taken.notes)
+            files = (path for path in paths if path is not None)
+            st.session_state[_IMPORTED] = visit.collection.judgements.load(*files)
+            st.rerun()  # the question above may be another now
 
 
 def _kept_file(folder: Path, file: "UploadedFile | None") -> Path | None:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from nearsay.app.ui.asked import Asked, keep_likeness
 from nearsay.app.ui.card import SCORE_HELP, card_html, judge_buttons
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
 from nearsay.app.ui.full_document import open_document
 from nearsay.app.ui.visit import Visit
@@ -85,10 +86,23 @@ def _actions(
         if mode is not None:
             judge_buttons(visit, asked.query, hit, mode, judged, page="search")
         like_buttons(asked, hit.id, key)
-        if st.button("Document", key=f"open {key}", icon=":material/description:", type="tertiary"):
+        if st.button(
+            "Document",
+            key=f"open {key}",
+            icon=":material/description:",
+            type="tertiary",
+            on_click=_tell_if_gone,
+            args=(visit, hit.id),
+        ):
             open_document(visit, hit.id, hit.start, hit.end)
         with st.popover("Details", icon=":material/info:", type="tertiary", key=f"details {key}"):
             return st.container()
+
+
+@telling_errors()
+def _tell_if_gone(visit: Visit, id_: str) -> None:
+    """Of a document that was removed since it was found: there is no card of it any more when this ends."""
+    visit.collection.document(id_)
 
 
 def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanation | None) -> None:

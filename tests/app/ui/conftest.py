@@ -77,7 +77,7 @@ def page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Page:
         app = AppTest.from_function(_script, args=(path,), default_timeout=60)
         for name, value in query.items():
             app.query_params[name] = value
-        for name, value in ({"collection": "samples"} | (state or {})).items():
+        for name, value in ({"chosen_collection": "samples"} | (state or {})).items():
             app.session_state[name] = value
         app.run()
         assert not app.exception
@@ -128,7 +128,7 @@ def _script(path: str) -> None:
     from nearsay.app.ui.application import show_page
     from nearsay.app.ui.settings import Settings
 
-    st.session_state["collection"] = st.session_state.get("collection")
+    st.session_state["chosen_collection"] = st.session_state.get("chosen_collection")
     show_page(path, Settings.from_environment())
 
 

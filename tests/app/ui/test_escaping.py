@@ -38,3 +38,9 @@ def test_html_of_a_text_opens_no_element_and_ends_no_attribute():
     assert as_html("<b title='a' class=\"b\">&amp;</b>") == (
         "&lt;b title=&#x27;a&#x27; class=&quot;b&quot;&gt;&amp;amp;&lt;/b&gt;"
     )
+
+
+@pytest.mark.parametrize("escaped", [as_markdown, as_html])
+def test_no_text_turns_the_direction_of_what_stands_behind_it(escaped):
+    assert escaped("a\u202eb\u202ac\u2067d\u2069") == "abcd"
+    assert escaped("\u0627\u200f!").startswith("\u0627\u200f")  # a mark of direction turns nothing

@@ -32,7 +32,7 @@ def test_every_page_is_shown_over_a_collection(page, entry):
 @pytest.mark.long
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
 def test_every_page_is_shown_over_an_empty_library(page, entry, empty_settings):
-    app = page(entry.path, settings=empty_settings, state={"collection": None})
+    app = page(entry.path, settings=empty_settings, state={"chosen_collection": None})
     assert app.title[0].value
 
 
@@ -222,6 +222,22 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
     said = told.value.replace("\\", "")
     assert said == Naming("'a collection that is not there'", "'samples'")
     assert not app.run().warning
+
+
+@pytest.mark.long
+def test_one_press_of_back_leads_to_the_page_before(visitor):
+    visitor.goes_to("explore?collection=samples")
+    visitor.is_still()
+    for name in ("Compare", "Encoders", "Jobs"):
+        visitor.presses(name)
+        visitor.is_at(f"/{name.lower()}?collection=samples")
+        visitor.is_still()
+    for name in ("Encoders", "Compare"):
+        visitor.finds("history.back() || true")
+        visitor.is_at(f"/{name.lower()}?collection=samples")
+        visitor.is_still()
+    visitor.finds("history.back() || true")
+    visitor.is_at("/explore?collection=samples")
 
 
 def test_no_page_reads_html_or_markdown_of_others():

@@ -75,7 +75,7 @@ def test_what_waits_is_told_with_a_remedy_for_who_can_use_it(
     page: Callable[..., AppTest], waiting: Settings, read_only: bool
 ) -> None:
     chosen = replace(waiting, read_only=read_only)
-    app = page("search", settings=chosen, state={"collection": "notes"}, q="zebra", mode="lexical")
+    app = page("search", settings=chosen, state={"chosen_collection": "notes"}, q="zebra", mode="lexical")
     (said,) = [each.value for each in app.info if "no vector yet" in each.value]
     assert ("nearsay index rebuild" in said) is not read_only
 
@@ -84,7 +84,11 @@ def test_words_find_a_document_that_waits_for_its_vector(
     page: Callable[..., AppTest], waiting: Settings
 ) -> None:
     app = page(
-        "collections", settings=waiting, state={"collection": "notes"}, see="Documents", docs_find="zebra"
+        "collections",
+        settings=waiting,
+        state={"chosen_collection": "notes"},
+        see="Documents",
+        docs_find="zebra",
     )
     assert app.dataframe[0].value["id"].tolist() == ["late"]
 
@@ -154,12 +158,12 @@ def test_a_collection_in_which_nothing_can_be_found_says_why(
         notes = library.collection("notes")
         notes.add_rows([{"id": "first", "text": "a cat sat"}])
         notes.remove(["first"])
-        app = page(path, state={"collection": "notes"}, **query)
+        app = page(path, state={"chosen_collection": "notes"}, **query)
         assert "collection is empty" in _everything(app)
         assert not app.success
         monkeypatch.setattr(WordsEncoder, "stream", _broken)
         with pytest.raises(BadInputError, match="broke"):
             notes.add_rows([{"id": "late", "text": "a zebra"}, {"id": "later", "text": "a dog"}])
-    app = page(path, state={"collection": "notes"}, **query)
+    app = page(path, state={"chosen_collection": "notes"}, **query)
     assert "2 passages have no vector yet" in _everything(app)
     assert not app.success

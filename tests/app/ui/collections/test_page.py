@@ -353,7 +353,7 @@ def test_what_was_written_of_a_document_that_changed_meanwhile_is_kept_and_not_s
         notes = library.collection("notes")
         notes.add_rows([earlier])
         row = notes.document("n")
-    app = page("collections", see="Documents", doc="n", state={"collection": "notes"})
+    app = page("collections", see="Documents", doc="n", state={"chosen_collection": "notes"})
     (text,) = [area for area in app.text_area if area.label == "Text"][:1]
     text.input("The lamp is lit at seven.")
     with _library(settings) as library:

@@ -275,7 +275,7 @@ def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown
         library.collection("notes").explore.cluster("kmeans", clusters=2)
         names = {each.name for each in library.collection("notes").explore.clusters().clusters}
     app = page("explore", settings=explored, view="clusters")
-    app.session_state["collection"] = "notes"
+    app.session_state["chosen_collection"] = "notes"
     app.run()
     assert {each.value for each in app.text_input if each.label == "New name"} == names
 
@@ -309,7 +309,7 @@ def test_months_without_anything_have_their_place_in_the_chart(page, explored):
             {"text": f"Rain in {month}.", "when": month} for month in ("2023-03", "2023-07", "2024-01")
         )
         gaps.explore.cluster("kmeans", clusters=1)
-    app = page("explore", settings=explored, view="time", state={"collection": "gaps"})
+    app = page("explore", settings=explored, view="time", state={"chosen_collection": "gaps"})
     (chart,) = app.get("vega_lite_chart")
     domain = json.loads(chart.proto.spec)["encoding"]["x"]["scale"]["domain"]
     assert domain == [*(f"2023-{month:02}" for month in range(3, 13)), "2024-01"]
@@ -326,14 +326,14 @@ def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(p
         library.collection("few").explore.cluster(least_size=6)
         found = library.collection("few").explore.clusters()
     assert found.outliers * 2 > found.passages
-    app = page("explore", settings=explored, view="clusters", state={"collection": "few"})
+    app = page("explore", settings=explored, view="clusters", state={"chosen_collection": "few"})
     assert said(app) == Naming(f"In no cluster: {found.outliers} of 18 passages", "**Cluster again**")
     assert said(app) == Naming(6, "**Smallest cluster**", "**Put each outlier into")
     assert app.number_input(key="cl_least_size").label == "Smallest cluster"
     assert app.toggle(key="cl_assign_outliers").label == "Put each outlier into the nearest cluster"
     reading = replace(explored, read_only=True)
     for settings, name in ((explored, "samples"), (reading, "few")):
-        app = page("explore", settings=settings, view="clusters", state={"collection": name})
+        app = page("explore", settings=settings, view="clusters", state={"chosen_collection": name})
         assert "In no cluster:" not in said(app)
 
 
@@ -373,7 +373,7 @@ def test_a_number_that_no_table_holds_is_shown_as_text(page, explored, chosen):
         stars = library.collection("stars")
         stars.add_rows([{"text": f"Star {name} is far away.", "metres": 10**30} for name in "abc"])
         stars.explore.map()
-    app = page("explore", settings=explored, state={"collection": "stars"})
+    app = page("explore", settings=explored, state={"chosen_collection": "stars"})
     assert "3 passages" in said(app)
     assert not app.error
 

@@ -227,11 +227,11 @@ def test_what_was_judged_is_taken_back_from_its_own_collection(page: Page, libra
     some = islice(library.collection("samples").documents(), 12)
     library.collection("others").add_rows([{"id": each.id, "text": each.text} for each in some])
     app = press(asked(page), "y")
-    app.session_state["collection"] = "others"
+    app.session_state["chosen_collection"] = "others"
     app.run()
     assert not app.exception
     assert "judge-u" not in {button.key for button in app.button}
-    app.session_state["collection"] = "samples"
+    app.session_state["chosen_collection"] = "samples"
     app.run()
     press(app, "u")
     assert library.collection("samples").judgements.list() == ()
@@ -348,10 +348,13 @@ def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library
     _import(app)
     assert any(each.value == Naming("1 judgement", "1 query") for each in app.success)
     assert any("of documents that are not there" in each.value for each in app.caption)
+    assert not any("Write some questions" in each.value for each in app.markdown)  # it has one at once
+    assert not app.run().success
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
     _import(app)
-    assert "Add the file of their texts" in app.error[0].value
+    assert "--" not in app.error[0].value.replace("\\", "")
+    assert "_id and text" in app.error[0].value.replace("\\", "")
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
     app.file_uploader(key="judge-import-queries").upload("q.csv", f"_id,text\n7,{_QUERY}\n".encode())

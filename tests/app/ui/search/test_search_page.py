@@ -310,6 +310,16 @@ def test_a_document_is_shown_whole(page: Page, library: Library) -> None:
 
 
 @pytest.mark.long
+def test_of_a_document_that_was_removed_meanwhile_it_is_told(page: Page, library: Library) -> None:
+    app = page("search", **_ASK)
+    first = library.collection("samples").search(_QUERY)[0]
+    library.collection("samples").remove([first.id])
+    app = _pressed(app, "Document")
+    assert f"no document '{first.id}'" in app.error[0].value.replace("\\", "")
+    assert any("ns-rank" in each.body for each in app.html)  # the other results
+
+
+@pytest.mark.long
 def test_of_two_clusters_with_one_name_the_one_that_is_chosen_is_searched(
     page: Page, settings: Settings
 ) -> None:
