@@ -292,7 +292,7 @@ def test_a_button_of_a_card_leads_to_its_own_collection(with_sidebar):
     app = with_sidebar("collections", collection="samples")
     app.button(key="go-Documents-other").click().run()
     assert app.subheader[0].value == "Documents of other"
-    assert app.sidebar.selectbox(key="collection").value == "other"
+    assert app.sidebar.selectbox(key="chosen_collection").value == "other"
 
 
 def test_another_collection_is_shown_from_its_beginning(with_sidebar, settings):
@@ -304,7 +304,7 @@ def test_another_collection_is_shown_from_its_beginning(with_sidebar, settings):
         ("collections", {"see": "Documents", "after": "50"}),
     ):
         app = with_sidebar(path, collection="samples", **query)
-        app.sidebar.selectbox(key="collection").select("other").run()
+        app.sidebar.selectbox(key="chosen_collection").select("other").run()
         assert not app.error
         assert not {"like", "at", "doc", "after"} & set(app.query_params)
     assert app.dataframe[0].value["id"].tolist() == ["o0", "o1", "o2"]

@@ -27,7 +27,7 @@ from nearsay.indexer.exploring.unlike import RemotePassage
 from nearsay.indexer.neighbours.points import Near
 from nearsay.training.sentence.text_encoder import TextKind
 
-NOTES = {"collection": "notes"}
+NOTES = {"chosen_collection": "notes"}
 _LATER = "2999-01-01T00:00:00+00:00"
 
 
