@@ -107,12 +107,6 @@ def encoded(
     return unit
 
 
-def cosines(encoder: TextEncoder, query: NDArray[np.float64], texts: Sequence[str]) -> NDArray[np.float64]:
-    """Each text's cosine similarity to the query (texts,); query: (dimension,) of length 1."""
-    similarities: NDArray[np.float64] = encoded(encoder, texts) @ query
-    return similarities
-
-
 def unit_vector(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """The vector at length 1; zeros stay zeros."""
     length = float(np.linalg.norm(vector))
@@ -359,10 +353,11 @@ def best_sentences(
 
     All sentences go through the encoder together, each different one once, without their documents' titles.
     """
-    found = _sentences(texts, language)
+    cut = Chunking(ChunkingMethod.SENTENCES, language=language)
+    found = chunk(texts, cut, lambda _: [], rooms=[1] * len(texts))  # without a look at tokens
     chosen = [(text, spans if len(spans) > 1 else []) for text, spans in zip(texts, found, strict=True)]
     pieces = [text[start:end] for text, spans in chosen for start, end in spans]
-    scores = cosines(encoder, query, pieces)
+    scores = encoded(encoder, pieces) @ query
     best: list[BestSentence | None] = []
     begin = 0
     for text, spans in chosen:
@@ -376,13 +371,6 @@ def _best(text: str, spans: Sequence[Span], scores: NDArray[np.float64]) -> Best
     place = int(scores.argmax())
     start, end = spans[place]
     return BestSentence(text[start:end], start, end, float(scores[place]))
-
-
-def _sentences(texts: Sequence[str], language: str) -> list[list[Span]]:
-    """Sentences are cut without a look at tokens."""
-    return chunk(
-        texts, Chunking(ChunkingMethod.SENTENCES, language=language), lambda _: [], rooms=[1] * len(texts)
-    )
 
 
 def explain_passages(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import StorageError
 from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.store import Store
@@ -109,18 +110,13 @@ def _churn(connection: sa.Connection, collection_id: int, generation: int, befor
         return None
     through = max(row.last_passage for row in indexes)
     of_it = passages.c.collection_id == collection_id
-    newer = _count(connection, passages, of_it & (passages.c.number > through))
+    newer = count_of(connection, passages, of_it & (passages.c.number > through))
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
     stored = sum(row.count for row in vectors if row.count and row.last_passage <= through)
     removed = (removed_passages.c.collection_id == collection_id) & (removed_passages.c.passage <= through)
-    covered_at_least = stored - _count(connection, removed_passages, removed)
+    covered_at_least = stored - count_of(connection, removed_passages, removed)
     most, least = (newer + max(0, indexed - covered_at_least)) / indexed, newer / indexed
     if most - before < CHECK_AT and before - least < CHECK_AT:
         return before
-    covered = _count(connection, passages, of_it & (passages.c.number <= through))
+    covered = count_of(connection, passages, of_it & (passages.c.number <= through))
     return (newer + max(0, indexed - covered)) / indexed
-
-
-def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
-    statement = sa.select(sa.func.count()).select_from(table).where(condition)
-    return int(connection.execute(statement).scalar_one())

@@ -69,13 +69,13 @@ def test_while_segments_say_that_little_changed_passages_are_not_counted(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conditions: list[str] = []
-    count = contract_check._count
+    count = contract_check.count_of
 
     def counted(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
         conditions.append(str(condition))
         return count(connection, table, condition)
 
-    monkeypatch.setattr(contract_check, "_count", counted)
+    monkeypatch.setattr(contract_check, "count_of", counted)
     indexed.remove(["d1"])
     assert len(conditions) == 2
     assert not any("passages.number <=" in condition for condition in conditions)
