@@ -8,12 +8,12 @@ which goes to the caller, and nothing is noted or moved.
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from nearsay.data.durable import make_folder, synchronise, write_refusal
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NearsayError, StorageError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
@@ -22,6 +22,7 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 
+Content = TypeVar("Content")
 OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
 
 
@@ -41,6 +42,34 @@ def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> 
         with contextlib.suppress(NearsayError):
             _set_aside(store, collection, segment)
     return True
+
+
+def opened_segment(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    row: SegmentRow,
+    opener: Callable[..., Content],
+    **how: bool,
+) -> Content:
+    """What an opener makes of a segment's file; a damaged one is quarantined, then DamagedSegmentError.
+
+    opener, how: `open_vectors` or `open_index_bytes`, and its options
+
+    StaleSnapshotError if the file is gone for good: replaced by a compaction, or with its collection.
+    """
+    path = store.segment(collection.id, row.sha256)
+    try:
+        return opener(path, row.sha256, row.header(generation.encoder), **how)
+    except DamagedSegmentError as error:
+        if not quarantine(store, collection, row):
+            raise StaleSnapshotError from error
+        raise
+    except StorageError as error:
+        with contextlib.suppress(NearsayError):  # what refuses the file may refuse the catalogue
+            if not is_current(store, collection, row):
+                raise StaleSnapshotError from error
+        raise
 
 
 def _set_aside(store: Store, collection: CollectionRow, segment: SegmentRow) -> None:
@@ -110,12 +139,9 @@ def open_all(
     """
     opened = []
     for row in rows:
-        path = store.segment(collection.id, row.sha256)
         try:
-            opened.append(open_vectors(path, row.sha256, row.header(generation.encoder), seen=seen))
+            opened.append(opened_segment(store, collection, generation, row, open_vectors, seen=seen))
         except DamagedSegmentError as error:
-            if not quarantine(store, collection, row):
-                raise StaleSnapshotError from error
             raise DamagedSegmentError(
                 f"collection '{collection.name}', generation {generation.number}: {error}. "
                 f"{remedy(collection.name, generation)}"

@@ -11,7 +11,6 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import NearsayError, StorageError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import generations, ranges, refinements
 from nearsay.indexer.catalogue.bulk import number_lists
@@ -27,13 +26,7 @@ from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.plans.plan import Plan, PlanKind
-from nearsay.indexer.snapshots.quarantine import (
-    OVERLAPPING,
-    StaleSnapshotError,
-    is_current,
-    quarantine,
-    remedy,
-)
+from nearsay.indexer.snapshots.quarantine import OVERLAPPING, opened_segment, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
@@ -436,25 +429,10 @@ def take(
 def _open(
     store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow, *, unread: bool
 ) -> VectorSegment:
-    path = store.segment(collection.id, row.sha256)
     try:
-        return open_vectors(path, row.sha256, row.header(generation.encoder), seen=True, unread=unread)
+        return opened_segment(store, collection, generation, row, open_vectors, seen=True, unread=unread)
     except DamagedSegmentError as error:
-        if not quarantine(store, collection, row):
-            raise StaleSnapshotError from error
         raise DamagedSegmentError(_refusal(collection.name, str(error), row.count)) from error
-    except StorageError as error:
-        raise _replaced_or(error, store, collection, row) from error
-
-
-def _replaced_or(
-    error: StorageError, store: Store, collection: CollectionRow, row: SegmentRow
-) -> StorageError | StaleSnapshotError:
-    """The error, unless the file is gone for good: by a compaction, or with its collection."""
-    try:
-        return error if is_current(store, collection, row) else StaleSnapshotError()
-    except NearsayError:  # what refuses the file may refuse the catalogue
-        return error
 
 
 def _index(
@@ -496,15 +474,7 @@ def _index(
 def _opened_index(
     store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow, plan: Plan
 ) -> CandidateIndex:
-    path = store.segment(collection.id, row.sha256)
-    try:
-        serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder), seen=True)
-    except DamagedSegmentError as error:
-        if not quarantine(store, collection, row):
-            raise StaleSnapshotError from error
-        raise
-    except StorageError as error:
-        raise _replaced_or(error, store, collection, row) from error
+    serialised = opened_segment(store, collection, generation, row, open_index_bytes, seen=True)
     index = open_index(plan.kind, serialised, row.last_passage, row.sha256, plan.parameters)
     if not index.lists:
         return index

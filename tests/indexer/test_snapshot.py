@@ -12,7 +12,7 @@ from words_encoder import WordsEncoder
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.snapshots import snapshot as snapshots
-from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 
@@ -189,6 +189,15 @@ def test_a_stale_snapshot_says_so(collection: Collection, open_library: OpenLibr
         collection.compact()
         with pytest.raises(StaleSnapshotError):
             take(connection, reader._store, row)
+
+
+def test_files_that_went_with_their_collection_are_stale_for_merges_too(collection: Collection) -> None:
+    store, row, (generation,) = collection._store, collection._record.row(), collection.generations()
+    with store.database.reading() as connection:
+        segments = generations.segments_of(connection, row.id)
+    collection.delete()
+    with pytest.raises(StaleSnapshotError):
+        open_all(store, row, generation, segments)
 
 
 @pytest.mark.parametrize("copied", [0, 100_000])
