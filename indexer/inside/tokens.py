@@ -24,7 +24,7 @@ from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.neighbours.points import Explored, nothing_there
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_tokens, write_tokens
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_tokens, write_segment
 from nearsay.indexer.vectors.vector_store import unit_length
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def make_sample(
     wait = max(explored.store.wait, time.monotonic() - started)
     with explored.locked(snapshot.collection, "keep a sample of tokens", wait) as store:
         header = _header(reader.fingerprint, layer, parameters["width"], count)
-        path = write_tokens(store.segments(snapshot.collection.id), arrays, header)
+        path = write_segment(store.segments(snapshot.collection.id), arrays, header)
         row = TokenSampleRow(
             snapshot.collection.id,
             reader.source,

@@ -156,22 +156,20 @@ def write_vectors(
     stored, scales = narrow(np.asarray(vectors), dtype)
     arrays: dict[str, NDArray[Any]] = {"ids": ids} | ({} if scales is None else {"scales": scales})
     arrays["vectors"] = stored
-    return _written(folder, arrays, header)
+    return write_segment(folder, arrays, header)
 
 
 def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: int, fingerprint: str) -> Path:
     """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
     header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
-    return _written(folder, {"index": index}, header)
+    return write_segment(folder, {"index": index}, header)
 
 
-def write_tokens(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
-    """Write a tokens segment durably and return its path."""
-    return _written(folder, arrays, header)
+def write_segment(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
+    """Write a segment of any kind durably; its path.
 
-
-def _written(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
-    """Written by its hash, which was read back: who opens the file next need not read it through for it."""
+    Its hash was read back: whoever opens the file next need not read it through for it.
+    """
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     path = write_by_hash(folder, _parts(whole, header), SUFFIX)
     remember_sha256(path, path.stem)
