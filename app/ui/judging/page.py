@@ -27,6 +27,8 @@ from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJ
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
 
+    from nearsay.indexer.judgements.judgements import JudgementImport
+
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged last, and of which collection, to be taken back
 _IMPORTED = "judge_imported"  # in the session: what was imported just now
@@ -251,10 +253,8 @@ def _offer_importing(visit: Visit) -> None:
                 "Queries of qrels: a table with the columns _id and text", key="judge-import-queries"
             )
             asked = st.form_submit_button("Import", icon=":material/upload_file:")
-        taken = st.session_state.pop(_IMPORTED, None)
-        if taken is not None:
-            of = counted(taken.queries, "query", "queries")
-            st.success(f"{counted(taken.judgements, 'judgement')} of {of} taken over.")
+        if (taken := st.session_state.pop(_IMPORTED, None)) is not None:
+            st.success(_taken_over(taken))
             say_notes(taken.notes)
         if not asked:
             return
@@ -265,8 +265,14 @@ def _offer_importing(visit: Visit) -> None:
             visit.check_writing()
             paths = [_kept_file(Path(folder) / str(at), one) for at, one in enumerate((table, queries))]
             files = (path for path in paths if path is not None)
-            st.session_state[_IMPORTED] = visit.collection.judgements.load(*files)
-            st.rerun()  # the question above may be another now
+            st.session_state[_IMPORTED] = taken = visit.collection.judgements.load(*files)
+            st.toast(_taken_over(taken), icon=":material/check:")
+            st.rerun()  # the question above may be another now; all are searched for before the page is there
+
+
+def _taken_over(taken: "JudgementImport") -> str:
+    of = counted(taken.queries, "query", "queries")
+    return f"{counted(taken.judgements, 'judgement')} of {of} taken over."
 
 
 def _kept_file(folder: Path, file: "UploadedFile | None") -> Path | None:
