@@ -102,8 +102,8 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
         if number:
             if queries is None:
                 raise BadInputError(
-                    f"{place}: '{number[:_SHOWN]}' is a query's number. Add a table of the "
-                    "queries, with the columns _id and text"
+                    f"{place}: '{number[:_SHOWN]}' is a query's number. Add a table of their "
+                    "texts (queries), with the columns _id and text"
                 )
             if not texts.get(number):
                 raise BadInputError(f"{place}: {queries.name} has no query '{number[:_SHOWN]}'")

@@ -208,7 +208,7 @@ def test_trec_qrels_are_taken_over_with_their_queries(zoo: Collection, tmp_path:
     assert zoo.judgements.load(tmp_path / "qrels", tmp_path / "queries.jsonl").judgements == 3
     assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
     assert zoo.judgements.of("sleep") == {("long", 1): True}
-    with pytest.raises(BadInputError, match=r"'301'.*--queries"):
+    with pytest.raises(BadInputError, match=r"'301'.*\(queries\)"):
         zoo.judgements.load(tmp_path / "qrels")
 
 
@@ -217,7 +217,7 @@ def test_a_table_of_beirs_qrels_is_taken_over_with_its_queries(zoo: Collection, 
     (tmp_path / "queries.jsonl").write_text('{"_id": 301, "text": "a cat"}\n')
     assert zoo.judgements.load(tmp_path / "test.tsv", tmp_path / "queries.jsonl").judgements == 2
     assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
-    with pytest.raises(BadInputError, match=r"line 2: '301'.*--queries"):
+    with pytest.raises(BadInputError, match=r"line 2: '301'.*\(queries\)"):
         zoo.judgements.load(tmp_path / "test.tsv")
 
 
