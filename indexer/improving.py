@@ -161,9 +161,9 @@ def improve(
 
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
-    adapter moves it that was fitted to the others; of the strengths that gain beyond chance, one by which the
-    general set is held is preferred. Recommended is the candidate that gains most there, if it gains beyond
-    chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
+    adapter moves it that was fitted to the others; of the strengths that gain beyond chance, one that keeps
+    the general set (see below) is preferred. Recommended is the candidate that gains most there, if it gains
+    beyond chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
     contract. With an adapter or an encoder a general set's search, by meaning alone, may lose no more than
     `held` allows; a weight of words changes nothing there and is not measured. Passages that nobody judged
     count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
