@@ -212,7 +212,7 @@ class Collection:
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> Plan:
-        """Measure the indexes over the live vectors and take the fastest that keeps the contract; its plan.
+        """Measure indexes over the live vectors and take the smallest that keeps the contract; its plan.
 
         recall:   as "0.95@10", of the truly nearest; None = as it was
         memory:   the most that an index may hold, as "2GB" or in bytes; "none" = no limit, None = as it was

@@ -219,11 +219,10 @@ def tune(
     as_json: bool = ROWS,
     place: OnCluster = GROUP,
 ) -> None:
-    """Measure index types for COLLECTION and use the fastest that keeps the recall contract.
+    """Measure index types for COLLECTION and use the smallest that keeps the recall contract.
 
     The values of --recall and --memory are stored with the collection; an omitted one keeps its stored value.
-    If the command is interrupted, the old index stays in use. With --cluster, the workers use the smallest
-    index that keeps the contract.
+    If the command is interrupted, the old index stays in use.
 
     \b
     Example:

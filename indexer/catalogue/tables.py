@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-SCHEMA = "0018"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0019"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={

@@ -80,8 +80,8 @@ class CandidateIndex:
     ) -> None:
         """`index`: FAISS's, its ids are passage numbers; `sha256`: of its segment, once written.
 
-        parameters: how far a search looks (`probes`, `ef`) and how many candidates it scores again
-        (`factor`, as a multiple of k); what is left out is the engine's default. centroids, members: of
+        parameters: how far a search looks (`probes`) and how many candidates it scores again (`factor`,
+        as a multiple of k); what is left out is the engine's default. centroids, members: of
         the same FAISS index; None = made here.
         """
         self.engine = engine
@@ -93,7 +93,6 @@ class CandidateIndex:
             centroids = Centroids(index.quantizer, index)
         self._centroids = centroids
         self._members = members or _Members(engine, index)
-        self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
         self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters
 
     @property
@@ -129,12 +128,9 @@ class CandidateIndex:
         The index itself where it cannot look further; the same object for the same reach.
         """
         reach = dict(self.parameters)
-        if "probes" in reach:
-            reach["probes"] = probes_at(factor, reach["probes"], self.lists)
-        elif "ef" in reach:
-            reach["ef"] = max(reach["ef"], min(round(reach["ef"] * factor), len(self)))
-        else:
+        if "probes" not in reach:
             return self
+        reach["probes"] = probes_at(factor, reach["probes"], self.lists)
         reach["factor"] = max(reach["factor"], min(round(reach["factor"] * factor), len(self)))
         if reach == self.parameters:
             return self
@@ -204,13 +200,10 @@ class CandidateIndex:
         """
         bits = self._members.living(alive)
         if bits is None:
-            parameters = self._unfiltered.get(count)
-            if parameters is None:
-                parameters = self.engine.search_parameters(self._looking_for(count), None)
-                self._unfiltered[count] = parameters
+            parameters = self._unfiltered
         else:
             selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
-            parameters = self.engine.search_parameters(self._looking_for(count), selector)
+            parameters = self.engine.search_parameters(self._looking, selector)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if lists is None and len(queries) == 1:
             lists = self.chosen_lists(queries)
@@ -282,10 +275,13 @@ class CandidateIndex:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)
 
-    def _looking_for(self, count: int) -> Mapping[str, int]:
-        # A graph's walk cannot return more than its ef.
-        if "ef" in self.parameters:
-            return {**self.parameters, "ef": max(self.parameters["ef"], count)}
+    @cached_property
+    def _unfiltered(self) -> Any:  # noqa: ANN401 - FAISS has no types
+        """FAISS's parameters without a filter: dear to make, only read."""
+        return self.engine.search_parameters(self._looking, None)
+
+    @property
+    def _looking(self) -> Mapping[str, int]:
         if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
             return {**self.parameters, "probes": self._probes}
         return self.parameters

@@ -4,7 +4,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,10 @@ SEED = 20190827
 ADD_BLOCK = 16_384  # vectors read and added at a time: 25 MB at 384 dimensions
 
 
-# What indexes over the same passages, built under one seed, have in common: centroids (lists, d) by how many.
-Shared: TypeAlias = dict[int, NDArray[np.float32]]
-
-
 class Engine(ABC):
     """One kind of FAISS index: how it is built, how large it gets, what can be turned when searching it."""
 
     kind: ClassVar[PlanKind]
-    keeps_recall_under_filters: ClassVar[bool]  # False: a filter that lets little through costs it recall
     has_centroids: ClassVar[bool] = False  # whether the vectors stand in lists around centroids
     defaults: ClassVar[Mapping[str, int]]  # search parameters where a plan names none
 
@@ -48,12 +43,8 @@ class Engine(ABC):
         ids: NDArray[np.int64],
         shape: Mapping[str, int],
         seed: int = SEED,
-        shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers.
-
-        shared: what other indexes over the same passages under the same seed left to be used again
-        """
+        """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers."""
 
     @abstractmethod
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401

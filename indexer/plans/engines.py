@@ -1,11 +1,8 @@
-"""The kinds of index by name, those without inverted lists, and how an index of any kind is built and opened.
-
-Graphs: a search walks from neighbour to neighbour. Malkov & Yashunin 2016, https://arxiv.org/abs/1603.09320.
-"""
+"""The kinds of index by name, and how an index of any kind is built and opened."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +10,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import StorageError, first_line
 from nearsay.data.quantity import size_words
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.engine import SEED, Engine, Shared, drawn, faiss_module, fill, one_thread
+from nearsay.indexer.plans.engine import SEED, Engine, drawn, faiss_module, fill
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
@@ -34,9 +31,8 @@ _FACTORS = (3, 4, 6, 8, 10, 12, 16)  # candidates scored again, as multiples of 
 
 
 class InvertedLists(Engine):
-    """What the kinds of inverted lists share; they keep their recall under any filter if enough is probed."""
+    """What the kinds of inverted lists share."""
 
-    keeps_recall_under_filters = True
     has_centroids = True
     factor: ClassVar[int] = 2  # candidates scored again, as a multiple of k: makes up for the rounding
 
@@ -72,11 +68,10 @@ class InvertedLists(Engine):
         ids: NDArray[np.int64],
         shape: Mapping[str, int],
         seed: int = SEED,
-        shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """Trained on a drawn sample, then filled in blocks; the centroids are the same for every coding."""
+        """Trained on a drawn sample, then filled in blocks."""
         sample = drawn(vectors, ids, self.training_vectors(shape), seed)
-        index = self.trained(sample, shape, seed, shared)
+        index = self.trained(sample, shape, seed)
         fill(index, vectors, ids)
         return index
 
@@ -90,19 +85,13 @@ class InvertedLists(Engine):
         sample: NDArray[np.float32],
         shape: Mapping[str, int],
         seed: int = SEED,
-        shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """The empty FAISS index, trained on a sample (n, d); shared: as for `build`."""
+        """The empty FAISS index, trained on a sample (n, d)."""
         index = self.empty(sample.shape[1], shape)
-        known = None if shared is None else shared.get(shape["lists"])
-        if known is not None:
-            index.quantizer.add(known)  # FAISS leaves a full quantiser as it is
         index.cp.seed = seed
         index.cp.niter = 10
         index.cp.min_points_per_centroid = 1  # few are enough where there are few: no warning
         index.train(sample)
-        if shared is not None and known is None:
-            shared[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
         return index
 
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
@@ -230,9 +219,6 @@ def _divisor(dimension: int, most: int) -> int:
     return next((number for number in range(max(most, 1), 0, -1) if dimension % number == 0), 1)
 
 
-_TRAINING_VECTORS: Final = 50_000  # of a graph's coding
-
-
 class _Numbered(Engine):
     """A kind that FAISS's IndexIDMap gives its passage numbers."""
 
@@ -246,7 +232,6 @@ class HalfPrecisionFlat(_Numbered):
     """Every vector in half precision, each of them scored: exact but for the rounding, at half the memory."""
 
     kind = PlanKind.FLAT_FP16
-    keeps_recall_under_filters = True
     defaults: ClassVar[Mapping[str, int]] = {"factor": 2}
 
     def shapes(self, count: int, dimension: int) -> tuple[Mapping[str, int], ...]:  # noqa: ARG002
@@ -267,7 +252,6 @@ class HalfPrecisionFlat(_Numbered):
         ids: NDArray[np.int64],
         shape: Mapping[str, int],  # noqa: ARG002
         seed: int = SEED,  # noqa: ARG002
-        shared: Shared | None = None,  # noqa: ARG002
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """Nothing is drawn, nothing trained."""
         faiss = faiss_module()
@@ -283,85 +267,12 @@ class HalfPrecisionFlat(_Numbered):
         return faiss_module().SearchParameters(sel=selector)
 
 
-class Graph(_Numbered):
-    """What the graphs share.
-
-    A graph removes nothing; what was removed is walked through and not returned. A filter would cost recall,
-    since the walk ends when its `ef` best are settled, whether or not they pass: what passes is compared
-    exactly instead.
-    """
-
-    keeps_recall_under_filters = False
-    defaults: ClassVar[Mapping[str, int]] = {"ef": 64, "factor": 2}
-    number_bytes: ClassVar[int]  # bytes of a stored number
-    coded: ClassVar[str]  # FAISS's name of how a number is stored
-
-    def shapes(self, count: int, dimension: int) -> tuple[Mapping[str, int], ...]:  # noqa: ARG002
-        """16 links, twice as many on the ground floor."""
-        return ({"links": 16, "ef_construction": 100},)
-
-    def ladder(self, count: int, shape: Mapping[str, int]) -> tuple[Mapping[str, int], ...]:  # noqa: ARG002
-        """ef by steps of about 1.4."""
-        return tuple({"ef": ef, "factor": 2} for ef in (20, 28, 40, 56, 80, 112, 160, 224, 320, 448, 640))
-
-    def expected_bytes(self, count: int, dimension: int, shape: Mapping[str, int]) -> int:
-        """Codes, numbers, and links of four bytes: two floors' worth, and a share for the floors above."""
-        links = 4 * (2 * shape["links"] + 1) + 16
-        return count * (dimension * self.number_bytes + 8 + links)
-
-    def build(
-        self,
-        vectors: VectorStore,
-        ids: NDArray[np.int64],
-        shape: Mapping[str, int],
-        seed: int = SEED,
-        shared: Shared | None = None,  # noqa: ARG002
-    ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """One passage after another on one thread: with several, their order by chance would show."""
-        faiss = faiss_module()
-        graph = faiss.IndexHNSWSQ(
-            vectors.dimension,
-            getattr(faiss.ScalarQuantizer, self.coded),
-            shape["links"],
-            faiss.METRIC_INNER_PRODUCT,
-        )
-        graph.hnsw.efConstruction = shape["ef_construction"]
-        graph.hnsw.rng = faiss.RandomGenerator(seed)
-        graph.train(drawn(vectors, ids, _TRAINING_VECTORS, seed))
-        index = faiss.IndexIDMap(graph)
-        with one_thread():
-            fill(index, vectors, ids)
-        return index
-
-    def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
-        """efSearch, and which ids may be found."""
-        return faiss_module().SearchParametersHNSW(efSearch=parameters["ef"], sel=selector)
-
-
-class HalfPrecisionGraph(Graph):
-    """Over vectors in half precision."""
-
-    kind = PlanKind.HNSW
-    number_bytes = 2
-    coded = "QT_fp16"
-
-
-class ByteGraph(Graph):
-    """Over vectors in a byte a number."""
-
-    kind = PlanKind.HNSW_SQ8
-    number_bytes = 1
-    coded = "QT_8bit"
-
-
 ENGINES: Mapping[PlanKind, Engine] = {  # every kind but EXACT
     engine.kind: engine
     for engine in (
         ProductQuantisedLists(),
         ScalarQuantisedLists(),
         HalfPrecisionLists(),
-        ByteGraph(),
-        HalfPrecisionGraph(),
         HalfPrecisionFlat(),
     )
 }
@@ -386,17 +297,15 @@ def build(
     through: int,
     shape: Mapping[str, int] | None = None,
     seed: int = SEED,
-    shared: Shared | None = None,
 ) -> CandidateIndex:
     """An index over the passages `ids` (rising), read in blocks, the same under one seed.
 
-    shape: one of the engine's `shapes`; its first if left out; shared: kept between the kinds over the same
-    passages, it saves training the same centroids again.
+    shape: one of the engine's `shapes`; its first if left out
     """
     engine = engine_of(kind)
     if shape is None:
         shape = engine.shapes(ids.size, vectors.dimension)[0]
-    return CandidateIndex(engine, engine.build(vectors, ids, shape, seed, shared), through)
+    return CandidateIndex(engine, engine.build(vectors, ids, shape, seed), through)
 
 
 def open_index(

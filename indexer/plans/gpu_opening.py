@@ -307,7 +307,7 @@ def tune_on_gpu(
             looking = index.looking(step.parameters)
             searcher = Searcher(vectors, alive, trial.asked, looking)
             recalls, failing = judged(searcher.found, proposing, deciding, contract.recall)
-            (speed,) = timed([searcher], deciding.vectors[:_TIMED])
+            speed = timed(searcher, deciding.vectors[:_TIMED])
             if index.notes:
                 stopped = f"not measured: {index.notes[0]}"
                 rows.append(replace(built, plan=step, device="cpu", verdict=stopped))

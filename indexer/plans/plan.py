@@ -112,8 +112,6 @@ class PlanKind(StrEnum):
     IVF = "ivf"  # FAISS inverted lists of half-precision vectors, the candidates scored again exactly
     IVF_SQ8 = "ivf-sq8"  # inverted lists of vectors in a byte a number
     IVF_PQ = "ivf-pq"  # inverted lists of product-quantised vectors, scanned in registers (fast scan)
-    HNSW = "hnsw"  # a graph over half-precision vectors
-    HNSW_SQ8 = "hnsw-sq8"  # a graph over vectors in a byte a number
     FLAT_FP16 = "flat-fp16"  # every vector in half precision
 
 

@@ -25,8 +25,7 @@ _AT_ONCE: Final = (
     400  # queries whose candidates are held together: with a hundred each 61 MB at 384 dimensions
 )
 _WARMING: Final = 3  # queries before the clock runs
-_TURN: Final = 20  # queries that one searcher answers before it is the next one's turn
-_SECONDS: Final = 2.0  # that a searcher may take for its single queries, and as much for its batches
+_SECONDS: Final = 2.0  # that a searcher may take for single queries, and as much for batches
 _BATCHES: Final = 3
 
 
@@ -241,35 +240,28 @@ class Speed:
     queries_a_second: float  # many at once on all threads, the best of three batches
 
 
-# Measures several searchers on the same queries (n, d), so that they can be compared; one speed a searcher.
-Stopwatch: TypeAlias = Callable[[Sequence[Searcher], NDArray[np.float32]], list[Speed]]
+# Measures a searcher on queries (n, d).
+Stopwatch: TypeAlias = Callable[[Searcher, NDArray[np.float32]], Speed]
 
 
-def stopwatch(searchers: Sequence[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
-    """The speed of each searcher, taken in turns: what else the machine does falls on all of them alike.
+def stopwatch(searcher: Searcher, queries: NDArray[np.float32]) -> Speed:
+    """The speed of a searcher, by itself: another in turns with it would empty the processor's caches.
 
-    queries: (n, d). No searcher is given more than about two seconds for either figure. A single query has
-    one thread: more of them help it little, and on a busy machine they only wait for each other.
+    queries: (n, d). It is given no more than about two seconds for either figure. A single query has one
+    thread: more of them help it little, and on a busy machine they only wait for each other.
     """
-    singles: list[list[float]] = [[] for _ in searchers]
+    singles: list[float] = []
     with one_thread() if faiss_is_installed() else nullcontext():
-        for searcher in searchers:
-            for query in queries[:_WARMING]:
-                searcher.search(query[None, :])
-        for begin in range(0, len(queries), _TURN):
-            for searcher, seconds in zip(searchers, singles, strict=True):
-                for query in queries[begin : begin + _TURN]:
-                    if sum(seconds) < _SECONDS:
-                        seconds.append(_seconds(searcher, query[None, :]))
-    batches: list[list[float]] = [[] for _ in searchers]
+        for query in queries[:_WARMING]:
+            searcher.search(query[None, :])
+        for query in queries:
+            if sum(singles) < _SECONDS:
+                singles.append(_seconds(searcher, query[None, :]))
+    batches: list[float] = []
     for _ in range(_BATCHES):
-        for searcher, seconds in zip(searchers, batches, strict=True):
-            if sum(seconds) < _SECONDS:
-                seconds.append(_seconds(searcher, queries))
-    return [
-        Speed(round(1000 * float(np.median(single)), 4), round(len(queries) / min(batch), 1))
-        for single, batch in zip(singles, batches, strict=True)
-    ]
+        if sum(batches) < _SECONDS:
+            batches.append(_seconds(searcher, queries))
+    return Speed(round(1000 * float(np.median(singles)), 4), round(len(queries) / min(batches), 1))
 
 
 def _seconds(searcher: Searcher, queries: NDArray[np.float32]) -> float:

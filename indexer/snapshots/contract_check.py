@@ -4,8 +4,7 @@ An index is measured when it is chosen. Passages that are added later are search
 time, not recall; those that are removed leave gaps in what it proposes. So once a tenth of what it covers has
 come or gone since the last look, stored vectors are searched for through the plan and exactly: two hundred,
 and a thousand when these leave it open. They are newer than the index where there are so many: like queries
-they are strangers to it. After removals alone they are its own, whose neighbours a graph finds more surely
-than a query's, so that a graph may fail its contract a little before this says so.
+they are strangers to it.
 """
 
 from collections.abc import Callable

@@ -239,14 +239,8 @@ class Snapshot:
 
     @property
     def _scanned(self) -> float:
-        """So few passages that pass a filter are scored one by one.
-
-        Beside a graph however many there are: its walk ends among the nearest, wherever those lie that pass,
-        and nothing that it finds tells what it missed.
-        """
-        if self.index is None or engine_of(self.index.kind).keeps_recall_under_filters:
-            return max(_SCAN_ALL, min(_SCAN_SHARE * self.searchable, _SCAN_MOST))
-        return np.inf
+        """So few passages that pass a filter are scored one by one."""
+        return max(_SCAN_ALL, min(_SCAN_SHARE * self.searchable, _SCAN_MOST))
 
     def _settled(
         self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int

@@ -64,11 +64,11 @@ def test_each_candidate_is_a_line_at_its_last_setting() -> None:
         Measured(PlanKind.EXACT, recall=1.0, milliseconds_a_query=20.0, bytes=0, verdict="slower"),
         Measured(PlanKind.IVF, {"lists": 64}, {"probes": 4}, recall=0.90, bytes=10**6),
         Measured(PlanKind.IVF, {"lists": 64}, {"probes": 8}, recall=0.96, bytes=10**6, verdict="taken"),
-        Measured(PlanKind.HNSW, recall=0.95, verdict="slower"),
+        Measured(PlanKind.IVF_SQ8, recall=0.95, verdict="slower"),
         Measured(PlanKind.IVF_PQ, verdict="too large"),
     )
     (rows,) = read_results([TunedPlan("papers", Plan(report=report)).to_json()]).tables
-    assert [row["candidate"] for row in rows] == ["exact", "ivf (lists 64)", "hnsw", "ivf-pq"]
+    assert [row["candidate"] for row in rows] == ["exact", "ivf (lists 64)", "ivf-sq8", "ivf-pq"]
     assert (rows[1]["searched"], rows[1]["recall@10"], rows[1]["verdict"]) == ("probes 8", "0.960", "taken")
     assert (rows[1]["memory"], rows[3]["memory"]) == ("1 MB", "")
 

@@ -119,7 +119,8 @@ def grow(
                         "recall_at_10": recall(collection, queries),
                         "milliseconds_median": 1e3 * statistics.median(several),
                         "milliseconds_p99": 1e3 * float(np.quantile(several, 0.99)),
-                        "indexes": sum(row.kind == "index" for row in collection.overview().segments),
+                        "indexes": len(collection.overview().indexes),
+                        "kind": str(collection.snapshot().plan.kind),
                     }
                 )
                 sys.stderr.write(f"{index}: {json.dumps(looks[-1])}\n")

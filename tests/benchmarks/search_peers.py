@@ -256,8 +256,6 @@ PEERS: Sequence[Searched] = (
     Nearsay(),
     Nearsay(PlanKind.IVF_PQ),
     Nearsay(PlanKind.IVF_SQ8),
-    Nearsay(PlanKind.HNSW_SQ8),
-    Nearsay(PlanKind.HNSW),
     Hnswlib(),
     Usearch("f32"),
     Usearch("i8"),

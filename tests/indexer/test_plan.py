@@ -31,7 +31,7 @@ PLAN = Plan(
             build_seconds=1.5,
             verdict="taken",
         ),
-        Measured(PlanKind.HNSW, {"links": 16}, bytes=5000, verdict="not built"),
+        Measured(PlanKind.FLAT_FP16, bytes=5000, verdict="not built"),
     ),
     measured_at=1200,
     queries="40 given queries",

@@ -32,7 +32,7 @@ def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list
 def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
     """Ask what it has to keep, and measure the indexes."""
     contract = Plan.from_json({} if found.live is None else found.live.plan).contract
-    with st.expander("Tune: the fastest index that keeps a contract", icon=":material/speed:"):
+    with st.expander("Tune: the smallest index that keeps a contract", icon=":material/speed:"):
         if found.passages <= EXACT_UP_TO:
             st.caption(
                 f"Up to about {EXACT_UP_TO:,} passages, {found.passages:,} here, comparing all of them takes "
@@ -189,7 +189,7 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
     st.markdown(f"**Plan of generation {row.number}**: {plan.kind}, {as_markdown(str(plan.contract))}")
     if plan.kind is PlanKind.EXACT and not plan.report:
         index = visit.remedy(
-            "Above that, *Index*, below, measures kinds of index and takes the fastest that keeps the "
+            "Above that, *Index*, below, measures kinds of index and takes the smallest that keeps the "
             "contract."
         )
         st.caption(

@@ -503,21 +503,21 @@ def test_what_cannot_be_divided_says_why_and_its_remedy_is_one(
         assert library.release("made") == 2
 
 
-def test_a_graph_that_was_made_without_a_cluster_gives_way_to_lists_in_groups(
+def test_a_flat_index_that_was_made_without_a_cluster_gives_way_to_lists_in_groups(
     unindexed: Path, nodes: Any
 ) -> None:
     with Library.open(unindexed) as alone:
         made = alone.collection("made")
         made.tune()
         snapshot = made.snapshot()
-        graph = snapshot.plan.chosen(PlanKind.HNSW, shape={"links": 16, "ef_construction": 40})
+        flat = snapshot.plan.chosen(PlanKind.FLAT_FP16, shape={})
         with alone.store.database.writing() as connection:
-            generations.set_plan(connection, snapshot.generation, graph.to_json())
+            generations.set_plan(connection, snapshot.generation, flat.to_json())
     cluster = Cluster(nodes.address, workers=2, cpus=0.25)
     with Library.open(unindexed, cluster=cluster) as library:
         made = library.collection("made")
         made.rebuild()
-        assert made.snapshot().plan.kind not in (PlanKind.HNSW, PlanKind.EXACT)
+        assert made.snapshot().plan.kind not in (PlanKind.FLAT_FP16, PlanKind.EXACT)
         assert len(library.serve("made", 2)) == 2
         assert library.release("made") == 2
 

@@ -16,7 +16,6 @@ from nearsay.data.errors import MissingExtraError, StorageError
 from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.centroids import open_centroids
-from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, numbers_in, open_index
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.segment import (
@@ -231,18 +230,6 @@ def test_the_same_vectors_give_the_same_index_and_another_seed_another(
         assert build(kind, vectors, ids, 3 * COUNT, seed=7).serialise().tobytes() != serialised
 
 
-def test_kinds_that_share_their_centres_are_what_they_are_alone(
-    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, alive: Alive
-) -> None:
-    ids: NDArray[np.int64] = vectors.ids[alive[vectors.ids]]
-    shared: Shared = {}
-    kinds = [kind for kind in KINDS if kind in (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)]
-    for kind in kinds:
-        alone = built[kind].serialise().tobytes()
-        assert build(kind, vectors, ids, 3 * COUNT, shared=shared).serialise().tobytes() == alone
-        assert len(shared) == 1
-
-
 def test_an_index_is_serialised_into_a_file_that_goes_again(index: CandidateIndex, tmp_path: Path) -> None:
     with index.serialised_in(tmp_path) as serialised:
         assert serialised.tobytes() == index.serialise().tobytes()
@@ -323,13 +310,6 @@ def test_fast_scan_needs_its_candidates_scored_again(
     assert shares[0] < 0.9 < shares[-1]
 
 
-def test_a_graph_asked_for_more_than_its_ef_returns_as_many(
-    built: Mapping[PlanKind, CandidateIndex], queries: Vectors
-) -> None:
-    found = built[PlanKind.HNSW].looking({"ef": 4}).candidates(queries, 100)
-    assert (found >= 0).all()
-
-
 def test_a_dimension_that_four_does_not_divide_is_quantised_too() -> None:
     generator = np.random.default_rng(3)
     table = unit_length(generator.standard_normal((500, 25)).astype(np.float32))
@@ -356,7 +336,7 @@ def test_without_faiss_an_index_names_the_package_to_install(
         build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
 
 
-@pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.HNSW])
+@pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.FLAT_FP16])
 def test_a_single_query_is_searched_for_on_one_thread(vectors: VectorStore, kind: PlanKind) -> None:
     index = build(kind, vectors, vectors.ids, 3 * COUNT)
     threads: list[int] = []
@@ -444,7 +424,7 @@ def test_centroids_are_opened_alone_and_stay_in_the_file(
 def test_where_no_centroids_stand_none_are_opened(built: Mapping[PlanKind, CandidateIndex]) -> None:
     whole = built[PlanKind.IVF].serialise()
     for serialised, dimension in (
-        (built[PlanKind.HNSW].serialise(), DIMENSION),
+        (built[PlanKind.FLAT_FP16].serialise(), DIMENSION),
         (whole[:200], DIMENSION),
         (whole[:30], DIMENSION),
         (whole, DIMENSION + 1),

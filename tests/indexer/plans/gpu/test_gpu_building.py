@@ -135,8 +135,8 @@ def test_a_copy_proposes_what_the_cpu_index_proposes(gpu_faiss, clustered, gpus,
 def test_other_kinds_and_more_lists_than_a_gpu_looks_into_are_not_copied(gpu_faiss, clustered):
     vectors = clustered(1200)
     gpu_faiss(1)
-    graph = CandidateIndex(engine_of(PlanKind.HNSW), cpu_faiss.IndexHNSWFlat(32, 8), 1)
-    assert copy_on_gpu(graph, ONE, vectors) == (None, Naming("copy hnsw"))
+    flat = CandidateIndex(engine_of(PlanKind.FLAT_FP16), cpu_faiss.IndexFlatIP(32), 1)
+    assert copy_on_gpu(flat, ONE, vectors) == (None, Naming("copy flat-fp16"))
     lists = cpu_faiss.IndexIVFFlat(cpu_faiss.IndexFlatIP(32), 32, 4096)
     many = CandidateIndex(engine_of(PlanKind.IVF), lists, 1, parameters={"probes": 2049})
     said = "the CPU's index looks into 2049 lists, a GPU into 2048 at most"

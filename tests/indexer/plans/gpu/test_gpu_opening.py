@@ -106,11 +106,11 @@ def test_unmeasured_the_cpus_lists_are_copied_when_the_vectors_do_not_fit(gpu_fa
 
 def test_an_index_that_faiss_cannot_copy_is_named(gpu_faiss, clustered):
     vectors = clustered(900)
-    graph = cpu_index(vectors, PlanKind.HNSW)
+    flat = cpu_index(vectors, PlanKind.FLAT_FP16)
     gpu_faiss(1).rows_that_fit = 10
-    index, (note,) = open_on_gpu("cuda", vectors, everything(vectors), cpu=graph)
+    index, (note,) = open_on_gpu("cuda", vectors, everything(vectors), cpu=flat)
     assert index is None
-    assert note == Naming("gpu-flat-fp16", "cuda:0", "no room", "copy hnsw", "CPU")
+    assert note == Naming("gpu-flat-fp16", "cuda:0", "no room", "copy flat-fp16", "CPU")
 
 
 def test_nothing_to_search_needs_no_gpu(gpu_faiss, clustered):
