@@ -21,9 +21,13 @@ import sqlalchemy as sa
 from hypothesis import settings
 
 from nearsay.indexer import Library
+from nearsay.indexer import library as library_module
 from nearsay.indexer.catalogue import migrations
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import SCHEMA
+from nearsay.indexer.library import EncoderLoader
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 settings.register_profile("nearsay", deadline=None)  # how long an example takes decides nothing
 settings.load_profile("nearsay")
@@ -133,6 +137,32 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrations, "upgrade", copied)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_bundled_encoder() -> Iterator[None]:
+    """Libraries of one process share the bundled encoder: it takes a quarter of a second to open.
+
+    They do not change it, and a library's collections share it, too.
+    """
+    loader, opened = library_module._loader, dict[tuple[object, ...], TextEncoder]()
+
+    def sharing(device: str | None, precision: str) -> EncoderLoader:
+        load = loader(device, precision)
+
+        def shared(source: str) -> TextEncoder:
+            if source != BUNDLED_NAME:
+                return load(source)
+            key = device, str(precision)
+            if key not in opened:
+                opened[key] = load(source)
+            return opened[key]
+
+        return shared
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library_module, "_loader", sharing)
         yield
 
 

@@ -37,9 +37,14 @@ def made_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No encoder is loaded beside the tests: a thread that still does so at the end takes Python down."""
+def _no_first_search(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No encoder is loaded beside the tests: a thread that still does so at the end takes Python down.
+
+    And no library stays open after its test.
+    """
     monkeypatch.setattr(opened, "_warm", lambda *_: None)
+    yield
+    opened._opened.clear()
 
 
 @pytest.fixture
