@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import copy
 import functools
 import gc
 import importlib.util
@@ -14,7 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import sqlalchemy as sa
@@ -140,29 +141,34 @@ def schema_of_one_migration(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield
 
 
+class _SharingLoader:
+    """Loads the bundled encoder once a process; to another process, such as a worker, goes what loads it."""
+
+    opened: ClassVar[dict[tuple[object, ...], TextEncoder]] = {}
+
+    def __init__(self, load: EncoderLoader, device: str | None, precision: str) -> None:
+        self._load, self._key = load, (device, str(precision))
+
+    def __call__(self, source: str) -> TextEncoder:
+        if source != BUNDLED_NAME:
+            return self._load(source)
+        if self._key not in self.opened:
+            self.opened[self._key] = self._load(source)
+        return self.opened[self._key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copy.copy, (self._load,)  # of a function this is the function
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_bundled_encoder() -> Iterator[None]:
     """Libraries of one process share the bundled encoder: it takes a quarter of a second to open.
 
     They do not change it, and a library's collections share it, too.
     """
-    loader, opened = library_module._loader, dict[tuple[object, ...], TextEncoder]()
-
-    def sharing(device: str | None, precision: str) -> EncoderLoader:
-        load = loader(device, precision)
-
-        def shared(source: str) -> TextEncoder:
-            if source != BUNDLED_NAME:
-                return load(source)
-            key = device, str(precision)
-            if key not in opened:
-                opened[key] = load(source)
-            return opened[key]
-
-        return shared
-
+    loader = library_module._loader
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library_module, "_loader", sharing)
+        patch.setattr(library_module, "_loader", lambda *how: _SharingLoader(loader(*how), *how))
         yield
 
 

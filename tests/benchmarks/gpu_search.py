@@ -9,8 +9,8 @@ import numpy as np
 from gpu_vectors import HOW_MADE, made, store_of, truth
 
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.engine import Shared, faiss_module
-from nearsay.indexer.plans.engines import build, engine_of
+from nearsay.indexer.plans.engine import drawn, faiss_module, fill
+from nearsay.indexer.plans.engines import InvertedLists, build, engine_of
 from nearsay.indexer.plans.gpu import FaissGpus, Gpu, GpuIndex
 from nearsay.indexer.plans.gpu_opening import build_on_gpu, copy_on_gpu, gpu_plans, ladder
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
@@ -146,7 +146,7 @@ def speed(
         return _measured(cpu, steps, store, queries[:CPU_QUERIES], expected, rounds, left)
 
     rows, beside = [], []
-    shared: Shared = {}  # all lists are around the same centres
+    centres: dict[int, np.ndarray] = {}  # by lists: all are around the same
     # Those whose lists the CPU looks into as well come first: the time may not be enough for all of them.
     for plan in sorted(gpu_plans(count, dimension), key=lambda plan: plan.kind is not GpuKind.IVF_FP16):
         row: dict[str, object] = {"kind": str(plan.kind)}
@@ -173,10 +173,10 @@ def speed(
         row["device"] = index.device
         row["notes"] = list(index.notes)
         if plan.kind is GpuKind.IVF_FP16 and left() > 120:
-            beside = _copied_lists(_back_on_cpu(index, count), store, of_cpu, shared)
+            beside = _copied_lists(_back_on_cpu(index, count), store, of_cpu, centres)
         del index
     result["gpu"] = rows
-    result["cpu"] = beside + _on_cpu(store, of_cpu, left, shared)
+    result["cpu"] = beside + _on_cpu(store, of_cpu, left, centres)
     return result
 
 
@@ -262,29 +262,47 @@ def _copied_lists(
     cpu: CandidateIndex | None,
     store: VectorStore,
     of_cpu: Callable[[CandidateIndex, dict[str, int]], dict[str, object]],
-    shared: Shared,
+    centres: dict[int, np.ndarray],
 ) -> list[dict[str, object]]:
     """The GPU's lists searched by the CPU."""
     if cpu is None:
         return []
     shape = engine_of(cpu.kind).shapes(len(store), store.dimension)[0]
     shape = {**shape, "lists": int(cpu.faiss_index.nlist)}
-    shared[shape["lists"]] = cpu.faiss_index.quantizer.reconstruct_n(0, shape["lists"])
+    centres[shape["lists"]] = cpu.faiss_index.quantizer.reconstruct_n(0, shape["lists"])
     built = "on the GPU, and copied back"
     return [{"kind": str(cpu.kind), "device": "cpu", "built": built, **of_cpu(cpu, shape)}]
+
+
+def _around(
+    engine: InvertedLists, store: VectorStore, shape: dict[str, int], centres: dict[int, np.ndarray]
+) -> CandidateIndex:
+    """Lists of everything, around the centres that there are; the first of a number learns them."""
+    lists = shape["lists"]
+    sample = drawn(store, store.ids, engine.training_vectors(shape), 0)
+    if lists in centres:
+        index = engine.empty(store.dimension, shape)
+        index.quantizer.add(centres[lists])  # FAISS leaves a full quantiser as it is
+        index.train(sample)
+    else:
+        index = engine.trained(sample, shape)
+        centres[lists] = index.quantizer.reconstruct_n(0, lists)
+    fill(index, store, store.ids)
+    return CandidateIndex(engine, index, len(store))
 
 
 def _on_cpu(
     store: VectorStore,
     of_cpu: Callable[[CandidateIndex, dict[str, int]], dict[str, object]],
     left: Callable[[], float],
-    shared: Shared,
+    centres: dict[int, np.ndarray],
 ) -> list[dict[str, object]]:
     """The CPU's compressed lists by kind."""
     lists = int(gpu_plans(len(store), store.dimension)[1].lists)
     rows: list[dict[str, object]] = []
     for kind in (PlanKind.IVF_PQ, PlanKind.IVF_SQ8):
         engine = engine_of(kind)
+        assert isinstance(engine, InvertedLists)
         row: dict[str, object] = {"kind": str(kind), "device": "cpu"}
         rows.append(row)
         if left() < CPU_BUILD_SECONDS:
@@ -292,7 +310,7 @@ def _on_cpu(
             continue
         shape = {**engine.shapes(len(store), store.dimension)[0], "lists": lists}
         begin = time.perf_counter()
-        cpu = build(kind, store, store.ids, len(store), shape, shared=shared)
+        cpu = _around(engine, store, shape, centres)
         row["build_seconds"] = round(time.perf_counter() - begin, 1)
         row |= of_cpu(cpu, shape)
     return rows

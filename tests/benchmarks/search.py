@@ -42,9 +42,9 @@ COLUMNS = ("batched", "one_thread")  # queries a second
 HOW_CHOSEN = (
     "each peer, and each row of one kind of nearsay's, searches at the cheapest step of its ladder that "
     "finds 0.95 of the ten nearest of the test queries themselves; the row nearsay at what tune chose, "
-    "before it saw a test query, by the time of a single query: over the real vectors from stored ones that "
-    "it held out, over the million from 1,000 other real ones given as a user's own queries, since most of "
-    "what is stored there is made and lies closer together than what is asked"
+    "before it saw a test query: over the real vectors from stored ones that it held out, over the million "
+    "from 1,000 other real ones given as a user's own queries, since most of what is stored there is made "
+    "and lies closer together than what is asked"
 )
 HOW_HELD = (
     "file_bytes: everything on the disk, the vectors with it, whoever keeps them; resident_mb: what a "
