@@ -12,9 +12,9 @@ are strangers.
 
 The rougher a coding, the sooner lists of it are read, so that a finer one is built only where no rougher one
 is enough; the report says of each why it was not built. Graphs are no candidates: over some 100,000 vectors
-they answer one query about as soon as lists do, fewer a second of many at once, and take ten times as long to
-build, which a collection that grows pays again and again. What is built and how it is searched follows from
-the seed; a clock only says whether an index is faster than exact search.
+they answer one query within some tenths of a millisecond of lists, sooner or later, fewer a second of many at
+once, and take ten times as long to build, which a collection that grows pays again and again. What is built
+and how it is searched follows from the seed; a clock only says whether an index is faster than exact search.
 """
 
 import time

@@ -24,6 +24,7 @@ def growth_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     yield told("one addition, ms, median / p99 / most", "{add}")
     yield told("additions over three times the median", "{dear}")
     yield told("indexing apart from additions, s", "{indexing:.0f}")
+    yield told("processor time of that, s", "{worked:.0f}")
     yield told("search right after an addition, ms, median / p99", "{first}")
     yield told("search, ms, least and greatest median", "{medians}")
     yield told("p99 of a search over its median, median / most", "{spread}")
@@ -40,6 +41,7 @@ def _figures(way: Mapping[str, Any]) -> Mapping[str, Any]:
         "add": " / ".join(f"{1e3 * adds[at]:,.0f}" for at in ("median", "p99", "most")),
         "dear": way["adds_over_three_medians"],
         "indexing": sum(way["index_seconds"]),
+        "worked": sum(way["index_processor_seconds"]),
         "first": " / ".join(f"{1e3 * first[at]:,.0f}" for at in ("median", "p99")),
         "medians": f"{min(medians):.1f} to {max(medians):.1f}",
         "spread": f"{spread[len(spread) // 2]:.1f} / {spread[-1]:.1f}",

@@ -1,4 +1,4 @@
-"""Graphs are no kind of index any more: lists answer as soon and are built in a tenth of the time.
+"""Graphs are no kind of index any more: lists are built in a tenth of their time.
 
 Revision: 0019
 """
