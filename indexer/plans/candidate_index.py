@@ -276,7 +276,7 @@ class CandidateIndex:
         return vectors.nearest_among_many(queries, ids, k)
 
     @cached_property
-    def _unfiltered(self) -> Any:  # noqa: ANN401 - FAISS has no types
+    def _unfiltered(self) -> object:
         """FAISS's parameters without a filter: dear to make, only read."""
         return self.engine.search_parameters(self._looking, None)
 

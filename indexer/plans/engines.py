@@ -219,16 +219,7 @@ def _divisor(dimension: int, most: int) -> int:
     return next((number for number in range(max(most, 1), 0, -1) if dimension % number == 0), 1)
 
 
-class _Numbered(Engine):
-    """A kind that FAISS's IndexIDMap gives its passage numbers."""
-
-    def ids(self, index: Any) -> NDArray[np.int64]:  # noqa: ANN401 - FAISS has no types
-        """As they were added."""
-        numbers: NDArray[np.int64] = faiss_module().vector_to_array(index.id_map)
-        return numbers
-
-
-class HalfPrecisionFlat(_Numbered):
+class HalfPrecisionFlat(Engine):
     """Every vector in half precision, each of them scored: exact but for the rounding, at half the memory."""
 
     kind = PlanKind.FLAT_FP16
@@ -265,6 +256,11 @@ class HalfPrecisionFlat(_Numbered):
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401, ARG002
         """Which ids may be found."""
         return faiss_module().SearchParameters(sel=selector)
+
+    def ids(self, index: Any) -> NDArray[np.int64]:  # noqa: ANN401 - FAISS has no types
+        """As they were added: FAISS's IndexIDMap keeps them."""
+        numbers: NDArray[np.int64] = faiss_module().vector_to_array(index.id_map)
+        return numbers
 
 
 ENGINES: Mapping[PlanKind, Engine] = {  # every kind but EXACT

@@ -178,9 +178,8 @@ class _Tuning:
         if self._ids.size < _FEWEST or not self._can_be_shown:
             candidates = ()
         exact = Searcher(self._vectors, self._alive, self._asked)
-        flat = _with_speed(
-            Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), self._speed(exact)
-        )
+        to_beat = self._speed(exact)
+        flat = _with_speed(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), to_beat)
         taken: _Trial | None = None
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
@@ -193,8 +192,9 @@ class _Tuning:
             trial = self._climbed(candidate)
             if trial is None:
                 continue
-            row = _with_speed(trial.row, self._speed(trial.searcher))
-            if (row.milliseconds_a_query or 0.0) < (flat.milliseconds_a_query or 0.0):
+            speed = self._speed(trial.searcher)
+            row = _with_speed(trial.row, speed)
+            if speed.milliseconds < to_beat.milliseconds:
                 taken = replace(trial, row=row)
             else:
                 self._report.append(replace(row, verdict=f"{_KEEPS}; slower than exact search"))

@@ -30,7 +30,7 @@ segments = sa.table(
 def upgrade() -> None:
     """What a graph answered is searched exactly until it is indexed anew; the graphs leave all reports.
 
-    The file of a graph is an orphan, as after a crash: `nearsay compact` removes it.
+    The file of a graph is an orphan, as after a crash: `nearsay index compact` removes it.
     """
     connection = op.get_bind()
     for collection, number, plan in connection.execute(sa.select(generations)).all():
