@@ -13,12 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
-from nearsay.indexer.catalogue.judgements import SearchMode
-from nearsay.indexer.collection import Collection
-from nearsay.indexer.library import Library
-from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.query.ranking import Fusion
-from nearsay.indexer.query.search import SearchOptions
 from nearsay.indexer.vectors.errors import (
     BadFilterError,
     BusyError,
@@ -44,13 +38,20 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.catalogue.explored import TokenSampleRow
     from nearsay.indexer.catalogue.generations import GenerationRow
-    from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts, Part
+    from nearsay.indexer.catalogue.judgements import (
+        JudgedQuery,
+        Judgement,
+        JudgementCounts,
+        Part,
+        SearchMode,
+    )
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.catalogue.passages import PassageRow
     from nearsay.indexer.catalogue.store import Cluster
     from nearsay.indexer.cluster.serving import Shards, ShardState
     from nearsay.indexer.clusters.clustering import Clustering, ClusterMethod
     from nearsay.indexer.clusters.current import Assigned
+    from nearsay.indexer.collection import Collection
     from nearsay.indexer.duplicates.groups import By, DuplicateGroups, Link
     from nearsay.indexer.duplicates.pairs import Pairs
     from nearsay.indexer.encoders import Encoders
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import JudgementImport, Judgements
     from nearsay.indexer.judgements.judging import JudgedComparison
+    from nearsay.indexer.library import Library
     from nearsay.indexer.maps.draw_map import MapReport
     from nearsay.indexer.maps.drawing import Drawing
     from nearsay.indexer.maps.mapping import Map
@@ -75,8 +77,9 @@ if TYPE_CHECKING:
     from nearsay.indexer.plans.plan import Plan
     from nearsay.indexer.query.browsing import Browser, DocumentPage, DocumentRow, PassageSpan
     from nearsay.indexer.query.export import Sample
-    from nearsay.indexer.query.hit import Explanation
-    from nearsay.indexer.query.ranking import PairJudge
+    from nearsay.indexer.query.hit import Explanation, Hit, Hits, HitScores, Lineage
+    from nearsay.indexer.query.ranking import Fusion, PairJudge
+    from nearsay.indexer.query.search import SearchOptions
     from nearsay.indexer.snapshots.snapshot import Snapshot
     from nearsay.indexer.writing.compaction import CompactReport
     from nearsay.indexer.writing.given_vectors import VectorsOnly
@@ -181,7 +184,7 @@ __all__ = [
     "Where",
 ]
 
-# Imported when they are first named: a process that only searches needs none of them.
+# Imported when they are first named: a process that only searches needs few, and a cluster's worker none.
 _LATER = {
     "nearsay.data.chunking": "Chunking",
     "nearsay.data.document": "Document",
@@ -190,7 +193,7 @@ _LATER = {
     "nearsay.indexer.catalogue.clusterings": "NamedCluster",
     "nearsay.indexer.catalogue.documents": "StoredDocument",
     "nearsay.indexer.catalogue.generations": "GenerationRow",
-    "nearsay.indexer.catalogue.judgements": "JudgedQuery Judgement JudgementCounts Part",
+    "nearsay.indexer.catalogue.judgements": "JudgedQuery Judgement JudgementCounts Part SearchMode",
     "nearsay.indexer.catalogue.near_duplicates": "NearDuplicate",
     "nearsay.indexer.catalogue.passages": "PassageRow",
     "nearsay.indexer.catalogue.store": "Cluster",
@@ -198,6 +201,7 @@ _LATER = {
     "nearsay.indexer.cluster.serving": "ShardState Shards",
     "nearsay.indexer.clusters.clustering": "ClusterMethod Clustering",
     "nearsay.indexer.clusters.current": "Assigned",
+    "nearsay.indexer.collection": "Collection",
     "nearsay.indexer.duplicates.groups": "By DuplicateGroups Link",
     "nearsay.indexer.duplicates.pairs": "Pairs",
     "nearsay.indexer.encoders": "Encoders",
@@ -215,6 +219,7 @@ _LATER = {
     "nearsay.indexer.judgements.gate": "GateReport",
     "nearsay.indexer.judgements.judgements": "JudgementImport Judgements",
     "nearsay.indexer.judgements.judging": "JudgedComparison",
+    "nearsay.indexer.library": "Library",
     "nearsay.indexer.maps.draw_map": "MapReport",
     "nearsay.indexer.maps.drawing": "Drawing",
     "nearsay.indexer.maps.mapping": "Map",
@@ -222,8 +227,9 @@ _LATER = {
     "nearsay.indexer.plans.plan": "Plan",
     "nearsay.indexer.query.browsing": "Browser DocumentPage DocumentRow PassageSpan",
     "nearsay.indexer.query.export": "Sample",
-    "nearsay.indexer.query.hit": "Explanation",
-    "nearsay.indexer.query.ranking": "PairJudge",
+    "nearsay.indexer.query.hit": "Explanation Hit Hits HitScores Lineage",
+    "nearsay.indexer.query.ranking": "Fusion PairJudge",
+    "nearsay.indexer.query.search": "SearchOptions",
     "nearsay.indexer.snapshots.snapshot": "Snapshot",
     "nearsay.indexer.writing.compaction": "CompactReport",
     "nearsay.indexer.writing.given_vectors": "VectorsOnly",

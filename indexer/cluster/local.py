@@ -75,6 +75,8 @@ def _started(workers: int, folder: Path) -> LocalCluster:
     command += ["start", "--head", "--block"]
     command += [f"--node-ip-address={_LOOPBACK}", f"--port={port}", f"--num-cpus={workers}"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
+    # Without the processes that would start machines, and show a driver what its workers print.
+    command += ["--no-monitor", "--include-log-monitor=false"]
     if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
         command.append(f"--ray-client-server-port={free_port()}")
     log = folder / "cluster.log"

@@ -183,14 +183,19 @@ def _asks_for_a_token_and_shows_and_reports_nothing(root: int) -> None:
     assert {"--include-dashboard=false", "--disable-usage-stats"} <= _words(Path(f"/proc/{root}/cmdline"))
     # Of the dashboard Ray starts one part all the same, which sends reports where they are on.
     of_programs: dict[str, dict[str, set[str]]] = {"gcs_server": {}, "raylet": {}, "dashboard.py": {}}
+    every = set[str]()
     for folder in _family(root):
         with contextlib.suppress(OSError):
             command = _words(folder / "cmdline")
             programs = {Path(word).name for word in command if not word.startswith("-")}
+            every |= programs
             for name in programs & of_programs.keys():
                 of_programs[name] = {"command": command, "environment": _words(folder / "environ")}
     for name, found in of_programs.items():
         assert {"RAY_AUTH_MODE=token", "RAY_USAGE_STATS_ENABLED=0"} <= found["environment"], name
+    assert not every & {"monitor.py", "log_monitor.py"}, (
+        "of what starts machines, and shows what workers print"
+    )
     shown = of_programs["dashboard.py"]["command"]
     assert {"--disable-frontend", "--modules-to-load=UsageStatsHead"} <= shown
 
@@ -202,6 +207,8 @@ def test_what_cluster_up_starts_has_no_dashboard_and_listens_on_the_loopback_alo
     elsewhere = home / "elsewhere"  # than where the cluster, and so its workers, were started
     elsewhere.mkdir()
     (elsewhere / "cache").symlink_to(home / "cache")
+    few = (home / "papers.jsonl").read_text("utf-8").splitlines(keepends=True)[:60]
+    (home / "papers.jsonl").write_text("".join(few), "utf-8")
     try:
         up = json.loads(_run(home, "cluster", "up", "--workers", "2", "--json").stdout)
         assert _run(elsewhere, "documents", "add", "papers", "../papers.jsonl", *library).returncode == 0

@@ -169,7 +169,7 @@ def test_an_empty_place_is_not_the_working_folder(option: str) -> None:
 OF_OTHERS = {
     *("--nproc-per-node", "--force-reinstall", "--data-checksums"),
     *("--head", "--block", "--num-cpus", "--node-ip-address", "--include-dashboard"),
-    *("--disable-usage-stats", "--ray-client-server-port"),
+    *("--disable-usage-stats", "--no-monitor", "--include-log-monitor", "--ray-client-server-port"),
     *("--x", "--y", "--labels", "--disable-projection", "--no-auto-port"),
     "--ns-row",  # of a style sheet
 }
