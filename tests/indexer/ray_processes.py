@@ -40,13 +40,20 @@ def while_embedding(listener: ProgressListener) -> ProgressListener:
 
 @contextmanager
 def joined_nodes(others: int) -> Iterator[Any]:
-    """A cluster of a head and so many other nodes, of a core each, which this process has joined."""
+    """A cluster of a head and so many other nodes, of a core each, which this process has joined.
+
+    Without what scales a cluster, follows its logs or shows it: no test asks them, and each is a process.
+    """
+    from ray._private.node import Node
     from ray.cluster_utils import Cluster as Nodes
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", "0" * 64)
         head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
-        head["_system_config"] = {"health_check_period_ms": 500}  # a lost machine is given up after five
+        head |= {"no_monitor": True, "include_log_monitor": False}
+        # A machine is given up when it has refused five times in a row; a slow one has ten seconds each.
+        head["_system_config"] = {"health_check_period_ms": 100, "health_check_initial_delay_ms": 100}
+        patch.setattr(Node, "start_api_server", lambda *_, **__: None)
         cluster = Nodes(initialize_head=True, head_node_args=head)
         try:
             for _ in range(others):
@@ -69,7 +76,7 @@ def started_head(
     through, own = free_port(), free_port()
     start = ["start", "--head", "--block", f"--node-ip-address={host}", f"--port={own}", "--num-cpus=2"]
     start += [f"--ray-client-server-port={through}", "--include-dashboard=false"]
-    start += [f"--object-store-memory={MEMORY}"]
+    start += [f"--object-store-memory={MEMORY}", "--no-monitor", "--include-log-monitor=false"]
     head = subprocess.Popen(
         [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
         stdout=subprocess.PIPE,
