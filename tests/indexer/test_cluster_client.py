@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -157,7 +159,8 @@ def said(now):
         if sys.stdin.readline() == "after Ray has given it up\\n":
             while is_client() or not joining._given_up.is_set() and "ray://" not in address:
                 time.sleep(0.05)
-with Library.open(folder, cluster=Cluster(address), load_encoder=words_encoder.WordsEncoder) as library:
+cluster = Cluster(address, workers=1, cpus=0.25)
+with Library.open(folder, cluster=cluster, load_encoder=words_encoder.WordsEncoder) as library:
     try:
         library.collection("notes", encoder="words").add_rows(texts, progress=said)
     except NearsayError as error:
@@ -174,42 +177,6 @@ def _processes_of_clients(head: int) -> set[int]:
             if mode in (Path("/proc") / str(process) / "cmdline").read_text():
                 found.add(process)
     return found
-
-
-@pytest.mark.parametrize(
-    ("lost", "asks"),
-    [
-        ("its process at the head", "at once"),
-        ("the head", "at once"),
-        ("the head", "after Ray has given it up"),
-        ("the head beside it", "after Ray has given it up"),
-    ],
-)
-def test_who_loses_the_connection_says_so_and_the_same_command_goes_on(
-    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str, asks: str
-) -> None:
-    with ExitStack() as stack:
-        process, address, own = head if lost not in _HEADS else stack.enter_context(_started())
-        address = own if lost == "the head beside it" else address
-        others = _processes_of_clients(process.pid)
-        command = [sys.executable, "-c", _EMBEDS, str(tmp_path), address]
-        pipe, tests = subprocess.PIPE, str(Path(words_encoder.__file__).parent)
-        driver = subprocess.Popen([*command, tests], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        stack.enter_context(driver)
-        stack.callback(driver.kill)
-        assert driver.stdout is not None
-        assert driver.stdout.readline() == "16\n"
-        ends = _processes_of_clients(process.pid) - others
-        assert len(ends) == (lost != "the head beside it")
-        _kill([process.pid, *_descendants(process.pid)] if lost in _HEADS else ends)
-        _, said = driver.communicate(f"{asks}\n", timeout=300)
-    assert driver.returncode == 1
-    assert said.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
-    with Library.open(tmp_path, cluster=Cluster(client), load_encoder=WordsEncoder) as library:
-        notes = library.collection("notes")
-        assert notes.snapshot().searchable == 16
-        assert notes.rebuild().embedded == 84
-        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
 _SEARCHES = """
@@ -246,29 +213,91 @@ search(other)
 """
 
 
-@pytest.mark.parametrize("lost", ["its process at the head", "the head", "the head beside it"])
-def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
-    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path: Path, lost: str
-) -> None:
-    found = "['a', 'b']\n"
+_LOSE_WHILE_THEY_EMBED = [
+    ("its process at the head", "at once"),
+    ("the head", "at once"),
+    ("the head", "after Ray has given it up"),
+    ("the head beside it", "after Ray has given it up"),
+]
+_LOSE_BEFORE_THEY_SEARCH = ["its process at the head", "the head", "the head beside it"]
+_FOUND = "['a', 'b']\n"
+
+
+@dataclass
+class _Loser:
+    """A driver that loses its connection, with a library of its own; what it said since then."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+    goes_on: str  # what it reads before it does
+    stdout: str = ""
+    stderr: str = ""
+
+    def end(self) -> None:
+        self.stdout, self.stderr = self.process.communicate(self.goes_on, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def losers(
+    head: tuple[subprocess.Popen[str], str, str], client: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[tuple[str, str], _Loser]]:
+    """Drivers by what they lose, and what they ask or run: all lose it at once, for Ray waits long for it."""
+    pipe, tests = subprocess.PIPE, str(Path(words_encoder.__file__).parent)
+    found: dict[tuple[str, str], _Loser] = {}
     with ExitStack() as stack:
-        process, address, own = head if lost not in _HEADS else stack.enter_context(_started())
-        address = own if lost == "the head beside it" else address
-        others, pipe = _processes_of_clients(process.pid), subprocess.PIPE
-        command = [sys.executable, "-c", _SEARCHES, str(tmp_path), address, lost]
-        searching = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        stack.enter_context(searching)
-        stack.callback(searching.kill)
-        assert searching.stdout is not None
-        assert [searching.stdout.readline() for _ in range(2)] == [found] * 2
-        ends = _processes_of_clients(process.pid) - others
-        _kill([process.pid, *_descendants(process.pid)] if lost in _HEADS else ends)
-        said, went_wrong = searching.communicate("\n", timeout=300)
-    again = "ClusterError\n" if lost in _HEADS else found
-    assert said == "ClusterError\n" + 2 * again, went_wrong
-    assert "Exception ignored" not in went_wrong, "of libraries that were not closed"
+        lost_head = stack.enter_context(_started())
+        others = {process.pid: _processes_of_clients(process.pid) for process, _, _ in (head, lost_head)}
+
+        def start(lost: str, asks: str, program: str, given: str, says: str, goes_on: str) -> None:
+            _, through, own = lost_head if lost in _HEADS else head
+            address = own if lost == "the head beside it" else through
+            folder = tmp_path_factory.mktemp("loser")
+            command = [sys.executable, "-c", program, str(folder), address, given]
+            driver = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+            stack.enter_context(driver)
+            stack.callback(driver.kill)
+            assert driver.stdout is not None
+            assert "".join(driver.stdout.readline() for _ in says.splitlines()) == says
+            found[lost, asks] = _Loser(folder, driver, goes_on)
+
+        for lost, asks in _LOSE_WHILE_THEY_EMBED:
+            start(lost, asks, _EMBEDS, tests, "16\n", f"{asks}\n")
+        of_clients = [_processes_of_clients(process) - before for process, before in others.items()]
+        assert [len(each) for each in of_clients] == [1, 2], "one for each client"
+        for lost in _LOSE_BEFORE_THEY_SEARCH:
+            start(lost, _SEARCHES, _SEARCHES, lost, 2 * _FOUND, "\n")
+        ends = _processes_of_clients(head[0].pid) - others[head[0].pid]
+        _kill([*ends, lost_head[0].pid, *_descendants(lost_head[0].pid)])
+        with ThreadPoolExecutor(len(found)) as threads:
+            list(threads.map(_Loser.end, found.values()))
+        yield found
+
+
+@pytest.mark.parametrize(("lost", "asks"), _LOSE_WHILE_THEY_EMBED)
+def test_who_loses_the_connection_says_so_and_the_same_command_goes_on(
+    losers: Mapping[tuple[str, str], _Loser], client: str, lost: str, asks: str
+) -> None:
+    loser = losers[lost, asks]
+    assert loser.process.returncode == 1
+    assert loser.stderr.splitlines()[-1].startswith("ClusterError: the connection to the cluster was lost")
+    cluster = Cluster(client, workers=1, cpus=0.25)
+    with Library.open(loser.folder, cluster=cluster, load_encoder=WordsEncoder) as library:
+        notes = library.collection("notes")
+        assert notes.snapshot().searchable == 16
+        assert notes.rebuild().embedded == 84
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+@pytest.mark.parametrize("lost", _LOSE_BEFORE_THEY_SEARCH)
+def test_who_searches_by_shards_and_lost_the_connection_meanwhile_joins_anew(
+    losers: Mapping[tuple[str, str], _Loser], client: str, lost: str
+) -> None:
+    loser = losers[lost, _SEARCHES]
+    again = "ClusterError\n" if lost in _HEADS else _FOUND
+    assert loser.stdout == "ClusterError\n" + 2 * again, loser.stderr
+    assert "Exception ignored" not in loser.stderr, "of libraries that were not closed"
     if lost not in _HEADS:
-        with Library.open(tmp_path, cluster=Cluster(client)) as library:
+        with Library.open(loser.folder, cluster=Cluster(client)) as library:
             assert library.release("made") == 1
 
 
@@ -363,7 +392,6 @@ _JOINS = """
 import sys
 from nearsay.indexer import Cluster, ClusterError
 from nearsay.indexer.cluster.joining import joined
-from nearsay.indexer.cluster.serving import Shards
 try:
     with joined(Cluster()):
         print("joined")
