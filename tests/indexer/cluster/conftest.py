@@ -10,6 +10,7 @@ from grouped_collection import filled, indexes, without_index
 from ray_processes import joined_nodes
 
 from nearsay.indexer import Cluster, Library
+from nearsay.indexer.cluster import indexing
 from nearsay.indexer.writing import compaction, index_upkeep
 
 
@@ -53,20 +54,22 @@ def unindexed(template: Path, tmp_path: Path) -> Path:
     return tmp_path / "library"
 
 
+@pytest.fixture
+def one_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process builds all groups, whose number is that of the workers that there is room for.
+
+    What is free now does not show in an index, and each worker is a process that has to start.
+    """
+    monkeypatch.setattr(indexing, "free_room", lambda *_: 1)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(template: Path, tmp_path_factory: pytest.TempPathFactory, nodes: Any) -> list[str]:
-    """The hashes of the index that two workers build of it when nothing happens to them."""
-    return _indexed_by(2, template, tmp_path_factory.mktemp("undisturbed") / "library", nodes)
-
-
-@pytest.fixture(scope="module")
-def undisturbed_four(template: Path, tmp_path_factory: pytest.TempPathFactory, nodes: Any) -> list[str]:
-    """Of the index that four workers build of it."""
-    return _indexed_by(4, template, tmp_path_factory.mktemp("undisturbed") / "library", nodes)
-
-
-def _indexed_by(workers: int, template: Path, folder: Path, nodes: Any) -> list[str]:
+    """The hashes of the index of two groups that is built of it when nothing happens."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "library"
     shutil.copytree(template, folder)
-    with Library.open(folder, cluster=Cluster(nodes.address, workers=workers, cpus=0.25)) as library:
-        library.collection("made").tune()
-        return indexes(library)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexing, "free_room", lambda *_: 1)
+        with Library.open(folder, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+            library.collection("made").tune()
+            return indexes(library)

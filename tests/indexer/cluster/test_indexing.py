@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -192,6 +193,7 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_what_comes_later_shares_the_centroids_of_the_groups(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,74 +251,98 @@ def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
-def _dies_after(step: str, flag: Path) -> type[Builder]:
-    """A worker whose process ends when it has done a step, before it says so; once."""
-    done = getattr(Builder, step)
+_STEPS = ("drawn", "exact", "build", "found", "written")
 
-    def last(self: Builder, *given: Any) -> Any:
-        found = done(self, *given)
-        if not flag.exists():
-            flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
 
-    return type("Dies", (Builder,), {step: last})
+def _dies_after_each(steps: Sequence[str], flags: Path) -> type[Builder]:
+    """A worker whose process ends when it has done a step, before it says so; once for each step.
+
+    flags: a folder, where a file of each step names the worker that died. None dies more often than it is
+    started again.
+    """
+
+    def dying(step: str) -> Callable[..., Any]:
+        done = getattr(Builder, step)
+
+        def last(self: Builder, *given: Any) -> Any:
+            found, mine = done(self, *given), ray.get_runtime_context().get_actor_id()
+            if sum(flag.read_text() == mine for flag in flags.iterdir()) < indexing._TRIES:
+                with suppress(FileExistsError), (flags / step).open("x") as flag:
+                    flag.write(mine)
+                    flag.flush()
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+        return last
+
+    return type("Dies", (Builder,), {step: dying(step) for step in steps})
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", ["drawn", "exact", "build", "found", "written"])
-def test_a_worker_that_is_killed_at_any_step_does_it_again(
-    unindexed: Path, undisturbed: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch, step: str
+def test_a_worker_that_is_killed_does_its_step_again_whichever_it_is(
+    unindexed: Path, undisturbed: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flag = unindexed.parent / "died"
-    monkeypatch.setattr(indexing, "Builder", _dies_after(step, flag))
+    flags = unindexed.parent / "died"
+    flags.mkdir()
+    monkeypatch.setattr(indexing, "Builder", _dies_after_each(_STEPS, flags))
     with Library.open(unindexed, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         library.collection("made").tune()
-        assert flag.exists()
+        assert {flag.name for flag in flags.iterdir()} == {*_STEPS}
         assert indexes(library) == undisturbed
         assert unsound(library) == []
         has_only_its_files(library)
 
 
-def _takes_its_machine_down_after(step: str, flag: Path, stay: set[str]) -> type[Builder]:
-    """A worker whose machine goes away when it has done a step, before it says so; once.
-
-    stay: the machines that do not
-    """
+def _takes_its_machine_down_after(step: str, flag: Path) -> type[Builder]:
+    """A worker whose machine goes away when it has done a step, before it says so; once."""
     done = getattr(Builder, step)
 
     def last(self: Builder, *given: Any) -> Any:
         found = done(self, *given)
-        if ray.get_runtime_context().get_node_id() not in stay:
-            with suppress(FileExistsError):
-                flag.touch(exist_ok=False)
-                os.kill(os.getppid(), signal.SIGKILL)  # Ray's own process there; all others end with it
-                time.sleep(SOON)
+        with suppress(FileExistsError):
+            flag.touch(exist_ok=False)
+            os.kill(os.getppid(), signal.SIGKILL)  # Ray's own process there; all others end with it
+            time.sleep(SOON)
         return found
 
     return type("TakesDown", (Builder,), {step: last})
 
 
+@pytest.fixture(scope="module")
+def machines(nodes: Any) -> Iterator[list[Any]]:
+    """The machines of two cores: what one test leaves of them is there for the next one."""
+    there: list[Any] = []
+    yield there
+    for machine in there:
+        nodes.remove_node(machine, allow_graceful=False)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("step", ["drawn", "exact", "build", "found", "written"])
+@pytest.mark.parametrize("step", _STEPS)
 def test_a_machine_that_goes_away_at_any_step_costs_nothing_but_time(
-    unindexed: Path, undisturbed_four: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch, step: str
+    unindexed: Path,
+    undisturbed: list[str],
+    nodes: Any,
+    machines: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
 ) -> None:
-    flag, stay = unindexed.parent / "gone", live_nodes()
-    monkeypatch.setattr(indexing, "Builder", _takes_its_machine_down_after(step, flag, stay))
-    # Two of four workers are there at least; without one of the two machines, there are cores for four.
-    machines = [nodes.add_node(num_cpus=2, object_store_memory=MEMORY) for _ in range(2)]
-    try:
-        with Library.open(unindexed, cluster=Cluster(nodes.address, workers=4)) as library:
-            library.collection("made").tune()
-            assert flag.exists()
-            assert len(live_nodes() - stay) == 1
-            assert indexes(library) == undisturbed_four
-            assert unsound(library) == []
-            has_only_its_files(library)
-    finally:
-        for machine in machines:
-            nodes.remove_node(machine, allow_graceful=False)
+    flag = unindexed.parent / "gone"
+    monkeypatch.setattr(indexing, "Builder", _takes_its_machine_down_after(step, flag))
+    for lost in [machine for machine in machines if machine.node_id not in live_nodes()]:
+        nodes.remove_node(lost, allow_graceful=False)
+        machines.remove(lost)
+    # Each has room for one of the two workers, and where the driver is there is none.
+    while len(machines) < 3:
+        machines.append(nodes.add_node(num_cpus=2, object_store_memory=MEMORY))
+    before = live_nodes()
+    with Library.open(unindexed, cluster=Cluster(nodes.address, workers=2, cpus=2)) as library:
+        library.collection("made").tune()
+        assert flag.exists()
+        assert len(before - live_nodes()) == 1
+        assert indexes(library) == undisturbed
+        assert unsound(library) == []
+        has_only_its_files(library)
 
 
 _INDEXES = """
@@ -328,6 +354,7 @@ library.collection("made").tune(progress=lambda now: print(now.doing, flush=True
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_a_driver_that_is_killed_while_workers_build_leaves_what_was_there(
     tmp_path: Path, nodes: Any
 ) -> None:
@@ -378,7 +405,9 @@ def moved_last(*given):
 
 if step == "writes":
     indexing.Builder = Ends
-elif step == "takes over":
+else:
+    indexing.free_room = lambda *_: 1
+if step == "takes over":
     index_upkeep.moved = moved_last
 elif step == "has committed":
     index_upkeep.trim = die
@@ -388,6 +417,7 @@ library.collection("made").tune()
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 @pytest.mark.parametrize("step", ["writes", "takes over", "has committed"])
 def test_a_driver_that_is_killed_while_parts_of_an_index_are_entered_leaves_what_was_there_or_all_of_it(
     unindexed: Path, undisturbed: list[str], nodes: Any, step: str
@@ -441,6 +471,7 @@ except NearsayError as error:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_a_worker_that_writes_its_index_after_its_driver_was_replaced_enters_nothing(
     unindexed: Path, undisturbed: list[str], nodes: Any
 ) -> None:
@@ -471,6 +502,7 @@ def test_a_worker_that_writes_its_index_after_its_driver_was_replaced_enters_not
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_of_two_drivers_that_index_at_once_one_keeps_its_index(
     unindexed: Path, undisturbed: list[str], nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,12 +570,15 @@ def test_workers_whose_disk_is_full_leave_the_index_that_was_there(
                 made.tune()
         assert made.snapshot().plan.kind is PlanKind.EXACT
         assert not list((tmp_path / "library" / "segments").rglob(".*")), "nothing half-written is left"
+        monkeypatch.setattr(indexing, "free_room", lambda *_: 1)  # as `one_builder`, from here on
         assert made.tune().kind is not PlanKind.EXACT
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
 @pytest.mark.long
-def test_a_worker_that_cannot_open_its_files_says_which(unindexed: Path, nodes: Any) -> None:
+def test_a_worker_that_cannot_open_its_files_says_which(
+    unindexed: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Library.open(unindexed, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         made = library.collection("made")
         assert made.snapshot().searchable == 2000  # opened here, and gone for the workers
@@ -552,11 +587,13 @@ def test_a_worker_that_cannot_open_its_files_says_which(unindexed: Path, nodes: 
         with pytest.raises(NearsayError, match=path.stem[:12]):
             made.tune()
         path.with_suffix(".away").rename(path)
+        monkeypatch.setattr(indexing, "free_room", lambda *_: 1)  # as `one_builder`, from here on
         assert made.tune().kind is not PlanKind.EXACT
         assert unsound(library) == []
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> None:
     queries = near(400, seed=23)
     with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:

@@ -61,24 +61,36 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 
 @pytest.fixture
-def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[..., Collection]]]:
-    """The collection as this process searches it, and what gives it as three shards do."""
-    address = nodes.address
-    with Library.open(folder, cluster=Cluster(address, cpus=0.25)) as library:
-        made = library.collection("made")
-        assert [state.passages for state in library.serve("made", 3)] == pytest.approx(
-            [COUNT / 3] * 3, abs=BATCH
-        )
+def opened(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[..., Collection]]]:
+    """The collection as this process searches it, and what gives it as its shards do, if there are any."""
+    with Library.open(folder, cluster=Cluster(nodes.address, cpus=0.25)) as library:
         libraries = []
 
         def by_shards(**how: Any) -> Collection:
-            libraries.append(Library.open(folder, cluster=Cluster(address, searches=True, **how)))
+            libraries.append(Library.open(folder, cluster=Cluster(nodes.address, searches=True, **how)))
             return libraries[-1].collection("made")
 
-        yield made, by_shards
+        yield library.collection("made"), by_shards
         for one in libraries:
             one.close()
-        library.release("made")
+
+
+@pytest.fixture
+def served(
+    opened: tuple[Collection, Callable[..., Collection]],
+) -> tuple[Collection, Callable[..., Collection]]:
+    """The same, served by three shards: those of the test before, where it left all three."""
+    library = opened[0].library
+    if _processes_of(library) != ["0-3-0", "1-3-0", "2-3-0"]:
+        passages = [state.passages for state in library.serve("made", 3)]
+        assert passages == pytest.approx([COUNT / 3] * 3, abs=BATCH)
+    return opened
+
+
+def _processes_of(library: Library) -> list[str]:
+    """Which shards and replicas there are."""
+    names = (name for name in ray.util.list_named_actors() if name.startswith(_prefix(library.store, 1)))
+    return sorted(name.removeprefix(_prefix(library.store, 1)).partition("-")[2] for name in names)
 
 
 @pytest.mark.long
@@ -231,6 +243,7 @@ def test_shards_are_sent_the_lists_of_each_query(served: Any, choices: list[tupl
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("one_builder")
 def test_a_catalogue_that_is_started_again_while_workers_index_and_shards_search_loses_nothing(
     tmp_path: Path, nodes: Any, own_postgresql_server: postgresql_server.Server
 ) -> None:
@@ -293,6 +306,109 @@ def test_a_shard_that_was_killed_is_started_again(served: Any, nodes: Any) -> No
 
 
 @pytest.mark.long
+def test_a_search_among_shards_that_are_being_started_finds_the_others_later(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, by_shards = served
+    query, sharded = near(1, seed=37), by_shards()
+    with monkeypatch.context() as patch:
+        patch.setattr(serving, "_running", lambda *given: [*_running(*given)[:2], []])
+        with pytest.raises(ClusterError, match="1 shard of 3"):
+            sharded.search(query[0], 10, mode="dense")
+    assert ids_of(sharded, query) == ids_of(made, query)
+
+
+@pytest.mark.long
+def test_shards_that_are_served_again_take_the_place_of_those_before(served: Any) -> None:
+    made, by_shards = served
+    query, sharded = near(3, seed=41), by_shards()
+    wanted = ids_of(made, query)
+    for shards, replicas in ((1, 2), (3, 1)):
+        assert ids_of(sharded, query) == wanted
+        states = made.library.serve("made", shards, replicas)
+        assert sum(state.passages for state in states) == replicas * COUNT
+        assert ids_of(sharded, query) == wanted
+        assert len(_running(made.library.store, 1)) == shards
+        assert _processes_of(made.library) == [
+            f"{at}-{shards}-{replica}" for at in range(shards) for replica in range(replicas)
+        ]
+
+
+_SERVES_AND_DIES = """
+import os, signal, sys
+import ray
+from nearsay.indexer import Cluster, Library
+from nearsay.indexer.cluster import serving
+folder, address, step = sys.argv[1:]
+
+def die(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+start, started = ray.actor.ActorClass._remote, []
+
+def one(*given, **named):
+    if started:
+        ray.get(started[0].__ray_ready__.remote())  # till then it ends with who started it
+        die()
+    started.append(start(*given, **named))
+    return started[-1]
+
+def last(calls):
+    ray.get(calls)
+    die()
+
+if step == "ended":
+    serving.free_room = die
+elif step == "started":
+    ray.actor.ActorClass._remote = one
+else:
+    serving.answers_of = last
+library = Library.open(folder, cluster=Cluster(address, cpus=.25))
+library.serve("made", 2)
+"""
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_while_it_starts_shards_is_made_good_by_the_same_command(
+    served: Any, folder: Path, nodes: Any
+) -> None:
+    made, by_shards = served
+    query, sharded = near(3, seed=39), by_shards()
+    wanted, library = ids_of(made, query), made.library
+    assert ids_of(sharded, query) == wanted
+    left = {"ended": [], "started": ["0-2-0"], "opened": ["0-2-0", "1-2-0"]}
+    remedies = {"ended": "nearsay cluster serve made", "started": "nearsay cluster serve made --shards 2"}
+    for step, there in left.items():
+        ends_itself(_SERVES_AND_DIES, str(folder), nodes.address, step)
+        assert _processes_of(library) == there
+        if step in remedies:
+            with pytest.raises(ClusterError) as raised:
+                ids_of(sharded, query)
+            assert str(raised.value).endswith(remedies[step])
+        else:
+            assert ids_of(sharded, query) == wanted, "they open their files without who started them"
+        assert sum(state.passages for state in library.serve("made", 2)) == COUNT
+        assert ids_of(sharded, query) == wanted
+    assert unsound(library) == []
+
+
+@pytest.mark.long
+def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:
+    made, by_shards = served
+    query = near(1, seed=17)[0]
+    (name,) = (name for name in ray.util.list_named_actors() if name.endswith("-1-3-0"))
+    ray.kill(ray.get_actor(name))  # for good
+    with pytest.raises(ClusterError, match=r"1 shard of 3 of collection 'made' does not answer") as raised:
+        by_shards().search(query, 10, mode="dense")
+    assert str(raised.value).endswith("nearsay cluster serve made --shards 3")
+    hits = by_shards(partial=True).search(query, COUNT, mode="dense")
+    assert any("shard 1 did not answer" in note for note in hits.notes)
+    assert any("nearsay cluster serve made" in note for note in hits.notes)
+    assert len(hits) == pytest.approx(2 * COUNT / 3, abs=2 * BATCH)
+    assert {hit.id for hit in hits} < {hit.id for hit in made.search(query, COUNT, mode="dense")}
+
+
+@pytest.mark.long
 def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, nodes: Any) -> None:
     def node_of(_: Any) -> str:  # here, so that it is sent as it is: a worker does not import the tests
         import ray
@@ -325,127 +441,17 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
 
 
 @pytest.mark.long
-def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:
-    made, by_shards = served
-    query = near(1, seed=17)[0]
-    (name,) = (name for name in ray.util.list_named_actors() if name.endswith("-1-3-0"))
-    ray.kill(ray.get_actor(name))  # for good
-    with pytest.raises(ClusterError, match=r"1 shard of 3 of collection 'made' does not answer") as raised:
-        by_shards().search(query, 10, mode="dense")
-    assert str(raised.value).endswith("nearsay cluster serve made --shards 3")
-    hits = by_shards(partial=True).search(query, COUNT, mode="dense")
-    assert any("shard 1 did not answer" in note for note in hits.notes)
-    assert any("nearsay cluster serve made" in note for note in hits.notes)
-    assert len(hits) == pytest.approx(2 * COUNT / 3, abs=2 * BATCH)
-    assert {hit.id for hit in hits} < {hit.id for hit in made.search(query, COUNT, mode="dense")}
-
-
-@pytest.mark.long
-def test_a_search_among_shards_that_are_being_started_finds_the_others_later(
-    served: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, by_shards = served
-    query, sharded = near(1, seed=37), by_shards()
-    with monkeypatch.context() as patch:
-        patch.setattr(serving, "_running", lambda *given: [*_running(*given)[:2], []])
-        with pytest.raises(ClusterError, match="1 shard of 3"):
-            sharded.search(query[0], 10, mode="dense")
-    assert ids_of(sharded, query) == ids_of(made, query)
-
-
-def _processes_of(library: Library) -> list[str]:
-    """Which shards and replicas there are."""
-    names = (name for name in ray.util.list_named_actors() if name.startswith(_prefix(library.store, 1)))
-    return sorted(name.removeprefix(_prefix(library.store, 1)).partition("-")[2] for name in names)
-
-
-_SERVES_AND_DIES = """
-import os, signal, sys
-import ray
-from nearsay.indexer import Cluster, Library
-from nearsay.indexer.cluster import serving
-folder, address, step = sys.argv[1:]
-
-def die(*given, **named):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-start, started = ray.actor.ActorClass._remote, []
-
-def two(*given, **named):
-    if len(started) == 2:
-        # Till then they end with who started them.
-        ray.get([actor.__ray_ready__.remote() for actor in started])
-        die()
-    started.append(start(*given, **named))
-    return started[-1]
-
-def last(calls):
-    ray.get(calls)
-    die()
-
-if step == "ended":
-    serving.free_room = die
-elif step == "started":
-    ray.actor.ActorClass._remote = two
-else:
-    serving.answers_of = last
-library = Library.open(folder, cluster=Cluster(address, cpus=.25))
-library.serve("made", 3)
-"""
-
-
-@pytest.mark.long
-def test_a_driver_that_is_killed_while_it_starts_shards_is_made_good_by_the_same_command(
-    served: Any, folder: Path, nodes: Any
-) -> None:
-    made, by_shards = served
-    query, sharded = near(3, seed=39), by_shards()
-    wanted, library = ids_of(made, query), made.library
-    assert ids_of(sharded, query) == wanted
-    left = {"ended": [], "started": ["0-3-0", "1-3-0"], "opened": ["0-3-0", "1-3-0", "2-3-0"]}
-    remedies = {"ended": "nearsay cluster serve made", "started": "nearsay cluster serve made --shards 3"}
-    for step, there in left.items():
-        ends_itself(_SERVES_AND_DIES, str(folder), nodes.address, step)
-        assert _processes_of(library) == there
-        if step in remedies:
-            with pytest.raises(ClusterError) as raised:
-                ids_of(sharded, query)
-            assert str(raised.value).endswith(remedies[step])
-        else:
-            assert ids_of(sharded, query) == wanted, "they open their files without who started them"
-        assert sum(state.passages for state in library.serve("made", 3)) == COUNT
-        assert ids_of(sharded, query) == wanted
-    assert unsound(library) == []
-
-
-@pytest.mark.long
-def test_shards_that_are_served_again_take_the_place_of_those_before(served: Any) -> None:
-    made, by_shards = served
-    query, sharded = near(3, seed=41), by_shards()
-    wanted = ids_of(made, query)
-    for shards, replicas in ((3, 1), (2, 2)):
-        assert ids_of(sharded, query) == wanted
-        states = made.library.serve("made", shards, replicas)
-        assert sum(state.passages for state in states) == replicas * COUNT
-        assert ids_of(sharded, query) == wanted
-        assert len(_running(made.library.store, 1)) == shards
-        assert _processes_of(made.library) == [
-            f"{at}-{shards}-{replica}" for at in range(shards) for replica in range(replicas)
-        ]
-
-
-@pytest.mark.long
 def test_of_two_drivers_that_serve_at_once_the_last_one_has_its_shards(
-    served: Any, folder: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+    opened: Any, folder: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, by_shards = served
+    made, by_shards = opened
     query, sharded, free_room = near(3, seed=43), by_shards(), serving.free_room
     cluster, raised = Cluster(nodes.address, cpus=0.25), list[BusyError]()
     with (
         Library.open(folder, cluster=cluster) as impatient,
         Library.open(folder, cluster=cluster, wait=SOON) as patient,
     ):
-        waiting = threading.Thread(target=patient.serve, args=("made", 2))
+        waiting = threading.Thread(target=patient.serve, args=("made", 1))
 
         def meanwhile(*given: Any) -> int:
             monkeypatch.setattr(serving, "free_room", free_room)
@@ -457,11 +463,11 @@ def test_of_two_drivers_that_serve_at_once_the_last_one_has_its_shards(
             return free_room(*given)
 
         monkeypatch.setattr(serving, "free_room", meanwhile)
-        assert len(made.library.serve("made", 3)) == 3, "nobody ended them before they were ready"
+        assert len(made.library.serve("made", 2)) == 2, "nobody ended them before they were ready"
         assert len(raised) == 2
         waiting.join(SOON)
         assert not waiting.is_alive()
-    assert _processes_of(made.library) == ["0-2-0", "1-2-0"]
+    assert _processes_of(made.library) == ["0-1-0"]
     assert ids_of(sharded, query) == ids_of(made, query)
 
 
@@ -483,6 +489,7 @@ def test_a_replica_answers_for_another(folder: Path, nodes: Any) -> None:
             searching.collection("made").search(query, 3, mode="dense")
 
 
+@pytest.mark.usefixtures("one_builder")
 def test_what_cannot_be_divided_says_why_and_its_remedy_is_one(
     tmp_path: Path, unindexed: Path, nodes: Any
 ) -> None:
@@ -503,6 +510,7 @@ def test_what_cannot_be_divided_says_why_and_its_remedy_is_one(
         assert library.release("made") == 2
 
 
+@pytest.mark.usefixtures("one_builder")
 def test_a_flat_index_that_was_made_without_a_cluster_gives_way_to_lists_in_groups(
     unindexed: Path, nodes: Any
 ) -> None:
