@@ -12,7 +12,7 @@ import streamlit as st
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, make_library, opened, was_there
-from nearsay.app.ui.page_link import CHOSEN, NEXT_COLLECTION, leave_collection
+from nearsay.app.ui.page_link import CHOSEN, NEXT_COLLECTION, keep_history, leave_collection
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -67,6 +67,7 @@ def run() -> None:
             return
         library = opened(settings)
         _sidebar(settings, library)
+        keep_history()
         chosen.run()
 
 
@@ -126,7 +127,8 @@ def _sidebar(settings: Settings, library: Library) -> None:
     """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
-        wanted = st.session_state.pop(NEXT_COLLECTION, None) or st.query_params.get("collection")
+        addressed = st.query_params.get("collection")
+        wanted = st.session_state.pop(NEXT_COLLECTION, None) or addressed
         if wanted in names:
             st.session_state[CHOSEN] = wanted
         elif names and st.session_state.get(CHOSEN) not in names:
@@ -134,7 +136,8 @@ def _sidebar(settings: Settings, library: Library) -> None:
             st.session_state[CHOSEN] = names[0]
         if names:
             st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
-            _keep_in_address(st.session_state[CHOSEN])
+            if addressed != st.session_state[CHOSEN]:
+                st.query_params["collection"] = st.session_state[CHOSEN]
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
         if settings.with_password and st.button("Sign out", icon=":material/logout:", type="tertiary"):
@@ -147,19 +150,6 @@ def _sidebar(settings: Settings, library: Library) -> None:
 def _another_collection() -> None:
     leave_collection()
     st.session_state[NEXT_COLLECTION] = st.session_state[CHOSEN]
-
-
-def _keep_in_address(chosen: str) -> None:
-    """The chosen collection, in a field that nobody sees: the menu keeps what is bound in the address.
-
-    If a page's run added it, each page would be two entries of the browser's history, and Back would lead to
-    itself. The choice is not bound: Streamlit leaves out the first one, and which is the first may change.
-    """
-    if "collection" not in st.session_state:
-        st.query_params["collection"] = chosen
-    st.session_state["collection"] = chosen
-    with st.container(key="ns_collection"):
-        st.text_input("collection", key="collection", bind="query-params")
 
 
 def _offer_library(settings: Settings) -> None:

@@ -1,4 +1,5 @@
-"""Links from one page to another, which keep the session and the chosen collection, and scrolling on one."""
+"""Links from one page to another, which keep the session and the chosen collection, the browser's history,
+and scrolling on one page."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -37,6 +38,37 @@ def leave_collection() -> None:
     for name in ("doc", "after", "before", "like", "unlike"):
         st.query_params.pop(name, None)
     st.session_state["at"] = ""
+
+
+# Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page is
+# left, what the next page's run adds, the page itself. And it does not write it for a link within a page.
+_HISTORY = """
+export default function () {
+  if (window.nearsayHistory) return
+  window.nearsayHistory = true
+  const push = history.pushState.bind(history)
+  let pressed = false
+  history.pushState = (...entry) => {
+    pressed ? push(...entry) : history.replaceState(...entry)
+    pressed = false
+  }
+  for (const kind of ["pointerdown", "keydown", "click"])
+    addEventListener(kind, () => { pressed = true }, true)
+  addEventListener("popstate", () => { pressed = false }, true)
+  addEventListener("click", event => {
+    const link = event.target.closest?.("[data-testid=stPageLink-NavLink]")
+    const elsewhere = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey
+    if (link && !elsewhere && link.pathname === location.pathname && link.search !== location.search)
+      history.pushState({}, "", link.href)
+  }, true)
+}
+"""
+
+
+def keep_history() -> None:
+    """One entry of the browser's history for whatever is pressed, so that one press of Back leads before it."""
+    with st.container(key="ns_history"):  # nothing is seen of it
+        _component("nearsay_history", _HISTORY)(key="history")
 
 
 def _page(path: str) -> "st.Page":
@@ -82,9 +114,9 @@ def bring_into_view(selector: str, when: str, *, centre: bool = False) -> None:
             "block": "center" if centre else "start",
             "seconds": _SECONDS,
         }
-        _component()(data=data, key="bring_into_view")
+        _component("nearsay_bring_into_view", _SCRIPT)(data=data, key="bring_into_view")
 
 
 @cache
-def _component() -> "ComponentRenderer":
-    return st.components.v2.component("nearsay_bring_into_view", js=_SCRIPT)
+def _component(name: str, script: str) -> "ComponentRenderer":
+    return st.components.v2.component(name, js=script)

@@ -226,7 +226,7 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
 
 @pytest.mark.long
 def test_one_press_of_back_leads_to_the_page_before(visitor):
-    visitor.goes_to("explore?collection=samples")
+    visitor.goes_to("explore?collection=samples&view=unusual")
     visitor.is_still()
     for name in ("Compare", "Encoders", "Jobs"):
         visitor.presses(name)
@@ -237,7 +237,7 @@ def test_one_press_of_back_leads_to_the_page_before(visitor):
         visitor.is_at(f"/{name.lower()}?collection=samples")
         visitor.is_still()
     visitor.finds("history.back() || true")
-    visitor.is_at("/explore?collection=samples")
+    visitor.is_at("/explore?collection=samples&view=unusual")
 
 
 def test_no_page_reads_html_or_markdown_of_others():

@@ -231,3 +231,28 @@ def test_a_long_title_is_read_whole_on_a_phone(visitors, record):
     assert all(word <= link + 1 for word, link in places)
     clipped = f"{title}.some(each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth)"
     assert not visitor.browser.execute_script(f"return {clipped}")
+
+
+@pytest.mark.long
+def test_a_job_of_the_list_stands_in_the_address_and_back_leads_to_the_list(visitor, record):
+    job = record(title="Cluster the notes")
+    visitor.goes_to("jobs?collection=samples")
+    visitor.presses("Cluster the notes")
+    visitor.sees("All jobs")
+    visitor.is_at(f"jobs?collection=samples&job={job.number}")
+    visitor.is_still()
+    visitor.finds("history.back() || true")
+    visitor.sees("State")
+    visitor.finds("location.search === '?collection=samples'")
+
+
+@pytest.mark.long
+def test_one_press_of_back_leads_from_a_job_to_the_page_that_started_it(visitor):
+    visitor.goes_to("judge?collection=samples")
+    visitor.unfolds("Improve the search by what was judged")
+    visitor.presses("Improve")
+    visitor.sees("All jobs")
+    visitor.is_still()
+    visitor.finds("history.back() || true")
+    visitor.is_at("/judge?collection=samples")
+    assert "job=" not in visitor.browser.current_url
