@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import streamlit as st
 
@@ -81,24 +81,39 @@ def say_notes(notes: Iterable[str]) -> None:
         st.caption(as_markdown(as_note(note)))
 
 
+# What the page does itself, by the beginning of the command that does the same.
+_PLACES: Final = {
+    "collections": "Collections",
+    "documents add": "Collections, under Add",
+    "documents": "Collections, under Documents",
+    "doctor": "Collections, under Health",
+    "explore clusters": "Explore, under Clusters",
+    "explore duplicates": "Explore, under Duplicates",
+    "explore map": "Explore, under Map",
+    "index improve": "Judge",
+    "index": "Collections, under Generations",
+    "judgements": "Judge",
+}
+_KNOWN = re.compile(rf": nearsay ({'|'.join(_PLACES)})\b.*?(?=[.,;?!] |( Or )|$)", re.DOTALL)
 # The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
 # visitors, who can ask for it.
 _COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)
 
 
-def without_command(said: str) -> str:
-    """The same without its last sentence, where that is a command and the page only reads.
+def on_page(said: str) -> str:
+    """The same with the part of the page that does what a command does, in the place of the command.
 
-    Whoever visits such a page has no shell there, and may change nothing.
+    Where the page only reads it loses its last sentence, if that is a command: whoever visits it has no shell
+    there, and may change nothing.
     """
     if not Settings.from_environment().read_only:
-        return said
+        return _KNOWN.sub(lambda at: f" on the page {_PLACES[at[1]]}{'.' * bool(at[2])}", said)
     return _COMMAND.sub("", said)
 
 
 def as_note(note: str) -> str:
     """A note of a search or an exploration as a sentence of the page."""
-    return capitalised(without_command(note))
+    return capitalised(on_page(note))
 
 
 def capitalised(text: str, names: Collection[str] = ()) -> str:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import streamlit as st
 
-from nearsay.app.ui.controls import capitalised, without_command
+from nearsay.app.ui.controls import capitalised, on_page
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import NearsayError
@@ -95,7 +95,7 @@ def _look_anew() -> None:
 
 def say_error(error: NearsayError) -> None:
     """One error of nearsay's own, as it reads on the command line."""
-    said = without_command(" ".join(str(error).split()))
+    said = on_page(" ".join(str(error).split()))
     if Settings.from_environment().read_only:  # whoever reads need not know where things lie on the server
         said = _FOLDERS.sub("…/", said)
     st.error(as_markdown(capitalised(said)), icon=":material/error:")

@@ -40,8 +40,8 @@ def leave_collection() -> None:
     st.session_state["at"] = ""
 
 
-# Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page is
-# left, what the next page's run adds, the page itself. And it does not write it for a link within a page.
+# Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page
+# is left, what the next page's run adds, the page itself. For a link within a page it does not write it.
 _HISTORY = """
 export default function () {
   if (window.nearsayHistory) return
@@ -66,7 +66,7 @@ export default function () {
 
 
 def keep_history() -> None:
-    """One entry of the browser's history for whatever is pressed, so that one press of Back leads before it."""
+    """Make what is pressed one entry of the browser's history: one press of Back leads before it."""
     with st.container(key="ns_history"):  # nothing is seen of it
         _component("nearsay_history", _HISTORY)(key="history")
 

@@ -47,4 +47,4 @@ def names_html(ids: Sequence[str]) -> str:
     """The ids as a list; of many the first, and how many more there are."""
     named = "".join(f"<li>{as_html(id_)}</li>" for id_ in ids[:_NAMED])
     more = f"<li>and {len(ids) - _NAMED:,} more</li>" if len(ids) > _NAMED else ""
-    return f'<div class="ns-card"><ul>{named}{more}</ul></div>'
+    return f'<div class="ns-card ns-names"><ul>{named}{more}</ul></div>'

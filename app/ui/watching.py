@@ -17,7 +17,7 @@ import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState, duration
 from nearsay.app.jobs.command_line import shell_line
-from nearsay.app.ui.controls import capitalised
+from nearsay.app.ui.controls import capitalised, on_page
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -246,7 +246,7 @@ def _ended(visit: Visit, job: Job, place: str, log: int, done: str | None, *, fo
         return
     if job.state is JobState.FAILED:
         said = " ".join(visible(job.message or "it failed, and said nothing. See its log").split())
-        st.error(as_markdown(capitalised(said, job.arguments)), icon=STATE_ICONS[job.state])
+        st.error(as_markdown(capitalised(on_page(said), job.arguments)), icon=STATE_ICONS[job.state])
     elif job.state is JobState.CANCELLED:
         st.info(as_markdown(f"Cancelled{time}."), icon=STATE_ICONS[job.state])  # its log says what is kept
     else:
@@ -281,7 +281,7 @@ def _progress(visit: Visit, job: Job, look: JobProgress | None) -> None:
         return
     if look is None:
         st.html(_UNKNOWN)
-        st.caption("It begins …")
+        st.caption("It begins …" if job.state is JobState.WAITING else "At work …")
         return
     said = as_markdown(visible(look.words()))
     if look.share is None:

@@ -302,7 +302,7 @@ def cluster_collection(
     found = int(labels[0].max(initial=-1)) + 1
     graph = options.method is ClusterMethod.GRAPH and options.resolution is None
     if graph and 0 < found * _LARGE < len(points):
-        notes = (*notes, f"{counted(found, 'large cluster')} fit best. For smaller ones: --resolution 4")
+        notes = (*notes, f"{counted(found, 'large cluster')} fit best. A resolution of 4 gives smaller ones")
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)

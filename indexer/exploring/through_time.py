@@ -173,7 +173,7 @@ def over_time(
     if saved is None:
         raise BadInputError(
             f"collection '{explored.name}' was never put into clusters. "
-            f"Do: nearsay explore clusters {explored.name}"
+            f"Make them: nearsay explore clusters {explored.name}"
         )
     ids, documents = look.points.ids, look.documents()
     numbers = np.unique(documents)

@@ -445,7 +445,7 @@ def _clusters(
 ) -> tuple[tuple[NewInCluster, ...], tuple[str, ...]]:
     saved = saved_clustering(look.explored)
     if saved is None:
-        return (), (f"not put into clusters yet. Do: nearsay explore clusters {look.explored.name}",)
+        return (), (f"not put into clusters yet. Make them: nearsay explore clusters {look.explored.name}",)
     if not new.size:
         return (), ()
     labels = clusters_of_passages(saved, look.points.ids)

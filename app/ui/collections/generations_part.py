@@ -7,7 +7,7 @@ import streamlit as st
 from nearsay.app.jobs.results import built_words, generation_row, results_of, settings_words
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.rollout_forms import show_rollout, show_upkeep
-from nearsay.app.ui.controls import pick, without_command
+from nearsay.app.ui.controls import on_page, pick
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -199,7 +199,7 @@ def _plan_of(visit: Visit, found: CollectionOverview, row: GenerationRow) -> Non
     measured = results_of([TunedPlan(found.name, plan)])
     warning, check = plan.warning(found.name), measured.facts.get("looked at again")
     if warning is not None:
-        st.warning(as_markdown(without_command(warning)), icon=":material/warning:")
+        st.warning(as_markdown(on_page(warning)), icon=":material/warning:")
     elif check is not None:
         st.success(
             as_markdown(f"Looked at again {check}. The contract holds."), icon=":material/check_circle:"

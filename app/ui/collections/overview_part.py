@@ -6,7 +6,7 @@ import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.collections.at_work import Part, look_at
-from nearsay.app.ui.controls import first_of, widths, without_command
+from nearsay.app.ui.controls import first_of, on_page, widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -53,7 +53,7 @@ def to_be_told(found: CollectionOverview, *, may_write: bool = True) -> list[str
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)
         if warning is not None:
-            said.append((without_command(warning), ""))
+            said.append((on_page(warning), ""))
     if found.unindexed > EXACT_UP_TO:
         wrong = "have no index, so every search compares its question with each of them."
         said.append((f"{counted(found.unindexed, 'passage')} {wrong}", "Build one under Generations."))

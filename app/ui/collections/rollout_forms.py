@@ -82,10 +82,13 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
         start(visit, arguments, f"Delete the collection {found.name}")
 
 
-def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting: int) -> list[str]:
+def promotion_changes(
+    live: GenerationRow | None, chosen: GenerationRow, waiting: int, refined: str | None = None
+) -> list[str]:
     """What is different once a generation answers instead of the live one.
 
     waiting: passages that have no vector in it yet
+    refined: what the live one's queries were refined by
     """
     said: list[str] = []
     if chosen.gate is not None and chosen.gate.get("forced"):
@@ -112,6 +115,11 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
             f"Each generation has clusters and a map of its own: where generation {chosen.number} has none, "
             f"make them anew. Those of generation {live.number} are kept with it."
         )
+        if refined is not None:
+            said.append(
+                f"What was improved by judgements stays with generation {live.number}: {refined}. Improve "
+                "again on the page Judge."
+            )
         said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
     if waiting:
         said.append(f"{counted(waiting, 'passage')} that came since are embedded first.")
@@ -197,7 +205,9 @@ def _confirm(
         st.markdown(
             f"**{what} generation {chosen.number}** of {as_markdown(collection.name)}? This will change:"
         )
-        for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen)):
+        live_one = collection.snapshot().refinement
+        refined = None if live_one is None else live_one.said
+        for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen), refined):
             st.markdown(f"- {as_markdown(said)}")
         arguments = ["index", "rollback", "--", collection.name]
         if not back:

@@ -9,7 +9,15 @@ from typing import Literal
 import streamlit as st
 
 from nearsay.app.ui.card import metadata_line
-from nearsay.app.ui.controls import capitalised, choose_part, confirmed, say_notes, show_paged, widths
+from nearsay.app.ui.controls import (
+    capitalised,
+    choose_part,
+    confirmed,
+    first_of,
+    say_notes,
+    show_paged,
+    widths,
+)
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels, json_text
@@ -54,7 +62,7 @@ def merged_html(merged: Merged) -> str:
     )
     conflicts = "".join(
         f"<li>{as_html(each.field)}: {as_html(json_text(each.kept))} stays; lost: "
-        f"{as_html(', '.join(json_text(value) for value in each.others))}</li>"
+        f"{as_html(first_of([json_text(value) for value in each.others]))}</li>"
         for each in merged.conflicts
     )
     taken = f"<div>It takes over:</div><ul>{filled}</ul>" if filled else "<div>It lacks nothing.</div>"

@@ -293,6 +293,9 @@ def _offer_improving(visit: Visit) -> None:
             "those that nothing learns from. No passage is embedded again. What is applied is live at once, "
             "and can be taken back."
         )
+        refined = visit.collection.snapshot().refinement
+        if refined is not None:
+            st.markdown(as_markdown(f"Live: {refined.said}."))
         encoder = st.text_input(
             "Train the encoder, too, and call it",
             key="improve-encoder",
@@ -306,7 +309,8 @@ def _offer_improving(visit: Visit) -> None:
                 ("Improve and apply", "--apply", ":material/bolt:"),
                 ("Take it back", "--undo", ":material/undo:"),
             ):
-                if st.button(label, key=f"improve-{label}", icon=icon):
+                nothing = option == "--undo" and refined is None
+                if st.button(label, key=f"improve-{label}", icon=icon, disabled=nothing):
                     with telling_errors():
                         options = [option] if option else []
                         if encoder and option != "--undo":

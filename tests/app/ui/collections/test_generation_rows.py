@@ -84,6 +84,13 @@ def test_a_roll_back_says_what_went_live_by_force() -> None:
     assert "0.1 against 0.2" in promotion_changes(_LIVE, replace(retired, gate=forced), waiting=0)[0]
 
 
+def test_it_is_said_that_an_improvement_stays_with_its_generation() -> None:
+    ready = replace(_LIVE, number=2, state=GenerationState.READY)
+    assert "judgements" not in " ".join(promotion_changes(_LIVE, ready, waiting=0))
+    said = " ".join(promotion_changes(_LIVE, ready, waiting=0, refined="refined from 266 judgements"))
+    assert f"generation {_LIVE.number}: refined from 266 judgements" in said
+
+
 def test_it_is_said_what_a_promotion_changes() -> None:
     other = replace(_ENCODER, name="mine", fingerprint="cd" * 32, dimension=64, max_tokens=128)
     ready = replace(

@@ -89,6 +89,12 @@ def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():
     assert "&lt;u&gt;: [&quot;x&quot;]" in html
 
 
+def test_of_many_other_values_the_first_twenty_are_named():
+    html = merged_html(merged_metadata({"a": "x"}, [{"a": f"y{at}"} for at in range(300)]))
+    assert "y19, and 280 more" in html
+    assert "y20" not in html
+
+
 def side(id_: str, title: str, text: str) -> PairedPassage:
     """One of a pair."""
     return PairedPassage(id_, title, text, 0, {})

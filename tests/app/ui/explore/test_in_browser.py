@@ -40,6 +40,24 @@ def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings
 
 
 @pytest.mark.long
+def test_however_many_documents_are_to_go_the_buttons_are_in_sight(visitor, settings):
+    with Library.open(settings.library, device="cpu") as library:
+        rows = ({"id": f"copy-{at}", "text": "The office is closed in August."} for at in range(60))
+        library.collection("copies").add_rows(rows)
+    visitor.goes_to("explore?view=duplicates&collection=copies")
+    visitor.presses("Keep this one …")
+    visitor.sees("and 9 more")
+    visitor.is_still()
+    button = (
+        "[...document.querySelectorAll('[role=dialog] button')].find(e => e.innerText.includes('Keep them'))"
+    )
+    assert (
+        visitor.finds(f"{button}.getBoundingClientRect().bottom <= innerHeight ? 'in sight' : 'below'")
+        == "in sight"
+    )
+
+
+@pytest.mark.long
 def test_long_names_are_read_whole_in_an_open_list_on_a_phone(visitors, settings):
     text = "The committee agreed that the office stays closed between the years, and nobody answers letters."
     with Library.open(settings.library, device="cpu") as library:

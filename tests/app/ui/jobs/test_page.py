@@ -216,6 +216,22 @@ def test_a_job_at_work_is_found_behind_many_that_ended(record, settings):
         assert [job.number for job in running_jobs(Visit(settings, library, None))] == [at_work.number]
 
 
+def test_a_job_that_failed_names_the_page_and_no_command(page, record):
+    record(JobState.FAILED, message="'x' waits.\nMend it: nearsay index rebuild x --library /home/me/own")
+    app = page("jobs", job="1")
+    assert (
+        app.error[0].value.replace("\\", "")
+        == "'x' waits. Mend it on the page Collections, under Generations"
+    )
+
+
+def test_a_job_at_work_that_gives_no_progress_is_not_said_to_begin(page, record):
+    record(JobState.RUNNING)
+    captions = [each.value for each in page("jobs", job="1").caption]
+    assert "At work …" in captions
+    assert "It begins …" not in captions
+
+
 @pytest.mark.long
 def test_a_long_title_is_read_whole_on_a_phone(visitors, record):
     record(title="explore clusters notes --method kmeans --clusters 64 and more")

@@ -163,6 +163,11 @@ def test_improving_is_started_as_a_job(page: Page, begun: list[list[str]]) -> No
 
 
 @pytest.mark.long
+def test_nothing_is_taken_back_where_nothing_was_applied(page: Page) -> None:
+    assert asked(page).button(key="improve-Take it back").disabled
+
+
+@pytest.mark.long
 def test_an_encoder_that_is_named_is_trained_into_the_library(
     page: Page, begun: list[list[str]], library: Library
 ) -> None:
@@ -336,6 +341,13 @@ class TestFromNothing:
             after = house.search("who shuts the window of the barn?", 1)[0]
             assert after.id == "rota"
             assert "queries refined" in after.lineage.made_by[-1]
+
+            visitor.sees("Done in")
+            visitor.goes_to(judging)
+            visitor.unfolds("Improve the search")
+            visitor.sees("Live: queries refined")
+            visitor.presses("Take it back")
+            visitor.until(lambda _: house.snapshot().refinement is None, "nothing was taken back")
 
 
 @pytest.mark.long
