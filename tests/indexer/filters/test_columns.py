@@ -206,6 +206,32 @@ def test_a_number_beyond_what_floats_hold_is_compared_by_its_every_digit(databas
                 assert sorted({each // 2 - 1 for each in passed}) == expected
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [[], [3], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [5, 6, 7, 7, 9], [4, 0, 0, 1], [9, 8, 7], [2, 1, 4]],
+)
+def test_flags_are_looked_up_whether_or_not_numbers_follow_one_another(
+    numbers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_module, "_TAKEN", 4)
+    flags = np.array([number % 3 == 0 for number in range(12)])
+    found = column_module.taken(flags, np.array(numbers, dtype=np.int32))
+    assert found.tolist() == [number % 3 == 0 for number in numbers]
+
+
+def test_codes_take_a_byte_until_there_are_more_than_a_byte_tells_apart() -> None:
+    rows = np.arange(1, 301)
+    few = column_module.widened(column_module.empty(), [(rows, [f"[{row % 9}]" for row in rows])], 300)
+    assert few is not None
+    assert few.codes.dtype == np.uint8
+    many = column_module.widened(few, [(rows + 300, [f"[{row}]" for row in rows])], 600)
+    assert many is not None
+    assert many.codes.dtype == np.uint16
+    below_five = Compare(("size",), Operator.LESS, 5)  # more codes than are compared one by one
+    expected = [False] + [row % 9 < 5 for row in rows] + [row < 5 for row in rows]
+    assert many.documents(below_five).tolist() == expected
+
+
 def test_an_earlier_state_than_the_one_known_is_left_to_sql(sqlite: Database) -> None:
     with collection(sqlite) as (connection, key):
         enter(connection, key, [{"n": 1}], 1)
