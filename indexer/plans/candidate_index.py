@@ -105,6 +105,11 @@ class CandidateIndex:
         """Which kind of index it is."""
         return self.engine.kind
 
+    @property
+    def rough(self) -> bool:
+        """Whether near vectors are still in the lists that it looked into, behind those that it proposed."""
+        return self.engine.rough
+
     def looking(self, parameters: Mapping[str, int]) -> Self:
         """The same index, searched with other parameters; shares everything and is free to make."""
         return type(self)(
@@ -123,15 +128,17 @@ class CandidateIndex:
         return int(self._index.nlist) if self.engine.has_centroids else 0
 
     def wider(self, factor: float) -> Self:
-        """The same index, looking `factor` times as far and scoring as many times the candidates.
+        """The same index, looking `factor` times as far.
 
-        The index itself where it cannot look further; the same object for the same reach.
+        Where it is rough it scores as many times the candidates. The index itself where it cannot look
+        further; the same object for the same reach.
         """
         reach = dict(self.parameters)
         if "probes" not in reach:
             return self
         reach["probes"] = probes_at(factor, reach["probes"], self.lists)
-        reach["factor"] = max(reach["factor"], min(round(reach["factor"] * factor), len(self)))
+        if self.rough:
+            reach["factor"] = max(reach["factor"], min(round(reach["factor"] * factor), len(self)))
         if reach == self.parameters:
             return self
         return self._wider.setdefault(tuple(sorted(reach.items())), self.looking(reach))
@@ -168,13 +175,13 @@ class CandidateIndex:
 
     def chosen_lists(self, queries: NDArray[np.float32]) -> Lists | None:
         """The lists that it looks into for each query (n, d), contiguous; None for a kind without lists."""
-        return None if self._centroids is None else self._centroids.nearest(queries, self._probes)
+        return None if self._centroids is None else self._centroids.nearest(queries, self.probes)
 
     @cached_property
     def where(self) -> Where | None:
         """Indexes for which this is the same look into the same lists; None for a kind without."""
         hashed = self.centroids_hash
-        return None if hashed is None else Where(hashed, self._probes)
+        return None if hashed is None else Where(hashed, self.probes)
 
     @property
     def centroids_hash(self) -> bytes | None:
@@ -182,7 +189,8 @@ class CandidateIndex:
         return None if self._centroids is None else self._centroids.hash
 
     @property
-    def _probes(self) -> int:
+    def probes(self) -> int:
+        """The lists that it looks into for a query; of a kind with lists alone."""
         return min(self.parameters["probes"], self.lists)
 
     def candidates(
@@ -199,11 +207,14 @@ class CandidateIndex:
         lists: to look into, which `chosen_lists` gave, of this index or one that looks there; None = its own
         """
         bits = self._members.living(alive)
-        if bits is None:
+        looking = self._looking
+        if lists is not None and lists.numbers.shape[1] != self.probes:  # only the outer ones
+            looking = {**looking, "probes": lists.numbers.shape[1]}
+        if bits is None and looking is self._looking:
             parameters = self._unfiltered
         else:
-            selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
-            parameters = self.engine.search_parameters(self._looking, selector)
+            selector = None if bits is None else faiss_module().IDSelectorBitmap(bits)  # they outlive it
+            parameters = self.engine.search_parameters(looking, selector)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if lists is None and len(queries) == 1:
             lists = self.chosen_lists(queries)
@@ -245,8 +256,16 @@ class CandidateIndex:
         k: int,
         alive: NDArray[np.bool_] | None = None,
         lists: Lists | None = None,
+        nearer: Self | None = None,
     ) -> NDArray[np.int64]:
-        """The candidates that are scored to find k: `candidates`, `factor` times as many."""
+        """The candidates that are scored to find k: `candidates`, `factor` times as many.
+
+        nearer: the same index, not looking as far; the lists that it looks into are left out. All of them are
+        looked into again where they are the same, or where its scores are rough: for more candidates
+        """
+        if nearer is not None and nearer.probes < self.probes and not self.rough:
+            lists = self.chosen_lists(queries) if lists is None else lists
+            lists = None if lists is None else lists.outer(nearer.probes)
         return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive, lists)
 
     def nearest_many(
@@ -256,14 +275,16 @@ class CandidateIndex:
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,
+        nearer: Self | None = None,
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n.
 
-        chosen: the queries' lists, used if they are those that the index would choose
+        chosen: the queries' lists, used if they are those that the index would choose; nearer: what looked
+        less far before, as `wider` gives it: only the lists that it left out are looked into
         """
         queries = np.ascontiguousarray(queries)
         lists = None if chosen is None or chosen.where != self.where else chosen.lists
-        return self.scored(vectors, queries, k, self.proposed(queries, k, alive, lists))
+        return self.scored(vectors, queries, k, self.proposed(queries, k, alive, lists, nearer))
 
     @staticmethod
     def scored(
@@ -280,10 +301,10 @@ class CandidateIndex:
         """FAISS's parameters without a filter: dear to make, only read."""
         return self.engine.search_parameters(self._looking, None)
 
-    @property
+    @cached_property
     def _looking(self) -> Mapping[str, int]:
         if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
-            return {**self.parameters, "probes": self._probes}
+            return {**self.parameters, "probes": self.probes}
         return self.parameters
 
 
@@ -375,22 +396,28 @@ class UnitedIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,
+        nearer: Self | None = None,
     ) -> list[Candidates]:
         """The k nearest as far as the indexes show them, scored by the stored vectors; (n, d) gives n.
 
         The lists of a query are chosen once for all indexes that look into the same ones. chosen: the lists
-        for some of them
+        for some of them; nearer: what looked less far before
         """
         queries = np.ascontiguousarray(queries)
         known: dict[Where | None, Lists | None] = {} if chosen is None else {chosen.where: chosen.lists}
         every = [part.where for part in self.parts]
 
-        def proposed(part: CandidateIndex, where: Where | None) -> NDArray[np.int64]:
+        def proposed(
+            part: CandidateIndex, where: Where | None, before: CandidateIndex | None
+        ) -> NDArray[np.int64]:
+            if before is part:  # it cannot look further
+                return np.full((len(queries), 0), -1, dtype=np.int64)
             if where not in known and every.count(where) > 1:
                 known[where] = part.chosen_lists(queries)
-            return part.proposed(queries, k, alive, known.get(where))
+            return part.proposed(queries, k, alive, known.get(where), before)
 
-        ids = map(proposed, self.parts, every)
+        before = [None] * len(self.parts) if nearer is None else nearer.parts
+        ids = map(proposed, self.parts, every, before)
         if len(queries) == 1:  # one reading of what all propose; of many queries it would be large
             return self.scored(vectors, queries, k, np.concatenate([*ids], axis=1))
         found = [self.scored(vectors, queries, k, of_part) for of_part in ids]

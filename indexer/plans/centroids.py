@@ -26,6 +26,11 @@ class Lists(NamedTuple):
     numbers: NDArray[np.int64]
     products: NDArray[np.float32]
 
+    def outer(self, inner: int) -> "Lists":
+        """Without the nearest ones of each query, so many."""
+        numbers, products = self.numbers[:, inner:], self.products[:, inner:]
+        return Lists(np.ascontiguousarray(numbers), np.ascontiguousarray(products))
+
 
 class Where(NamedTuple):
     """What indexes have in common that look into the same lists of a query."""

@@ -22,6 +22,7 @@ class Engine(ABC):
 
     kind: ClassVar[PlanKind]
     has_centroids: ClassVar[bool] = False  # whether the vectors stand in lists around centroids
+    rough: ClassVar[bool] = False  # whether its own scores leave near vectors behind many others
     defaults: ClassVar[Mapping[str, int]]  # search parameters where a plan names none
 
     @abstractmethod

@@ -25,8 +25,8 @@ _TRAINING_VECTORS_A_LIST = 48
 _ID_BYTES = 8
 _CENTROID_BYTES = 4 + 2  # in float32, and in half precision for one query alone
 _BOOK_BYTES = 4
-# Of k-means, for 16 values of 2 or 4 numbers each. FAISS's 25 find .0002 to .001 more of the nearest ten and
-# cost as much as all else of an index over 10,000 vectors.
+# Of k-means, for 16 values of 2 or 4 numbers each. With FAISS's 25, .0002 to .001 more of the nearest ten
+# are found, and an index over 12,000 vectors takes half as long again to build.
 _BOOK_ROUNDS = 10
 _READ_AT_ONCE = 1 << 20  # bytes of a serialised index, which stay in the processor's cache
 _TOGETHER = 32  # codes that fast scan looks at together
@@ -161,6 +161,7 @@ class ProductQuantisedLists(InvertedLists):
     """
 
     kind = PlanKind.IVF_PQ
+    rough = True
     defaults: ClassVar[Mapping[str, int]] = {"probes": 16, "factor": 10}
 
     def shapes(self, count: int, dimension: int) -> tuple[Mapping[str, int], ...]:

@@ -278,6 +278,11 @@ class GpuIndex(CandidateIndex):
         return self._ids
 
     @property
+    def rough(self) -> bool:
+        """What may not be found is dropped from what it proposes, whatever its scores are like."""
+        return True
+
+    @property
     def lists(self) -> int:
         """The most lists that a search can look into; 0 where there are none."""
         return min(self.plan.lists, MAX_PROBES)
@@ -335,6 +340,7 @@ class GpuIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,  # noqa: ARG002 - GPUs choose their own
+        nearer: CandidateIndex | None = None,  # noqa: ARG002 - and look into all of them
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         return vectors.nearest_among_many(queries, self.proposed(queries, k, alive), k)
@@ -345,6 +351,7 @@ class GpuIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         lists: Lists | None = None,  # noqa: ARG002 - GPUs choose their own
+        nearer: CandidateIndex | None = None,  # noqa: ARG002 - and look into all of them
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them."""
         wanted = max(k, min(self.plan.factor * k, _MOST))

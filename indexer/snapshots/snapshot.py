@@ -92,9 +92,11 @@ def _together(rows: Iterable[SegmentRow]) -> Sequence[_Together]:
 
 Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, or by passage number
 
-_SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index,
-_SCAN_SHARE = 0.05  # or this share of all,
-_SCAN_MOST = 100_000  # but no more: one by one they take some 50 milliseconds on two cores
+_SCANNED = (
+    20_000  # passages that pass a filter: of so few all are scored, for each query that is asked at once,
+)
+_SCAN_SHARE = 0.05  # as far as they are no more than this share of all,
+_SCAN_MOST = 100_000  # and than this
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
@@ -217,12 +219,12 @@ class Snapshot:
             chosen[: allowed.size] = allowed[: chosen.size]
             chosen &= self.alive
             count = int(np.count_nonzero(chosen))
-            if self.index is not None and count > self._scanned:
+            if self.index is not None and count > self._scanned(len(queries)):
                 return self._settled(queries, k, chosen, count)
             return self._among(queries, k, np.flatnonzero(chosen))
         allowed = allowed[allowed < self.alive.size].astype(np.int64, copy=False)
         allowed = allowed[self.alive[allowed]]
-        if self.index is None or allowed.size <= self._scanned:
+        if self.index is None or allowed.size <= self._scanned(len(queries)):
             return self._among(queries, k, allowed)
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
@@ -237,10 +239,9 @@ class Snapshot:
             return self.looked_up(queries, k, self.alive)
         return self._settled(queries, k, self.alive, self.searchable)
 
-    @property
-    def _scanned(self) -> float:
-        """So few passages that pass a filter are scored one by one."""
-        return max(_SCAN_ALL, min(_SCAN_SHARE * self.searchable, _SCAN_MOST))
+    def _scanned(self, queries: int) -> float:
+        """So few passages that pass a filter are all scored, one product over them for all queries."""
+        return max(_SCANNED, min(_SCANNED * queries, _SCAN_SHARE * self.searchable, _SCAN_MOST))
 
     def _settled(
         self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int
@@ -248,23 +249,29 @@ class Snapshot:
         """The nearest of the chosen, looked for further and further until hardly any better one turns up.
 
         Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
-        reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
-        query until it was `settled` twice running. The first reach is half of what a filter needs that goes
-        by chance.
+        reach leaves out; no share of what passes tells. So it is looked twice as far as before, only into the
+        lists that come with it, for each query until it was `settled` twice running. The first reach is half
+        of what a filter needs that goes by chance.
         """
-        newer = self.newer(queries, k, chosen)
         share = self.searchable / max(passing, 1)
         reach = 2.0 ** max(0, int(np.ceil(_SPREADING * np.log2(share))) - 1)
-        best = self.looked_up(queries, k, chosen, reach, newer, further=self.reaches_beyond(reach))
+        best = self.looked_up(queries, k, chosen, reach, further=self.reaches_beyond(reach))
         calm = np.zeros(len(queries), dtype=np.int64)  # how often running nothing better turned up
         while (unsettled := np.flatnonzero(calm < _CALM)).size and self.reaches_beyond(reach):
-            reach *= 2.0
-            some = [newer[at] for at in unsettled.tolist()]
-            beyond = self.reaches_beyond(reach)
-            found = self.looked_up(queries[unsettled], k, chosen, reach, some, further=beyond)
-            for at, wider in zip(unsettled.tolist(), found, strict=True):
-                calm[at] = calm[at] + 1 if self.settled(best[at], wider, k) else 0
-                best[at] = wider
+            nearer, reach = reach, 2.0 * reach
+            for at, found in zip(
+                unsettled.tolist(),
+                self.looked_beyond(queries[unsettled], k, chosen, reach, nearer),
+                strict=True,
+            ):
+                known = np.isin(found.ids, best[at].ids)
+                after = merge([best[at], Candidates(found.ids[~known], found.scores[~known])], k)
+                calm[at] = calm[at] + 1 if self.settled(best[at], after, k) else 0
+                best[at] = after
+        dry = [at for at, found in enumerate(best) if found.ids.size < min(k, passing)]
+        if dry and self.index is not None:  # shards look at all in such a case, and one may not answer
+            for at, exact in zip(dry, self._among(queries[dry], k, np.flatnonzero(chosen)), strict=True):
+                best[at] = exact
         return best
 
     def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
@@ -313,6 +320,18 @@ class Snapshot:
             for at, exact in zip(dry, self._among(queries[dry], k, np.flatnonzero(alive)), strict=True):
                 best[at] = exact
         return best
+
+    def looked_beyond(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_], reach: float, nearer: float
+    ) -> list[Candidates]:
+        """What the index finds that looks `reach` times as far as usual and did not that looked `nearer`.
+
+        It may find some of that again.
+        """
+        assert self.index is not None  # noqa: S101 - for the type checker
+        return self.index.wider(reach).nearest_many(
+            self.vectors, queries, k, alive, nearer=self.index.wider(nearer)
+        )
 
     def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
         few = allowed.size <= len(self.vectors) // 2  # of more, gathering costs more than it leaves out

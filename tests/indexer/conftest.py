@@ -132,7 +132,7 @@ def _choose_lists(patch: pytest.MonkeyPatch) -> None:
         timed = table_collection.by_kind({PlanKind.IVF: 1.0})
         patch.setitem(measuring.__kwdefaults__, "timed", timed)
     patch.setattr(index_upkeep, "EXACT_UP_TO", 1000)
-    patch.setattr(snapshot, "_SCAN_ALL", 0)
+    patch.setattr(snapshot, "_SCANNED", 0)
     patch.setattr(snapshot, "_SCAN_SHARE", 0.0)
 
 

@@ -143,7 +143,7 @@ class TopicEncoder(WordsEncoder):
 def _nothing_is_few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "LISTED", 0)
-        patch.setattr(snapshot, "_SCAN_ALL", 0)
+        patch.setattr(snapshot, "_SCANNED", 0)
         patch.setattr(snapshot, "_SCAN_SHARE", 0.0)
         yield
 

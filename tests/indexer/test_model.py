@@ -60,7 +60,7 @@ THRESHOLDS: dict[str, list[Any]] = {  # on either side of which a search must fi
     "filters.selection._NARROW": [2, 20_000],
     "filters.known._WORTH_KEEPING": [1, 50_000],
     "filters.known._READ_AT_ONCE": [0, 3, 50_000],
-    "snapshots.snapshot._SCAN_ALL": [0, 5, 20_000],
+    "snapshots.snapshot._SCANNED": [0, 5, 20_000],
     "snapshots.snapshot._SCAN_SHARE": [0.0],
     "snapshots.snapshot._COPIED": [1, 100_000],
     "query.ranking._MOST_DRAWN": [5, 5_000],
