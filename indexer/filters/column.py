@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
-from itertools import islice
+from itertools import compress, islice, pairwise, zip_longest
 from operator import itemgetter
 from typing import Any
 
@@ -45,7 +45,9 @@ _LONGEST_KNOWN = 500  # characters of such a value
 _AT_ONCE = 250_000  # different values read before they are put in order
 
 _TAKEN = 65_536  # numbers that are looked up together: NumPy widens them to 64 bits, here in the cache
-_COMPARED = 4  # codes: all documents are compared with each of so few; one look at a table costs as much
+_COMPARED = (
+    4  # runs of codes: all documents are compared with each of so few; a look at a table costs as much
+)
 
 Codes = NDArray[np.int32]
 Texts = list[str]
@@ -92,6 +94,22 @@ class _Sorted:
             each = [(bound.operator, bound.value) for bound in bounds]
             return self.number_codes[_common(self.numbers, each)]
         return reduce(np.intersect1d, [self.standing(bound.operator, bound.value) for bound in bounds])
+
+    def numbered(self, new: Codes) -> "_Sorted":
+        """With other codes, by the ones there are; of what is the same twice in a row one is left."""
+        text_codes, number_codes = new[self.text_codes], new[self.number_codes]
+        texts = _turns(_changes(self.texts), text_codes)
+        numbers = _turns(_changes(self.numbers), number_codes, self.number_texts)
+        return _Sorted(
+            list(compress(self.texts, texts)),
+            text_codes[texts],
+            self.dated[texts],
+            _chosen(self.numbers, numbers),
+            number_codes[numbers],
+            self.number_texts[numbers],
+            new[self.true_codes],
+            new[self.false_codes],
+        )
 
     def _moment(self, operator: Operator, moment: Moment) -> Codes:
         here = _common(self.texts, moment.bounds(operator))
@@ -224,11 +242,15 @@ class Column:
     def documents(self, leaf: Leaf) -> NDArray[np.bool_]:
         """Which documents a comparison lets through, by their number."""
         held = self._held(leaf)
-        if np.count_nonzero(held) > _COMPARED:
+        turns = np.flatnonzero(held[1:] != held[:-1]) + 1  # the first code is that of missing values
+        if turns.size > 2 * _COMPARED:
             return taken(held, self.codes)
         passing = np.zeros(self.codes.size, dtype=np.bool_)
-        for code in np.flatnonzero(held).tolist():
-            passing |= self.codes == code
+        for first, end in zip_longest(turns[::2].tolist(), turns[1::2].tolist(), fillvalue=self.size):
+            if end - first == 1:
+                passing |= self.codes == first
+            else:
+                passing |= (self.codes >= first) & (self.codes < end)
         return passing
 
     def _held(self, leaf: Leaf) -> NDArray[np.bool_]:
@@ -296,7 +318,7 @@ def widened(
     through: the last document number that the column has to answer for
     most:    characters of all its values
     """
-    codes = np.zeros(max(through + 1, column.codes.size), dtype=np.uint32)
+    codes: NDArray[np.integer] = np.zeros(max(through + 1, column.codes.size), dtype=np.uint32)
     codes[: column.codes.size] = column.codes
     size = column.size
     known = column.known.copy()
@@ -323,7 +345,55 @@ def widened(
         if len(fresh) >= max(_AT_ONCE, size // 2):
             own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
     own, elements = own.with_more(fresh), elements.with_more(_listed(fresh))
+    if column.size == _FIRST:  # what comes later is numbered as it comes
+        new, size = _in_order(own, size)
+        codes, own, elements = new[codes], own.numbered(new), elements.numbered(new)
+        known = {raw: int(new[code]) for raw, code in known.items()}
     return Column(codes.astype(np.min_scalar_type(size)), size, own, elements, known, characters)
+
+
+def _in_order(values: _Sorted, size: int) -> tuple[Codes, int]:
+    """A new code for each of `size` codes, and how many there are then.
+
+    Equal values get the same one, and neighbours follow one another, so that those in a range are a run.
+    Texts of digits stand among the texts, and what is no single value after all others.
+    """
+    new = np.zeros(size, dtype=np.int32)
+    new[:_FIRST] = np.arange(_FIRST)
+    there = _FIRST
+    of_texts = values.text_codes, _changes(values.texts)
+    mere = ~values.number_texts
+    of_numbers = values.number_codes[mere], _changes(_chosen(values.numbers, mere))
+    for codes, changes in (of_numbers, of_texts):
+        if codes.size:
+            new[codes] = there + np.cumsum(changes)
+            there = int(new[codes[-1]]) + 1
+    left = np.flatnonzero(new == 0)[1:]  # the first is that of missing values
+    new[left] = np.arange(there, there + left.size)
+    return new, there + left.size
+
+
+def _changes(rising: Texts | Numbers) -> NDArray[np.int64]:
+    """For each value 1 where another stands before it, else 0."""
+    if isinstance(rising, np.ndarray):
+        found = np.zeros(rising.size, dtype=np.int64)
+        found[1:] = rising[1:] != rising[:-1]
+        return found
+    different = (one != other for one, other in pairwise(rising))
+    return np.fromiter((0, *different) if rising else (), dtype=np.int64, count=len(rising))
+
+
+def _turns(changes: NDArray[np.int64], *others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where something is other than before: the values, or what belongs to them; (n,), the first included."""
+    other = changes.astype(np.bool_)
+    other[:1] = True
+    for each in others:
+        other[1:] |= each[1:] != each[:-1]
+    return other
+
+
+def _chosen(numbers: Numbers, wanted: NDArray[np.bool_]) -> Numbers:
+    return numbers[wanted] if isinstance(numbers, np.ndarray) else list(compress(numbers, wanted))
 
 
 _JSON = np.dtype(np.uint8)  # of texts, and of whole numbers that no float holds

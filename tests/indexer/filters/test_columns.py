@@ -1,6 +1,7 @@
 """Columns let through exactly the passages that SQL does, whatever was added, changed or removed since."""
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -230,6 +231,23 @@ def test_codes_take_a_byte_until_there_are_more_than_a_byte_tells_apart() -> Non
     below_five = Compare(("size",), Operator.LESS, 5)  # more codes than are compared one by one
     expected = [False] + [row % 9 < 5 for row in rows] + [row < 5 for row in rows]
     assert many.documents(below_five).tolist() == expected
+
+
+def test_values_that_are_read_together_are_numbered_in_their_order_once_each() -> None:
+    values = [3, "b", 1.5, "7", 3.0, 7, "a", None, True, ["b", 3], {"x": 1}, "b", -2]
+    raw = [json.dumps([value]) for value in values]
+    rows = np.arange(1, len(values) + 1)
+    some = column_module.widened(column_module.empty(), [(rows, raw)], len(values))
+    assert some is not None
+    codes = dict(zip([repr(value) for value in values], some.codes[1:].tolist(), strict=True))
+    in_order = [codes[name] for name in ("-2", "1.5", "3", "7", "'7'", "'a'", "'b'")]
+    assert in_order == list(range(in_order[0], in_order[0] + 7))
+    assert codes["3"] == codes["3.0"]
+    assert codes["None"] == some.codes[0] == 0
+    assert codes["['b', 3]"] == in_order[-1] + 1 == some.size - 1
+    from_two = Compare(("size",), Operator.GREATER_OR_EQUAL, 2)
+    passing = [at for at, value in enumerate(values) if value in (3, "7", 7)]
+    assert np.flatnonzero(some.documents(from_two)).tolist() == [at + 1 for at in passing]
 
 
 def test_an_earlier_state_than_the_one_known_is_left_to_sql(sqlite: Database) -> None:
