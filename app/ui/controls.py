@@ -94,7 +94,11 @@ _PLACES: Final = {
     "index": "Collections, under Generations",
     "judgements": "Judge",
 }
-_KNOWN = re.compile(rf": nearsay ({'|'.join(_PLACES)})\b.*?(?=[.,;?!] |( Or )|$)", re.DOTALL)
+# A command up to the end of its sentence or part of one, which does not lie within quotes.
+_KNOWN = re.compile(
+    rf"(:|, then) nearsay ({'|'.join(_PLACES)})\b( \w+)?((?:'[^']*'|\"[^\"]*\"|.)*?)(?=[.,;?!] |( Or )|$)",
+    re.DOTALL,
+)
 # The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
 # visitors, who can ask for it.
 _COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)
@@ -107,8 +111,16 @@ def on_page(said: str) -> str:
     there, and may change nothing.
     """
     if not Settings.from_environment().read_only:
-        return _KNOWN.sub(lambda at: f" on the page {_PLACES[at[1]]}{'.' * bool(at[2])}", said)
+        return _KNOWN.sub(_at_its_place, said)
     return _COMMAND.sub("", said)
+
+
+def _at_its_place(command: re.Match[str]) -> str:
+    begins, place, verb, options, another = command.groups()
+    if "--cluster" in options:  # the page has no such option
+        return command[0]
+    does = "" if begins == ":" else f"{begins}{verb or ''}"
+    return f"{does} on the page {_PLACES[place]}{'.' * bool(another)}"
 
 
 def as_note(note: str) -> str:

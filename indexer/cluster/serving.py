@@ -329,17 +329,6 @@ class ShardedSnapshot(Snapshot):
             chosen = self.chooser.chosen(self.plan, queries, reach)
         return self._merged("looked_up", queries, k, reach, chosen)
 
-    def looked_beyond(
-        self,
-        queries: NDArray[np.float32],
-        k: int,
-        alive: NDArray[np.bool_],
-        reach: float,
-        nearer: float,  # noqa: ARG002
-    ) -> list[Candidates]:
-        """All that the indexes find that look `reach` times as far."""
-        return self.looked_up(queries, k, alive, reach)
-
     def reaches_beyond(self, reach: float) -> bool:
         """Whether any shard's index can look further."""
         return any(self._asked("reaches_beyond", reach))

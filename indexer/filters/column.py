@@ -45,9 +45,7 @@ _LONGEST_KNOWN = 500  # characters of such a value
 _AT_ONCE = 250_000  # different values read before they are put in order
 
 _TAKEN = 65_536  # numbers that are looked up together: NumPy widens them to 64 bits, here in the cache
-_COMPARED = (
-    4  # runs of codes: all documents are compared with each of so few; a look at a table costs as much
-)
+_COMPARED = 4  # runs of codes that all documents are compared with; a look at a table costs as much
 
 Codes = NDArray[np.int32]
 Texts = list[str]
@@ -95,11 +93,11 @@ class _Sorted:
             return self.number_codes[_common(self.numbers, each)]
         return reduce(np.intersect1d, [self.standing(bound.operator, bound.value) for bound in bounds])
 
-    def numbered(self, new: Codes) -> "_Sorted":
+    def renumbered(self, new: Codes) -> "_Sorted":
         """With other codes, by the ones there are; of what is the same twice in a row one is left."""
         text_codes, number_codes = new[self.text_codes], new[self.number_codes]
-        texts = _turns(_changes(self.texts), text_codes)
-        numbers = _turns(_changes(self.numbers), number_codes, self.number_texts)
+        texts = _run_starts(_is_new(self.texts), text_codes)
+        numbers = _run_starts(_is_new(self.numbers), number_codes, self.number_texts)
         return _Sorted(
             list(compress(self.texts, texts)),
             text_codes[texts],
@@ -227,7 +225,7 @@ class Column:
         codes, size, *arrays = found
         values = [_from_array(array) for array in arrays]
         own, elements = _Sorted(*values[: len(values) // 2]), _Sorted(*values[len(values) // 2 :])
-        characters = sum(len(text) for part in (own, elements) for text in part.texts)
+        characters = _characters(own, elements)
         # A value that comes again gets another code.
         return cls(codes, int(size), own, elements, {"": MISSING}, characters)
 
@@ -282,7 +280,7 @@ class Column:
 def taken(flags: NDArray[np.bool_], numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
     """The flags (m,) of numbers (n,), in the order of these; a third of NumPy's time for millions at once.
 
-    A tenth of that again where the numbers follow one another, as those of documents of one passage do.
+    Where the numbers follow one another, as those of documents of one passage do, none is looked up.
     """
     found = np.empty(numbers.size, dtype=np.bool_)
     for begin in range(0, numbers.size, _TAKEN):
@@ -347,9 +345,14 @@ def widened(
     own, elements = own.with_more(fresh), elements.with_more(_listed(fresh))
     if column.size == _FIRST:  # what comes later is numbered as it comes
         new, size = _in_order(own, size)
-        codes, own, elements = new[codes], own.numbered(new), elements.numbered(new)
+        codes, own, elements = new[codes], own.renumbered(new), elements.renumbered(new)
         known = {raw: int(new[code]) for raw, code in known.items()}
+        characters = _characters(own, elements)
     return Column(codes.astype(np.min_scalar_type(size)), size, own, elements, known, characters)
+
+
+def _characters(*parts: _Sorted) -> int:
+    return sum(len(text) for part in parts for text in part.texts)
 
 
 def _in_order(values: _Sorted, size: int) -> tuple[Codes, int]:
@@ -360,20 +363,20 @@ def _in_order(values: _Sorted, size: int) -> tuple[Codes, int]:
     """
     new = np.zeros(size, dtype=np.int32)
     new[:_FIRST] = np.arange(_FIRST)
-    there = _FIRST
-    of_texts = values.text_codes, _changes(values.texts)
-    mere = ~values.number_texts
-    of_numbers = values.number_codes[mere], _changes(_chosen(values.numbers, mere))
+    code = _FIRST
+    of_texts = values.text_codes, _is_new(values.texts)
+    plain = ~values.number_texts
+    of_numbers = values.number_codes[plain], _is_new(_chosen(values.numbers, plain))
     for codes, changes in (of_numbers, of_texts):
         if codes.size:
-            new[codes] = there + np.cumsum(changes)
-            there = int(new[codes[-1]]) + 1
+            new[codes] = code + np.cumsum(changes)
+            code = int(new[codes[-1]]) + 1
     left = np.flatnonzero(new == 0)[1:]  # the first is that of missing values
-    new[left] = np.arange(there, there + left.size)
-    return new, there + left.size
+    new[left] = np.arange(code, code + left.size)
+    return new, code + left.size
 
 
-def _changes(rising: Texts | Numbers) -> NDArray[np.int64]:
+def _is_new(rising: Texts | Numbers) -> NDArray[np.int64]:
     """For each value 1 where another stands before it, else 0."""
     if isinstance(rising, np.ndarray):
         found = np.zeros(rising.size, dtype=np.int64)
@@ -383,7 +386,7 @@ def _changes(rising: Texts | Numbers) -> NDArray[np.int64]:
     return np.fromiter((0, *different) if rising else (), dtype=np.int64, count=len(rising))
 
 
-def _turns(changes: NDArray[np.int64], *others: NDArray[Any]) -> NDArray[np.bool_]:
+def _run_starts(changes: NDArray[np.int64], *others: NDArray[Any]) -> NDArray[np.bool_]:
     """Where something is other than before: the values, or what belongs to them; (n,), the first included."""
     other = changes.astype(np.bool_)
     other[:1] = True

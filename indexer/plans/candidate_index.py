@@ -207,14 +207,11 @@ class CandidateIndex:
         lists: to look into, which `chosen_lists` gave, of this index or one that looks there; None = its own
         """
         bits = self._members.living(alive)
-        looking = self._looking
-        if lists is not None and lists.numbers.shape[1] != self.probes:  # only the outer ones
-            looking = {**looking, "probes": lists.numbers.shape[1]}
-        if bits is None and looking is self._looking:
+        if bits is None:
             parameters = self._unfiltered
         else:
-            selector = None if bits is None else faiss_module().IDSelectorBitmap(bits)  # they outlive it
-            parameters = self.engine.search_parameters(looking, selector)
+            selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
+            parameters = self.engine.search_parameters(self._looking, selector)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if lists is None and len(queries) == 1:
             lists = self.chosen_lists(queries)
@@ -260,12 +257,12 @@ class CandidateIndex:
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `candidates`, `factor` times as many.
 
-        nearer: the same index, not looking as far; the lists that it looks into are left out. All of them are
-        looked into again where they are the same, or where its scores are rough: for more candidates
+        nearer: the same index, not looking as far; its lists are left out, unless the index is rough
         """
-        if nearer is not None and nearer.probes < self.probes and not self.rough:
+        if nearer is not None and not self.rough:
             lists = self.chosen_lists(queries) if lists is None else lists
-            lists = None if lists is None else lists.outer(nearer.probes)
+            inner = nearer.chosen_lists(queries)
+            lists = None if lists is None or inner is None else lists.without(inner)
         return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive, lists)
 
     def nearest_many(
@@ -280,7 +277,7 @@ class CandidateIndex:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n.
 
         chosen: the queries' lists, used if they are those that the index would choose; nearer: what looked
-        less far before, as `wider` gives it: only the lists that it left out are looked into
+        less far before, as `wider` gives it: where the index is not rough, its lists are left out
         """
         queries = np.ascontiguousarray(queries)
         lists = None if chosen is None or chosen.where != self.where else chosen.lists
@@ -301,7 +298,7 @@ class CandidateIndex:
         """FAISS's parameters without a filter: dear to make, only read."""
         return self.engine.search_parameters(self._looking, None)
 
-    @cached_property
+    @property
     def _looking(self) -> Mapping[str, int]:
         if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
             return {**self.parameters, "probes": self.probes}

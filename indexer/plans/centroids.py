@@ -26,10 +26,10 @@ class Lists(NamedTuple):
     numbers: NDArray[np.int64]
     products: NDArray[np.float32]
 
-    def outer(self, inner: int) -> "Lists":
-        """Without the nearest ones of each query, so many."""
-        numbers, products = self.numbers[:, inner:], self.products[:, inner:]
-        return Lists(np.ascontiguousarray(numbers), np.ascontiguousarray(products))
+    def without(self, others: "Lists") -> "Lists":
+        """The same with -1, which FAISS passes over, in the place of each query's lists among the others."""
+        known = [np.isin(mine, other) for mine, other in zip(self.numbers, others.numbers, strict=True)]
+        return Lists(np.where(np.array(known), -1, self.numbers), self.products)
 
 
 class Where(NamedTuple):

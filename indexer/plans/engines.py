@@ -26,7 +26,7 @@ _ID_BYTES = 8
 _CENTROID_BYTES = 4 + 2  # in float32, and in half precision for one query alone
 _BOOK_BYTES = 4
 # Of k-means, for 16 values of 2 or 4 numbers each. With FAISS's 25, .0002 to .001 more of the nearest ten
-# are found, and an index over 12,000 vectors takes half as long again to build.
+# are found with the same parameters, and an index over 12,000 vectors takes half as long again to build.
 _BOOK_ROUNDS = 10
 _READ_AT_ONCE = 1 << 20  # bytes of a serialised index, which stay in the processor's cache
 _TOGETHER = 32  # codes that fast scan looks at together

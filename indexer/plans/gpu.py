@@ -279,7 +279,7 @@ class GpuIndex(CandidateIndex):
 
     @property
     def rough(self) -> bool:
-        """What may not be found is dropped from what it proposes, whatever its scores are like."""
+        """True: what a filter keeps out takes places among those that it proposes."""
         return True
 
     @property

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import ranges
+from nearsay.indexer.catalogue import ranges, refinements
 from nearsay.indexer.catalogue.bulk import number_list, one_of
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -229,3 +229,9 @@ class Browser:
         """How many passages have no vector in a generation yet."""
         with self._record.reading() as (connection, _):
             return ranges.unembedded(connection, generation)
+
+    def refined(self, generation: GenerationRow) -> str | None:
+        """What a generation's queries are refined by, as its hits say it; None: they are as they were."""
+        with self._record.reading() as (connection, row):
+            found = refinements.live_of(connection, row.id, generation.number)
+            return None if found is None else found.said

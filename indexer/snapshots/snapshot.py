@@ -92,11 +92,11 @@ def _together(rows: Iterable[SegmentRow]) -> Sequence[_Together]:
 
 Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, or by passage number
 
-_SCANNED = (
-    20_000  # passages that pass a filter: of so few all are scored, for each query that is asked at once,
-)
-_SCAN_SHARE = 0.05  # as far as they are no more than this share of all,
-_SCAN_MOST = 100_000  # and than this
+# Passages that pass a filter: so few are all scored, rather than looked for through the index. One product
+# scores them for several queries, so these have so many each, up to a share of all and a number.
+_SCANNED = 20_000
+_SCAN_SHARE = 0.05
+_SCAN_MOST = 100_000
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
@@ -249,29 +249,23 @@ class Snapshot:
         """The nearest of the chosen, looked for further and further until hardly any better one turns up.
 
         Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
-        reach leaves out; no share of what passes tells. So it is looked twice as far as before, only into the
-        lists that come with it, for each query until it was `settled` twice running. The first reach is half
-        of what a filter needs that goes by chance.
+        reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
+        query until it was `settled` twice running; where the index's scores are not rough, only into the
+        lists that come with it. The first reach is half of what a filter needs that goes by chance.
         """
+        newer = self.newer(queries, k, chosen)
         share = self.searchable / max(passing, 1)
         reach = 2.0 ** max(0, int(np.ceil(_SPREADING * np.log2(share))) - 1)
-        best = self.looked_up(queries, k, chosen, reach, further=self.reaches_beyond(reach))
+        best = self.looked_up(queries, k, chosen, reach, newer, further=self.reaches_beyond(reach))
         calm = np.zeros(len(queries), dtype=np.int64)  # how often running nothing better turned up
         while (unsettled := np.flatnonzero(calm < _CALM)).size and self.reaches_beyond(reach):
             nearer, reach = reach, 2.0 * reach
-            for at, found in zip(
-                unsettled.tolist(),
-                self.looked_beyond(queries[unsettled], k, chosen, reach, nearer),
-                strict=True,
-            ):
-                known = np.isin(found.ids, best[at].ids)
-                after = merge([best[at], Candidates(found.ids[~known], found.scores[~known])], k)
+            some = unsettled.tolist()
+            known = [best[at] for at in some], [newer[at] for at in some]
+            found = self._looked_beyond(queries[unsettled], k, chosen, reach, nearer, *known)
+            for at, after in zip(some, found, strict=True):
                 calm[at] = calm[at] + 1 if self.settled(best[at], after, k) else 0
                 best[at] = after
-        dry = [at for at, found in enumerate(best) if found.ids.size < min(k, passing)]
-        if dry and self.index is not None:  # shards look at all in such a case, and one may not answer
-            for at, exact in zip(dry, self._among(queries[dry], k, np.flatnonzero(chosen)), strict=True):
-                best[at] = exact
         return best
 
     def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
@@ -321,17 +315,34 @@ class Snapshot:
                 best[at] = exact
         return best
 
-    def looked_beyond(
-        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_], reach: float, nearer: float
+    def _looked_beyond(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_],
+        reach: float,
+        nearer: float,
+        best: Sequence[Candidates],
+        newer: Sequence[Candidates],
     ) -> list[Candidates]:
-        """What the index finds that looks `reach` times as far as usual and did not that looked `nearer`.
+        """The k nearest, `best` being what was found by looking `nearer` times as far as usual.
 
-        It may find some of that again.
+        newer: what `newer` gave for these queries
         """
-        assert self.index is not None  # noqa: S101 - for the type checker
-        return self.index.wider(reach).nearest_many(
-            self.vectors, queries, k, alive, nearer=self.index.wider(nearer)
-        )
+        if self.index is None or self.index.rough:  # shards look at all again, too
+            further = self.reaches_beyond(reach)
+            return self.looked_up(queries, k, alive, reach, newer, further=further)
+        wider, before = self.index.wider(reach), self.index.wider(nearer)
+        found = wider.nearest_many(self.vectors, queries, k, alive, nearer=before)
+        both = []
+        for old, new in zip(best, found, strict=True):
+            fresh = ~np.isin(new.ids, old.ids)
+            both.append(merge([old, Candidates(new.ids[fresh], new.scores[fresh])], k))
+        short = [at for at, each in enumerate(both) if each.ids.size < k]
+        if short and not self.reaches_beyond(reach):
+            for at, exact in zip(short, self._among(queries[short], k, np.flatnonzero(alive)), strict=True):
+                both[at] = exact
+        return both
 
     def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
         few = allowed.size <= len(self.vectors) // 2  # of more, gathering costs more than it leaves out

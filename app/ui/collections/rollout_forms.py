@@ -116,9 +116,10 @@ def promotion_changes(
             f"make them anew. Those of generation {live.number} are kept with it."
         )
         if refined is not None:
+            anew = chosen.state is not GenerationState.RETIRED  # else it has what was applied to it then
             said.append(
-                f"What was improved by judgements stays with generation {live.number}: {refined}. Improve "
-                "again on the page Judge."
+                f"What was improved by judgements stays with generation {live.number}: {refined}."
+                + " Improve again on the page Judge." * anew
             )
         said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
     if waiting:
@@ -205,8 +206,7 @@ def _confirm(
         st.markdown(
             f"**{what} generation {chosen.number}** of {as_markdown(collection.name)}? This will change:"
         )
-        live_one = collection.snapshot().refinement
-        refined = None if live_one is None else live_one.said
+        refined = None if found.live is None else collection.browser.refined(found.live)
         for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen), refined):
             st.markdown(f"- {as_markdown(said)}")
         arguments = ["index", "rollback", "--", collection.name]

@@ -20,7 +20,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command, start_job
 from nearsay.data.quantity import counted
 from nearsay.data.query_file import read_queries
-from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.indexer.judgements.judging import Difference, JudgedComparison, ToJudge, Verdict
 
@@ -293,9 +293,11 @@ def _offer_improving(visit: Visit) -> None:
             "those that nothing learns from. No passage is embedded again. What is applied is live at once, "
             "and can be taken back."
         )
-        refined = visit.collection.snapshot().refinement
+        every = visit.collection.generations()
+        live = next((row for row in every if row.state is GenerationState.LIVE), None)
+        refined = None if live is None else visit.collection.browser.refined(live)
         if refined is not None:
-            st.markdown(as_markdown(f"Live: {refined.said}."))
+            st.markdown(as_markdown(f"Live: {refined}."))
         encoder = st.text_input(
             "Train the encoder, too, and call it",
             key="improve-encoder",

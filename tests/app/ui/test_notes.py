@@ -67,6 +67,18 @@ _AT = "on the page Collections, under"
             "Put them in: nearsay explore clusters c --assign",
             "Put them in on the page Explore, under Clusters",
         ),
+        (
+            "Remove it: nearsay documents remove c --id 'Report, final.pdf'. Then look again",
+            f"Remove it {_AT} Documents. Then look again",
+        ),
+        (
+            "Embed it anew: nearsay index rebuild c --encoder x, then nearsay index promote c",
+            f"Embed it anew {_AT} Generations, then promote {_AT} Generations",
+        ),
+        (
+            "Build it: nearsay index optimize c --newer --cluster ADDRESS",
+            "Build it: nearsay index optimize c --newer --cluster ADDRESS",
+        ),
         ("Hard ones: nearsay train negatives c", "Hard ones: nearsay train negatives c"),  # on no page
     ],
 )

@@ -23,7 +23,7 @@ from nearsay.indexer.catalogue.tables import changed_documents, documents, passa
 from nearsay.indexer.filters import column as column_module
 from nearsay.indexer.filters import known as known_module
 from nearsay.indexer.filters import selection
-from nearsay.indexer.filters.expression import Compare, Expression, Not, Operator, Or
+from nearsay.indexer.filters.expression import Among, Compare, Expression, Kind, Not, Operator, Or
 from nearsay.indexer.filters.known import columnar, known_of, passages_passing, state_of
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
@@ -228,9 +228,12 @@ def test_codes_take_a_byte_until_there_are_more_than_a_byte_tells_apart() -> Non
     many = column_module.widened(few, [(rows + 300, [f"[{row}]" for row in rows])], 600)
     assert many is not None
     assert many.codes.dtype == np.uint16
-    below_five = Compare(("size",), Operator.LESS, 5)  # more codes than are compared one by one
-    expected = [False] + [row % 9 < 5 for row in rows] + [row < 5 for row in rows]
-    assert many.documents(below_five).tolist() == expected
+    below_five = Compare(("size",), Operator.LESS, 5)
+    assert many.documents(below_five).tolist() == [False] + [row % 9 < 5 for row in rows] + [
+        row < 5 for row in rows
+    ]
+    among = Among(("size",), Kind.NUMBER, tuple(range(10, 300, 20)))  # more runs than are compared
+    assert many.documents(among).tolist() == [False] * 301 + [row % 20 == 10 for row in rows]
 
 
 def test_values_that_are_read_together_are_numbered_in_their_order_once_each() -> None:

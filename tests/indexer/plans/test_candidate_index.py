@@ -108,6 +108,38 @@ def test_turned_up_it_finds_what_exact_search_finds(
     assert recall(truth, turned_up(index).nearest_many(vectors, queries, K, alive)) > 0.97
 
 
+@pytest.mark.parametrize("many", [1, 40])
+@pytest.mark.parametrize("kind", [PlanKind.IVF, PlanKind.IVF_SQ8])
+def test_looking_further_goes_into_each_further_list_and_into_no_other(
+    built: Mapping[PlanKind, CandidateIndex],
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+    many: int,
+) -> None:
+    some, every = queries[:many], len(built[kind])  # all that lies in the lists is proposed
+    nearer, further = (built[kind].looking({"probes": probes, "factor": 1}) for probes in (3, 9))
+    there = (
+        nearer.proposed(some, every, alive),
+        further.proposed(some, every, alive, nearer=nearer),
+        further.proposed(some, every, alive),
+    )
+    for rows in zip(*there, strict=True):
+        near, beyond, both = (row[row >= 0] for row in rows)
+        assert near.size
+        assert beyond.size
+        assert sorted([*near, *beyond]) == sorted(both)
+
+
+def test_what_is_rough_looks_into_all_lists_again(
+    built: Mapping[PlanKind, CandidateIndex], alive: Alive, queries: Vectors
+) -> None:
+    index = built[PlanKind.IVF_PQ]
+    assert index.rough
+    found = index.wider(2.0).proposed(queries, K, alive, nearer=index)
+    assert np.array_equal(found, index.wider(2.0).proposed(queries, K, alive))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_recall_rises_along_the_ladder(
     built: Mapping[PlanKind, CandidateIndex],

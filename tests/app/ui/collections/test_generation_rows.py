@@ -89,6 +89,10 @@ def test_it_is_said_that_an_improvement_stays_with_its_generation() -> None:
     assert "judgements" not in " ".join(promotion_changes(_LIVE, ready, waiting=0))
     said = " ".join(promotion_changes(_LIVE, ready, waiting=0, refined="refined from 266 judgements"))
     assert f"generation {_LIVE.number}: refined from 266 judgements" in said
+    assert "Improve again" in said
+    retired = replace(ready, state=GenerationState.RETIRED)
+    said = " ".join(promotion_changes(_LIVE, retired, waiting=0, refined="refined from 266 judgements"))
+    assert "Improve again" not in said
 
 
 def test_it_is_said_what_a_promotion_changes() -> None:
