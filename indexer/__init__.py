@@ -184,6 +184,8 @@ __all__ = [
     "Where",
 ]
 
+import_module("nearsay.training")  # how OpenMP's threads wait has to be said before FAISS is loaded
+
 # Imported when they are first named: a process that only searches needs few, and a cluster's worker none.
 _LATER = {
     "nearsay.data.chunking": "Chunking",
