@@ -7,6 +7,7 @@ Douze et al. 2024, https://arxiv.org/abs/2401.08281
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -93,6 +94,7 @@ class CandidateIndex:
             centroids = Centroids(index.quantizer, index)
         self._centroids = centroids
         self._members = members or _Members(engine, index)
+        self.nearer: Self | None = None  # what looked into some of the lists already
         self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters
 
     @property
@@ -143,6 +145,12 @@ class CandidateIndex:
             return self
         return self._wider.setdefault(tuple(sorted(reach.items())), self.looking(reach))
 
+    def beyond(self, nearer: Self) -> Self:
+        """The same index, looking only into the lists that another one of `wider` leaves out."""
+        found = copy(self)
+        found.nearer = nearer
+        return found
+
     def __len__(self) -> int:
         return int(self._index.ntotal)
 
@@ -175,13 +183,17 @@ class CandidateIndex:
 
     def chosen_lists(self, queries: NDArray[np.float32]) -> Lists | None:
         """The lists that it looks into for each query (n, d), contiguous; None for a kind without lists."""
-        return None if self._centroids is None else self._centroids.nearest(queries, self.probes)
+        if self._centroids is None:
+            return None
+        lists = self._centroids.nearest(queries, self._probes)
+        known = None if self.nearer is None else self.nearer.chosen_lists(queries)
+        return lists if known is None else lists.without(known)
 
     @cached_property
     def where(self) -> Where | None:
         """Indexes for which this is the same look into the same lists; None for a kind without."""
         hashed = self.centroids_hash
-        return None if hashed is None else Where(hashed, self.probes)
+        return None if hashed is None else Where(hashed, self._probes)
 
     @property
     def centroids_hash(self) -> bytes | None:
@@ -189,8 +201,7 @@ class CandidateIndex:
         return None if self._centroids is None else self._centroids.hash
 
     @property
-    def probes(self) -> int:
-        """The lists that it looks into for a query; of a kind with lists alone."""
+    def _probes(self) -> int:
         return min(self.parameters["probes"], self.lists)
 
     def candidates(
@@ -213,7 +224,7 @@ class CandidateIndex:
             selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
             parameters = self.engine.search_parameters(self._looking, selector)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
-        if lists is None and len(queries) == 1:
+        if lists is None and (len(queries) == 1 or self.nearer is not None):
             lists = self.chosen_lists(queries)
         # More threads only wait for each other over a single query: .10 ms instead of .14 at a million.
         with one_thread() if len(queries) == 1 else nullcontext():
@@ -253,16 +264,8 @@ class CandidateIndex:
         k: int,
         alive: NDArray[np.bool_] | None = None,
         lists: Lists | None = None,
-        nearer: Self | None = None,
     ) -> NDArray[np.int64]:
-        """The candidates that are scored to find k: `candidates`, `factor` times as many.
-
-        nearer: the same index, not looking as far; its lists are left out, unless the index is rough
-        """
-        if nearer is not None and not self.rough:
-            lists = self.chosen_lists(queries) if lists is None else lists
-            inner = nearer.chosen_lists(queries)
-            lists = None if lists is None or inner is None else lists.without(inner)
+        """The candidates that are scored to find k: `candidates`, `factor` times as many."""
         return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive, lists)
 
     def nearest_many(
@@ -272,16 +275,14 @@ class CandidateIndex:
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,
-        nearer: Self | None = None,
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n.
 
-        chosen: the queries' lists, used if they are those that the index would choose; nearer: what looked
-        less far before, as `wider` gives it: where the index is not rough, its lists are left out
+        chosen: the queries' lists, used if they are those that the index would choose
         """
         queries = np.ascontiguousarray(queries)
         lists = None if chosen is None or chosen.where != self.where else chosen.lists
-        return self.scored(vectors, queries, k, self.proposed(queries, k, alive, lists, nearer))
+        return self.scored(vectors, queries, k, self.proposed(queries, k, alive, lists))
 
     @staticmethod
     def scored(
@@ -301,7 +302,7 @@ class CandidateIndex:
     @property
     def _looking(self) -> Mapping[str, int]:
         if "probes" in self.parameters:  # of lists that were chosen FAISS reads as many as it is told
-            return {**self.parameters, "probes": self.probes}
+            return {**self.parameters, "probes": self._probes}
         return self.parameters
 
 
@@ -366,6 +367,11 @@ class UnitedIndex(CandidateIndex):
         key = tuple(item for part in parts for item in sorted(part.parameters.items()))
         return self._wider.setdefault(key, type(self)(parts, self._vectors))
 
+    def beyond(self, nearer: Self) -> Self:
+        """Each looking only into the lists that it leaves out in another one; those that have none go."""
+        both = zip(self.parts, nearer.parts, strict=True)
+        return type(self)([part.beyond(old) for part, old in both if part is not old], self._vectors)
+
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
 
@@ -393,28 +399,22 @@ class UnitedIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,
-        nearer: Self | None = None,
     ) -> list[Candidates]:
         """The k nearest as far as the indexes show them, scored by the stored vectors; (n, d) gives n.
 
         The lists of a query are chosen once for all indexes that look into the same ones. chosen: the lists
-        for some of them; nearer: what looked less far before
+        for some of them
         """
         queries = np.ascontiguousarray(queries)
         known: dict[Where | None, Lists | None] = {} if chosen is None else {chosen.where: chosen.lists}
         every = [part.where for part in self.parts]
 
-        def proposed(
-            part: CandidateIndex, where: Where | None, before: CandidateIndex | None
-        ) -> NDArray[np.int64]:
-            if before is part:  # it cannot look further
-                return np.full((len(queries), 0), -1, dtype=np.int64)
+        def proposed(part: CandidateIndex, where: Where | None) -> NDArray[np.int64]:
             if where not in known and every.count(where) > 1:
                 known[where] = part.chosen_lists(queries)
-            return part.proposed(queries, k, alive, known.get(where), before)
+            return part.proposed(queries, k, alive, known.get(where))
 
-        before = [None] * len(self.parts) if nearer is None else nearer.parts
-        ids = map(proposed, self.parts, every, before)
+        ids = map(proposed, self.parts, every)
         if len(queries) == 1:  # one reading of what all propose; of many queries it would be large
             return self.scored(vectors, queries, k, np.concatenate([*ids], axis=1))
         found = [self.scored(vectors, queries, k, of_part) for of_part in ids]

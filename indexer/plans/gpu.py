@@ -340,7 +340,6 @@ class GpuIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         chosen: Chosen | None = None,  # noqa: ARG002 - GPUs choose their own
-        nearer: CandidateIndex | None = None,  # noqa: ARG002 - and look into all of them
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         return vectors.nearest_among_many(queries, self.proposed(queries, k, alive), k)
@@ -351,7 +350,6 @@ class GpuIndex(CandidateIndex):
         k: int,
         alive: NDArray[np.bool_] | None = None,
         lists: Lists | None = None,  # noqa: ARG002 - GPUs choose their own
-        nearer: CandidateIndex | None = None,  # noqa: ARG002 - and look into all of them
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them."""
         wanted = max(k, min(self.plan.factor * k, _MOST))

@@ -332,8 +332,8 @@ class Snapshot:
         if self.index is None or self.index.rough:  # shards look at all again, too
             further = self.reaches_beyond(reach)
             return self.looked_up(queries, k, alive, reach, newer, further=further)
-        wider, before = self.index.wider(reach), self.index.wider(nearer)
-        found = wider.nearest_many(self.vectors, queries, k, alive, nearer=before)
+        further_lists = self.index.wider(reach).beyond(self.index.wider(nearer))
+        found = further_lists.nearest_many(self.vectors, queries, k, alive)
         both = []
         for old, new in zip(best, found, strict=True):
             fresh = ~np.isin(new.ids, old.ids)

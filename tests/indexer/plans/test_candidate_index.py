@@ -121,7 +121,7 @@ def test_looking_further_goes_into_each_further_list_and_into_no_other(
     nearer, further = (built[kind].looking({"probes": probes, "factor": 1}) for probes in (3, 9))
     there = (
         nearer.proposed(some, every, alive),
-        further.proposed(some, every, alive, nearer=nearer),
+        further.beyond(nearer).proposed(some, every, alive),
         further.proposed(some, every, alive),
     )
     for rows in zip(*there, strict=True):
@@ -129,15 +129,6 @@ def test_looking_further_goes_into_each_further_list_and_into_no_other(
         assert near.size
         assert beyond.size
         assert sorted([*near, *beyond]) == sorted(both)
-
-
-def test_what_is_rough_looks_into_all_lists_again(
-    built: Mapping[PlanKind, CandidateIndex], alive: Alive, queries: Vectors
-) -> None:
-    index = built[PlanKind.IVF_PQ]
-    assert index.rough
-    found = index.wider(2.0).proposed(queries, K, alive, nearer=index)
-    assert np.array_equal(found, index.wider(2.0).proposed(queries, K, alive))
 
 
 @pytest.mark.parametrize("kind", KINDS)
