@@ -80,6 +80,8 @@ def build_tiny_encoder_of(kind: str, folder: Path, *, max_seq_length: int = 16, 
     }
     if kind == "t5":
         sizes = {"d_model": 16, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": 4}
+    if kind == "xlnet":
+        sizes = {"d_model": 16, "d_head": 4, "d_inner": 32, "n_layer": 2, "n_head": 4}
     config = AutoConfig.for_model(kind, **{"vocab_size": len(VOCABULARY), **sizes, **settings})
     model = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
     model.save_pretrained(folder)

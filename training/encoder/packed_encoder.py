@@ -107,7 +107,7 @@ class PackedEncoder:
 
     @staticmethod
     def runs(model: "SentenceTransformer | PlainEncoder") -> bool:
-        """Whether the model is BERT on right-padded texts, then a pooling, then layers on vectors."""
+        """Whether the model is BERT, then a pooling, then layers on vectors."""
         if isinstance(model, PlainEncoder):
             return PackedBert.runs(model.transformer)
         from sentence_transformers.base.modules import Transformer
@@ -120,7 +120,6 @@ class PackedEncoder:
         return (
             PackedBert.runs(transformer.auto_model)
             and transformer.modality_config["text"]["method_output_name"] == "last_hidden_state"
-            and getattr(model.tokenizer, "padding_side", "right") == "right"
             and type(modules[1]) is PoolingModule
             and all(_is_on_vectors(module) for module in modules[2:])
         )

@@ -372,8 +372,6 @@ def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
         raise UnsupportedEncoderError("its texts are put in lower case before its tokenizer gets them")
     settings = folder.read_settings(home / "tokenizer_config.json")
     config = folder.read_settings(home / "config.json")
-    if settings.get("padding_side", "right") != "right":
-        raise UnsupportedEncoderError("its texts are padded on the left")
     tokenizer = _tokenizer_of(definition)
     _require_agreement(settings, definition)
     for each in (settings, folder.read_settings(home / "special_tokens_map.json")):

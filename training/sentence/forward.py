@@ -126,9 +126,8 @@ class ModelInputs:
     def __init__(self, model: "SentenceTransformer") -> None:
         from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-        first, tokenizer = model[0], model.tokenizer
-        self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
-        self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
+        first = model[0]
+        self._pad_id = int(getattr(model.tokenizer, "pad_token_id", None) or 0)
         # Of a table of tokens: the one that stands for a text without any. None: a transformer.
         self.blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
 
@@ -140,7 +139,7 @@ class ModelInputs:
         width: as `padded` takes it
         """
         if self.blank is None:
-            numbers, other = padded(token_ids, pad_id=self._pad_id, left=self._pad_left, width=width)
+            numbers, other = padded(token_ids, pad_id=self._pad_id, width=width)
         else:
             numbers, other = joined(token_ids, blank=self.blank)
         name = "attention_mask" if self.blank is None else "offsets"

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
@@ -43,7 +43,9 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
             require_complete(folder, transformer.auto_model, exactly=names_code(folder))
         if names_code(folder):
             del transformer.auto_model.config.auto_map  # what is made of it names no code
-        _take_plain_text(transformer, folder)
+        take_plain_text(transformer, folder)
+        # No text's vector depends on what it is padded for: absolute positions would count padding before it.
+        model.tokenizer.padding_side = "right"
     return model.float().eval()
 
 
@@ -103,13 +105,30 @@ def require_seeing_cls(transformer: Transformer, folder: EncoderFolder) -> None:
         )
 
 
+def require_fitting_pooling(model: SentenceTransformer, folder: EncoderFolder) -> None:
+    """Raise BadInputError for a pooling that states another width than its transformer gives.
+
+    It pools all the same, but what is put behind it would have the width that it states.
+    """
+    first, second = model[0], model[1] if len(model) > 1 else None
+    if not isinstance(first, Transformer) or not isinstance(second, Pooling):
+        return
+    given, stated = first.get_embedding_dimension(), second.embedding_dimension
+    if stated != given:
+        raise BadInputError(
+            f"the pooling of the encoder in {folder.path} is for {stated} dimensions, and its transformer "
+            f"gives {given}. Set embedding_dimension in the pooling's config.json to {given}, or copy the "
+            "folder again"
+        )
+
+
 def _pooled(model: SentenceTransformer) -> str:
     """What sentence-transformers chose for a plain folder, as a causal language model's or not."""
     last = getattr(model[-1], "pooling_mode", None) == "lasttoken"
     return "a text's last token is taken" if last else "its tokens are averaged (mean pooling)"
 
 
-def _take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
+def take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
     """Leave the chat template out, through which sentence-transformers would put every text."""
     modalities = folder.length_settings().get("modality_config")
     if isinstance(modalities, dict) and "message" in modalities:

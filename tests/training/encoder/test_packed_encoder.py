@@ -279,8 +279,6 @@ def test_models_that_it_does_not_know_are_left_to_their_modules(
     make_model: Callable[..., SentenceTransformer],
 ) -> None:
     assert PackedEncoder.runs(make_model())
-    left = make_model()
-    left.tokenizer.padding_side = "left"
     replaced = make_model()
     replaced[0].auto_model.encoder.layer[0].output.dense = torch.nn.Sequential(torch.nn.Linear(48, 32))
     without_bias = make_model()
@@ -289,7 +287,6 @@ def test_models_that_it_does_not_know_are_left_to_their_modules(
     layers = WeightedLayerPooling(32, num_hidden_layers=2)
     on_tokens = Dense(32, 32, module_input_name="token_embeddings")
     for model in [
-        left,
         replaced,
         without_bias,
         make_model(is_decoder=True),
@@ -305,8 +302,7 @@ def test_the_forward_pass_takes_the_packed_way_only_where_it_runs(
     make_model: Callable[..., SentenceTransformer],
 ) -> None:
     texts = texts_of(LENGTHS)
-    known, unknown = make_model(), make_model()
-    unknown.tokenizer.padding_side = "left"
+    known, unknown = make_model(), make_model(is_decoder=True)
     quick = ForwardPass(known, device="cpu", precision=Precision.FLOAT32)
     slow = ForwardPass(unknown, device="cpu", precision=Precision.FLOAT32)
     assert quick._packed is not None

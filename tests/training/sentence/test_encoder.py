@@ -1,3 +1,4 @@
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -44,6 +45,14 @@ def peer(folder: Path) -> SentenceTransformer:
 def test_an_encoder_is_a_text_encoder(tiny: Encoder) -> None:
     encoder: TextEncoder = tiny
     assert encoder.encode(["a"]).shape == (1, encoder.dimension)
+
+
+def test_a_bert_whose_tokenizer_pads_on_the_left_gives_the_same_vectors(make_folder: MakeFolder) -> None:
+    folder = make_folder()
+    expected = load(folder).encode(TEXTS)
+    settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "padding_side": "left"}), "utf-8")
+    np.testing.assert_array_equal(load(folder).encode(TEXTS), expected)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import Naming
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -26,7 +27,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.indexer.query.explain import explain_passages
@@ -73,7 +74,8 @@ MEAN_POOLED: dict[str, dict[str, object]] = {
     "gte": {"type_vocab_size": 2},
     "jina_embeddings_v3": {},
 }
-LAST_TOKEN: dict[str, dict[str, object]] = {"qwen3": GROUPED, "llama": GROUPED}
+# GPT-2's positions are absolute: padding on the left, as its tokenizer has it here, would move them.
+LAST_TOKEN: dict[str, dict[str, object]] = {"qwen3": GROUPED, "llama": GROUPED, "gpt2": {}}
 KINDS = {**MEAN_POOLED, **LAST_TOKEN}
 CONVERTED = ["nomic_bert", "gte", "jina_embeddings_v3"]  # transformers saves them under their first names
 
@@ -104,7 +106,9 @@ def tokens_of_a_decoder(folder: Path) -> None:
     """Replace the tokenizer by one as Qwen3's embedders have: padded on the left, an end after each text."""
     words = Tokenizer(WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
     words.pre_tokenizer = Whitespace()
-    words.post_processor = TemplateProcessing(single="$A <end>", special_tokens=[("<end>", 2)])
+    words.post_processor = TemplateProcessing(
+        single="$A <end>", pair="$A <end> $B <end>", special_tokens=[("<end>", 2)]
+    )
     for file in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         (folder / file).unlink(missing_ok=True)
     PreTrainedTokenizerFast(
@@ -232,6 +236,7 @@ def column_of(column: int) -> list[str]:
 def trained(folder: Path, out: Path, *, dropout: bool = False, watch: Watch | None = None) -> bool:
     if not dropout:
         rates = ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout")
+        rates += ("embd_pdrop", "resid_pdrop", "attn_pdrop")
         change(folder / "config.json", **dict.fromkeys(rates, 0.0))
     pairs = SentenceExamples("pairs", ExampleKind.PAIRS, ("a", "b"), tuple(ROWS), None)
     one = TrainingSet(pairs, ObjectiveConfig(ObjectiveKind.RANKING))
@@ -268,6 +273,90 @@ def test_a_cross_encoder_scores_as_sentence_transformers_does(kind: str, build: 
         (folder / name).unlink()
     expected = CrossEncoder(str(folder), device="cpu").predict(ROWS, show_progress_bar=False)
     np.testing.assert_allclose(CrossEncoderJudge.load(folder, device="cpu").scores(ROWS), expected, atol=1e-5)
+
+
+def judge_of(folder: Path, **settings: object) -> Path:
+    """Put a random cross-encoder of the kind into an encoder's folder, with a decoder's tokenizer."""
+    tokens_of_a_decoder(folder)
+    (folder / "chat_template.jinja").unlink()
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(folder, num_labels=1, **settings)
+    model = AutoModelForSequenceClassification.from_config(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)  # so that positions matter
+    model.save_pretrained(folder)
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        (folder / name).unlink()
+    return folder
+
+
+def scores_of_each_pair(folder: Path) -> NDArray[np.float32]:
+    judge = CrossEncoderJudge.load(folder, device="cpu")
+    alone = np.concatenate([judge.scores([row]) for row in ROWS])
+    assert np.ptp(alone) > 0.01
+    np.testing.assert_allclose(judge.scores(ROWS), alone, atol=1e-5)
+    return alone
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("gpt2", {}),
+        ("qwen3", GROUPED),
+        ("bert", {}),
+        ("xlnet", {}),  # its head takes the last place, padding or not
+    ],
+)
+def test_a_pairs_score_does_not_depend_on_its_batch_whatever_side_the_tokenizer_pads(
+    kind: str, settings: dict[str, object], side: str, make_folder_of: Callable[..., Path]
+) -> None:
+    folder = judge_of(make_folder_of(kind, pad_token_id=0, **settings))
+    change(folder / "tokenizer_config.json", padding_side=side)
+    expected = [CrossEncoder(str(folder), device="cpu").predict([row])[0] for row in ROWS]
+    np.testing.assert_allclose(scores_of_each_pair(folder), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("padding", [None, -1, 9, 4])
+def test_a_decoder_whose_configuration_names_another_padding_than_its_tokenizer_scores_each_pair_alike(
+    padding: int | None, make_folder_of: Callable[..., Path]
+) -> None:
+    folder = judge_of(make_folder_of("gpt2", pad_token_id=0))
+    change(folder / "config.json", pad_token_id=padding)
+    expected = [CrossEncoder(str(folder), device="cpu").predict([row])[0] for row in ROWS]
+    np.testing.assert_allclose(scores_of_each_pair(folder), expected, atol=1e-6)
+
+
+def test_a_cross_encoder_without_any_padding_token_is_refused(make_folder_of: Callable[..., Path]) -> None:
+    folder = judge_of(make_folder_of("gpt2", pad_token_id=0))
+    change(folder / "config.json", pad_token_id=None)
+    change(folder / "tokenizer_config.json", pad_token=None)
+    with pytest.raises(BadInputError, match=r"padding token.*pad_token"):
+        CrossEncoderJudge.load(folder, device="cpu")
+
+
+def test_a_cross_encoder_on_a_decoder_that_pads_on_the_left_is_saved_so_that_plain_libraries_score_alike(
+    build: Build, tmp_path: Path
+) -> None:
+    rows = SentenceExamples("pairs", ExampleKind.LABELLED, ("a", "b"), tuple(ROWS), (1.0, 0.0, 1.0, 0.0))
+    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
+    train_cross_encoder([CrossEncoderSet(rows)], tmp_path / "out", base=build("gpt2"), options=options)
+    theirs = CrossEncoder(str(tmp_path / "out"), device="cpu").predict(ROWS)
+    alone = [CrossEncoderJudge.load(tmp_path / "out", device="cpu").scores([row])[0] for row in ROWS]
+    np.testing.assert_allclose(theirs, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_encoder_of_a_t5_alone_is_no_base_of_a_cross_encoder(
+    named: bool, make_folder_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_folder_of("t5")
+    if not named:
+        (folder / "modules.json").unlink()
+    rows = SentenceExamples("pairs", ExampleKind.LABELLED, ("a", "b"), tuple(ROWS), (1.0, 0.0, 1.0, 0.0))
+    with pytest.raises(BadInputError) as refused:
+        train_cross_encoder([CrossEncoderSet(rows)], tmp_path / "out", base=folder, device="cpu")
+    assert str(refused.value) == Naming(folder, "encoder", "t5", "decoder", "BERT")
 
 
 # Folders that name code

@@ -17,7 +17,7 @@ from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.encoder.weights import require_complete
+from nearsay.training.encoder.weights import require_complete, stored_tensors
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -46,11 +46,12 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
 )
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
-from nearsay.training.sentence.loading import require_seeing_cls
+from nearsay.training.sentence.loading import require_seeing_cls, take_plain_text
 from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
     PairTokens,
     load_cross_encoder,
+    pad_without_effect,
     score_in_float32,
 )
 from nearsay.training.sentence.quiet import quiet_libraries
@@ -243,11 +244,12 @@ def _build(folder: EncoderFolder, length: int | None, *, device: str, seed: int)
 
 
 def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncoder:
+    home = folder.transformer_folder()
     try:
         with quiet_libraries(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             transformer = Transformer(
-                str(folder.transformer_folder()),
+                str(home),
                 transformer_task="sequence-classification",
                 model_kwargs={
                     "dtype": torch.float32,
@@ -266,10 +268,18 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
         ) from error
     require_seeing_cls(transformer, folder)
     whole = transformer.auto_model
-    require_complete(folder, getattr(whole, whole.base_model_prefix), exactly=names_code(folder))
+    base = getattr(whole, whole.base_model_prefix)
+    if hasattr(base, "decoder") and not any("decoder." in name for name in stored_tensors(home)):
+        raise BadInputError(
+            f"{folder.path} holds the encoder of a {whole.config.model_type} alone, and a cross-encoder's "
+            "head stands on its decoder. Begin with a BERT, or with the whole model"
+        )
+    require_complete(folder, base, exactly=names_code(folder))
     if names_code(folder):
         del whole.config.auto_map
+    take_plain_text(transformer, folder)  # pairs are tokenized as they are
     score_in_float32(model)
+    pad_without_effect(model, folder)
     return model
 
 

@@ -15,7 +15,7 @@ from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
 from torch.nn import functional
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 from nearsay.training.encoder.weights import require_complete
@@ -199,8 +199,29 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
     if names_code(folder):
         del transformer.auto_model.config.auto_map  # what is made of it names no code
     score_in_float32(model)
+    pad_without_effect(model, folder)
     model.eval()
     return model
+
+
+def pad_without_effect(model: CrossEncoder, folder: EncoderFolder) -> None:
+    """Pad pairs so that no score depends on it, in place; BadInputError where nothing says by which token.
+
+    It goes by the configuration's token, which a decoder's head leaves out when it looks for the last one,
+    and on the right: on the left, absolute positions would count it.
+    """
+    config, tokenizer = cast("Transformer", model[0]).auto_model.config.get_text_config(), model.tokenizer
+    if config.pad_token_id in range(len(tokenizer)):
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(config.pad_token_id)
+    elif tokenizer.pad_token_id is not None:
+        config.pad_token_id = tokenizer.pad_token_id
+    else:
+        raise BadInputError(
+            f"neither config.json nor the tokenizer in {folder.path} names a padding token, so that pairs "
+            "cannot be scored together. Set pad_token in its tokenizer_config.json"
+        )
+    # XLNet's positions are relative, and its head takes the last place whatever is there.
+    tokenizer.padding_side = "left" if config.model_type == "xlnet" else "right"
 
 
 class _ScoreLayer(torch.nn.Linear):
