@@ -18,7 +18,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.loading import load_model
+from nearsay.training.sentence.loading import load_model, require_fitting_pooling
 from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import checked_weights, refuse_unsafe
@@ -38,7 +38,9 @@ def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTrans
     """Load an encoder's modules on the CPU in float32, to be changed and saved; raises as `Encoder.load`."""
     source = find_encoder(name_or_folder)
     checked_weights(source)
-    return source, load_model(source.folder, "cpu")
+    model = load_model(source.folder, "cpu")
+    require_fitting_pooling(model, source.folder)
+    return source, model
 
 
 def append_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> None:

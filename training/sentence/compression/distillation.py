@@ -17,6 +17,7 @@ from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.compression.derived_folder import open_model, save_derived
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.structure import cut_base
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.loading import transformer_of
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
@@ -137,7 +138,10 @@ def distil(
     if keep_layers is not None:
         # Named by what it is, so that a run which is gone on with cannot be given another.
         numbers = [keep_layers] if isinstance(keep_layers, int) else keep_layers
-        weights = combined_sha256(weight_hashes(find_encoder(teacher).folder))[:_HASH_DIGITS]
+        folder = find_encoder(teacher).folder
+        if (cut := folder.settings().get("truncate_dim")) is not None:
+            raise cut_base(folder, cut)
+        weights = combined_sha256(weight_hashes(folder))[:_HASH_DIGITS]
         start = run.run / f"{STUDENT_PREFIX}{'-'.join(map(str, numbers))}-{weights}"
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)

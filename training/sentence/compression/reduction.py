@@ -121,8 +121,8 @@ def reduce_encoder(
     loaded = Encoder.load(encoder, device=device, precision=precision)
     if not 1 <= dimension < loaded.dimension:
         raise _not_smaller(dimension, loaded.dimension, loaded.name)
-    fitted = principal_components(_encoded(loaded, texts, progress), dimension)
     source, model = open_model(encoder)
+    fitted = principal_components(_encoded(loaded, texts, progress), dimension)
     append_layer(model, fitted.components.astype(np.float32))
     kept = f"{100 * fitted.variance_kept:.1f} %"
     save_derived(

@@ -7,10 +7,17 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
-from nearsay.training.sentence.loading import is_static, load_model, require_seeing_cls, transformer_of
+from nearsay.training.sentence.loading import (
+    is_static,
+    load_model,
+    require_fitting_pooling,
+    require_seeing_cls,
+    transformer_of,
+)
 from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -38,6 +45,7 @@ def build_encoder(
     if is_static(base):
         return _static(base, folder, structure, device)
     transformer = transformer_of(base, folder)
+    require_fitting_pooling(base, folder)
     kept = list(base.children())[1:]
     pooling = next((module for module in kept if isinstance(module, Pooling)), None)
     if structure.pooling is not None and _mode(pooling) != _SAVED_AS[structure.pooling]:
@@ -52,7 +60,7 @@ def build_encoder(
             "trained here. Set include_prompt to true in its pooling's config.json"
         )
     if base.truncate_dim is not None:
-        raise _cut_base(folder, base.truncate_dim)
+        raise cut_base(folder, base.truncate_dim)
     normalised = isinstance(kept[-1], Normalize) if structure.normalise is None else structure.normalise
     kept = [module for module in kept if not isinstance(module, Normalize)]
     if structure.dimension is not None and _dimension(kept) != structure.dimension:
@@ -93,7 +101,7 @@ def _static(
                 f"Leave --{name} out, or begin with a BERT"
             )
     if base.truncate_dim is not None:
-        raise _cut_base(folder, base.truncate_dim)
+        raise cut_base(folder, base.truncate_dim)
     kept = [module for module in base.children() if not isinstance(module, Normalize)]
     if isinstance(base[-1], Normalize) if structure.normalise is None else structure.normalise:
         kept.append(Normalize())
@@ -121,7 +129,8 @@ def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> tuple[di
     return other_prompts(base.prompts, used) | saved, default
 
 
-def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:
+def cut_base(folder: EncoderFolder, dimension: JsonValue) -> BadInputError:
+    """The error of a base whose vectors are cut, as its folder's truncate_dim says."""
     return BadInputError(
         f"the encoder in {folder.path} keeps {dimension} dimensions of a vector, which training would undo. "
         "Train the encoder that it was cut from, and cut the result (nearsay train reduce)"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.durable import file_sha256
@@ -45,6 +46,17 @@ def test_a_start_is_gone_on_with_only_if_it_is_of_the_teachers_weights(
     ]
     first, last = (load_file(start / "model.safetensors") for start in (starts[0], starts[2]))
     assert all((last[name] == 2 * tensor).all() for name, tensor in first.items())
+
+
+def test_layers_of_a_teacher_whose_vectors_are_cut_are_refused_before_anything_is_written(
+    make_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    teacher = make_folder("teacher")
+    (teacher / "config_sentence_transformers.json").write_text('{"truncate_dim": 8}', "utf-8")
+    with pytest.raises(BadInputError) as refused:
+        distillation.distil([EXAMPLES], tmp_path / "out", teacher=str(teacher), keep_layers=1)
+    assert str(refused.value) == Naming(teacher, 8, "nearsay train reduce")
+    assert not (tmp_path / "out").exists()
 
 
 ENGLISH = ("the cat", "a dog", "cat sat", "dog ran")

@@ -9,6 +9,7 @@ from naming import Naming
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression.reduction import (
     principal_components,
@@ -16,6 +17,8 @@ from nearsay.training.sentence.compression.reduction import (
     truncate_encoder,
 )
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.settings import EncoderStructure
+from nearsay.training.sentence.fine_tuning.structure import build_encoder
 
 MakeFolder = Callable[..., Path]
 TEXTS = [f"{first} {second} sat" for first in ("cat", "dog", "mat", "the") for second in "abcdefgh"]
@@ -91,3 +94,22 @@ def test_too_few_texts_leave_nothing(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"\b3 texts .*\b4"):
         reduce_encoder(tiny_folder, TEXTS[:3], tmp_path / "small", dimension=4, **EXACT)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stated", [16, 64])
+def test_a_pooling_of_another_width_than_its_transformer_is_refused_before_anything_is_encoded(
+    stated: int, make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    folder = make_folder()
+    settings = {"embedding_dimension": stated, "pooling_mode": "mean"}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings), "utf-8")
+    assert load(folder).dimension == 32  # it pools all the same
+    told: list[int] = []
+    with pytest.raises(BadInputError) as refused:
+        reduce_encoder(folder, TEXTS, tmp_path / "small", dimension=4, **EXACT, progress=told.append)
+    assert str(refused.value) == Naming(folder, stated, 32, "config.json", 32)
+    assert not told
+    with pytest.raises(BadInputError, match=f"{stated} dimensions"):
+        truncate_encoder(folder, tmp_path / "cut", dimension=4)
+    with pytest.raises(BadInputError, match=f"{stated} dimensions"):
+        build_encoder(EncoderFolder(folder), EncoderStructure(dimension=4), device="cpu", seed=0)
