@@ -136,7 +136,8 @@ def _sidebar(settings: Settings, library: Library) -> None:
             st.session_state[CHOSEN] = names[0]
         if names:
             st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
-            if addressed != st.session_state[CHOSEN]:
+            # At the first look `keep_history` adds it: from here it would be an entry of the history.
+            if addressed != st.session_state[CHOSEN] and (addressed or _SEEN in st.session_state):
                 st.query_params["collection"] = st.session_state[CHOSEN]
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")

@@ -99,6 +99,8 @@ _KNOWN = re.compile(
     rf"(:|, then) nearsay ({'|'.join(_PLACES)})\b( \w+)?((?:'[^']*'|\"[^\"]*\"|.)*?)(?=[.,;?!] |( Or )|$)",
     re.DOTALL,
 )
+# Another remedy at the end, for which no page has a form.
+_NOT_HERE = re.compile(r", or [^.;:]*: nearsay [^.;]*--where .*$")
 # The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
 # visitors, who can ask for it.
 _COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)
@@ -111,7 +113,7 @@ def on_page(said: str) -> str:
     there, and may change nothing.
     """
     if not Settings.from_environment().read_only:
-        return _KNOWN.sub(_at_its_place, said)
+        return _KNOWN.sub(_at_its_place, _NOT_HERE.sub("", said))
     return _COMMAND.sub("", said)
 
 

@@ -41,9 +41,15 @@ def leave_collection() -> None:
 
 
 # Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page
-# is left, what the next page's run adds, the page itself. For a link within a page it does not write it.
+# is left, what the next page's run adds, the page itself. For a link within a page it does not write it. And
+# the first run's entries are made before this is heard, so that it adds the collection to the address itself.
 _HISTORY = """
-export default function () {
+export default function ({ data }) {
+  const address = new URL(location)
+  if (data.collection && !address.searchParams.has("collection")) {
+    address.searchParams.set("collection", data.collection)
+    history.replaceState(history.state, "", address)
+  }
   if (window.nearsayHistory) return
   window.nearsayHistory = true
   const push = history.pushState.bind(history)
@@ -68,7 +74,8 @@ export default function () {
 def keep_history() -> None:
     """Make what is pressed one entry of the browser's history: one press of Back leads before it."""
     with st.container(key="ns_history"):  # nothing is seen of it
-        _component("nearsay_history", _HISTORY)(key="history")
+        data = {"collection": st.session_state.get(CHOSEN)}
+        _component("nearsay_history", _HISTORY)(data=data, key="history")
 
 
 def _page(path: str) -> "st.Page":

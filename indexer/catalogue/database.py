@@ -450,7 +450,9 @@ def _translate(error: BaseException, url: str) -> NearsayError:
             f"the catalogue {_place(url)} could not be read or written ({reason}{more}); no change was made. "
             "Check the disk, and any limit on how large files may grow, then run the same command again"
         )
-    if "readonly" in lowered or "read-only" in lowered:
+    path = Path(_place(url))
+    closed = name == "SQLITE_CANTOPEN" and os.access(path, os.R_OK) and not _may_be_written(path)
+    if (closed and _nothing_logged(path)) or "readonly" in lowered or "read-only" in lowered:
         check = (
             "Check the rights of the file and its folder, and whether the file system is mounted read-only"
         )

@@ -434,7 +434,8 @@ def find_duplicates(
         except TooManyPairsError as error:
             raise BadInputError(
                 f"{error.pairs:,} pairs or more have a cosine of {threshold:g} and above, and {MOST_PAIRS:,} "
-                "can be put into groups. Raise the threshold, or look at a part: --where"
+                "can be put into groups. Raise the threshold, or look at a part: nearsay explore "
+                f"duplicates {explored.name} --where FILTER"
             ) from error
     starts, members = grouped(points, distinct, pairs, things, link)
     return DuplicateGroups(

@@ -391,8 +391,9 @@ def current_map(
     if own is not None:
         found = _brought_up_to_date(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
-            said = f"the kept map has the seed {found.parameters.get('seed')}"
-            found = replace(found, notes=(*found.notes, f"{said}. Lay it out anew for another: --replace"))
+            said = f"the kept map has the seed {found.parameters.get('seed')}. Lay it out anew with {seed}"
+            command = f"nearsay explore map {explored.name} --seed {seed} --replace"
+            found = replace(found, notes=(*found.notes, f"{said}: {command}"))
     else:
         number, older = snapshot.generation.number, None
         if before is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import NearsayError, StorageError
@@ -42,6 +43,7 @@ def read():
             "similar": len(pets.similar("d1", 9)),
             "facets": len(pets.facets("year").values),
             "documents": pets.overview().documents,
+            "judged": tried(lambda: pets.judgements.add("a bb", pets.search("a", 1)[0], True)),
             "added": tried(lambda: pets.add_rows([{"id": "new", "text": "a"}]).added),
             "removed": tried(lambda: pets.remove(["d1"])),
             "after": len(pets.search("a", 9)),
@@ -120,6 +122,8 @@ def test_what_may_only_be_read_is_searched(folder: Path, begun: Callable[[Path],
     for work in ("added", "removed"):
         assert str(said[work]).startswith(f"{kind}: "), said[work]
         assert str(folder) in str(said[work])
+    kind = "DiskFullError" if begun is full else "CatalogueError"  # and none of a file that cannot be opened
+    assert str(said["judged"]) == Naming(kind, str(folder), *(["read-only"] if begun is read_only else []))
     assert said["after"] == 4
 
 

@@ -207,7 +207,7 @@ def test_a_start_of_the_page_keeps_no_search_that_nobody_made(settings):
 def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page, settings):
     with Library.open(settings.library, device="cpu") as library:
         library.collection("zoo").add_rows(["the keeper feeds the seals", "the cage is mended"])
-    app = whole_page()
+    app = whole_page().run()  # at the first look the browser adds it, see below
     assert app.query_params["collection"] == "samples"
     app.sidebar.selectbox[0].set_value("zoo").run()
     assert app.query_params["collection"] == "zoo"
@@ -222,6 +222,19 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
     said = told.value.replace("\\", "")
     assert said == Naming("'a collection that is not there'", "'samples'")
     assert not app.run().warning
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", ["", "explore"])
+def test_the_first_look_is_one_entry_of_the_history(visitor, path):
+    before = visitor.finds("history.length")
+    visitor.goes_to(path)
+    visitor.is_at(f"/{path}?collection=samples")
+    visitor.is_still()
+    assert visitor.finds("history.length") == before + 1
+    visitor.presses("Judge")
+    visitor.is_at("/judge?collection=samples")
+    assert visitor.finds("history.length") == before + 2
 
 
 @pytest.mark.long

@@ -68,6 +68,14 @@ _AT = "on the page Collections, under"
             "Put them in on the page Explore, under Clusters",
         ),
         (
+            "The kept map has the seed 0. Lay it out anew with 5: nearsay explore map c --seed 5 --replace",
+            "The kept map has the seed 0. Lay it out anew with 5 on the page Explore, under Map",
+        ),
+        (
+            "9 pairs. Raise the threshold, or look at a part: nearsay explore duplicates c --where FILTER",
+            "9 pairs. Raise the threshold",
+        ),
+        (
             "Remove it: nearsay documents remove c --id 'Report, final.pdf'. Then look again",
             f"Remove it {_AT} Documents. Then look again",
         ),
