@@ -318,20 +318,26 @@ class Collection:
             return self._writing.go_live(store, row, last_retired(store, row), progress)
 
     def improve(
-        self, *, apply: bool = False, trained: "Training | None" = None, wait: float | None = None
+        self,
+        *,
+        apply: bool = False,
+        trained: "Training | None" = None,
+        progress: ProgressListener = unheard,
+        wait: float | None = None,
     ) -> "Improvement":
         """Learn from the judgements how queries are searched for better; what was tried and is recommended.
 
         apply: make what is recommended live at once, for every reader; `undo_improvement` takes it back
         trained: an encoder to try, too: see `nearsay.indexer.encoder_candidate.improve_with_encoder`
+        progress: hears of candidates, of general sets and of queries that are timed
 
         See `nearsay.indexer.improving.improve`.
         """
         from nearsay.indexer.improving import improve
 
         locked = partial(self._writing.locked, self._record.row(), "improve", wait)
-        judged, encoder_of = self.judgements.list(), self._encoder.of
-        return improve(self._store, self.snapshot(), encoder_of, judged, locked, apply=apply, trained=trained)
+        asked = self._store, self.snapshot(), self._encoder.of, self.judgements.list(), locked
+        return improve(*asked, apply=apply, trained=trained, progress=progress)
 
     def undo_improvement(self, *, wait: float | None = None) -> str:
         """Take back what `improve` made live last, and say what is live then; BadInputError without any."""

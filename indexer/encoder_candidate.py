@@ -123,7 +123,7 @@ def improve_with_encoder(
 ) -> Improvement:
     """As `Collection.improve`, with the live encoder trained further, into the folder `out`, as a candidate.
 
-    watch: told of the training; progress: of the embedding by it. Both take minutes
+    watch: told of the training; progress: of the embedding by it, and of what is measured. Both take minutes
 
     Three sets are learned from in turns: each judged query with a passage that answers it and one that does
     not, judged so or mined among the nearest; titles, sentences and salient words with the passage that they
@@ -138,7 +138,7 @@ def improve_with_encoder(
         number = collection.rebuild(str(folder), progress=progress, wait=wait).generation
         return TrainedEncoder(collection.snapshot(number), collection.library.encoder(str(folder)))
 
-    return collection.improve(apply=apply, trained=trained, wait=wait)
+    return collection.improve(apply=apply, trained=trained, progress=progress, wait=wait)
 
 
 def _train(

@@ -42,6 +42,7 @@ from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.compaction import drop_generation
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
@@ -153,11 +154,13 @@ def improve(
     *,
     apply: bool = False,
     trained: Training | None = None,
+    progress: ProgressListener = unheard,
 ) -> Improvement:
     """Try an adapter of queries, a weight of words, and both, and say which is recommended.
 
     locked:  gives the writer lock; apply: make what is recommended live
     trained: trains an encoder and embeds the collection by it; None = no encoder is tried
+    progress: hears of what is measured
 
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
@@ -176,7 +179,7 @@ def improve(
     began = time.monotonic()
     encoder = encoder_of(snapshot.generation)
     train, test, notes = _parts(snapshot, encoder, judgements)
-    live = _Live(store, snapshot, encoder)
+    live = _Live(store, snapshot, encoder, progress)
     base, base_test = (
         live.figures(part, live.adapted(part.vectors), None) if part.judged else None
         for part in (train, test)
@@ -201,7 +204,7 @@ def improve(
             with store.database.reading() as connection:
                 before = {one.number for one in generations.all_of(connection, snapshot.collection.id)}
             made = trained(learn, [*held_out.judged, *test.judged])
-            other = _Live(store, made.snapshot, made.encoder)
+            other = _Live(store, made.snapshot, made.encoder, progress)
             row, gain = _measured_encoder(live, other, held_out, test, base_test)
             rows.append(row)
             ways.append((other, other.adapter, None))
@@ -218,7 +221,7 @@ def improve(
         with locked() as writing:
             _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken))
     recommended = KEEP if chosen is None else ENCODER if taken is None else taken.name
-    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
+    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways, progress)
     return Improvement(
         training_queries=len(train.judged),
         test_queries=len(test.judged),
@@ -287,7 +290,10 @@ def evidence(gains: NDArray[np.float64], tested: NDArray[np.float64] | None) -> 
 class _Live:
     """Searches as the live search does, but for queries' vectors and the weight of words."""
 
-    def __init__(self, store: Store, snapshot: Snapshot, encoder: TextEncoder) -> None:
+    def __init__(
+        self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
+    ) -> None:
+        self.progress = progress
         self._store, self.snapshot, self.encoder = store, snapshot, encoder
         self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
         self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
@@ -319,8 +325,13 @@ class _Live:
             return ()
         if adapter not in self._general:
             before, after = (Refined(self.remembering, one) for one in (self.adapter, adapter))
-            self._general[adapter] = replay(before, after, [general_search()])
+            self.replayed(0, None)
+            self._general[adapter] = replay(before, after, [general_search()], self.replayed)
         return self._general[adapter]
+
+    def replayed(self, done: int, total: int | None) -> None:
+        """Hears of the texts of general sets."""
+        self.progress(Progress(done, total, "measuring on general sets", "texts"))
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
         """The share of the nearest that the index finds; None without one."""
@@ -341,12 +352,15 @@ class _Live:
 _Way = tuple[_Live, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
 
 
-def _milliseconds(queries: Sequence[str], ways: Sequence[_Way]) -> list[float | None]:
+def _milliseconds(
+    queries: Sequence[str], ways: Sequence[_Way], progress: ProgressListener
+) -> list[float | None]:
     """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
     if not queries:
         return [None for _ in ways]
     spent = np.zeros((len(queries), len(ways)))
     for row, query in enumerate(queries):
+        progress(Progress(row, len(queries), "timing", "queries"))
         for turn in range(len(ways)):
             at = (row + turn) % len(ways)
             live, adapter, weight = ways[at]
@@ -407,8 +421,11 @@ def _trials(
     """The best adapter, the best weight of words, and the best of both, by the training part."""
     choices, plain = live.choices(train, answers), live.adapted(train.vectors)
     usual = log_likelihoods(choices, plain)
+    weights = [weight for weight in WEIGHTS if weight != weight_of_words(live.snapshot)]
+    every = len(STRENGTHS) + 2 * len(weights)
     adapters: list[_Trial] = []
-    for strength in STRENGTHS:
+    for done, strength in enumerate(STRENGTHS):
+        live.progress(Progress(done, every, "measuring", "candidates"))
         adapter = fit_query_adapter(train.vectors, targets, strength)
         moved = adapted_leaving_one_out(train.vectors, targets, strength)
         each, likelier = live.figures(train, moved, None), log_likelihoods(choices, moved) - usual
@@ -420,9 +437,9 @@ def _trials(
         replace(best, name="weight of words", strength=None, adapter=None, moved=plain, likelier=None),
         replace(best, name="adapter and weight", likelier=None),
     )
-    weights = [weight for weight in WEIGHTS if weight != weight_of_words(live.snapshot)]
     found = [best]
-    for kind in kinds:
+    for at, kind in enumerate(kinds):
+        live.progress(Progress(len(STRENGTHS) + at * len(weights), every, "measuring", "candidates"))
         tried = [
             replace(kind, word_weight=weight, each=live.figures(train, kind.moved, weight))
             for weight in weights
@@ -484,7 +501,8 @@ def _measured_encoder(
     if base_test is not None:
         each = figures(test) - base_test
         recall = other.recall(unit_length(other.encoder.encode(list(test.judged), kind=TextKind.QUERY)))
-    row = _row(ENCODER, gains, each, recall, other.snapshot, lambda: replay(live.remembering, other.encoder))
+    general = partial(replay, live.remembering, other.encoder, None, live.replayed)
+    row = _row(ENCODER, gains, each, recall, other.snapshot, general)
     return row, float(gains.mean())
 
 

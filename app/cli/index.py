@@ -323,14 +323,15 @@ def improve(
             said = f"taken back: {target.undo_improvement()}"
             print_done(Done("taken back", "improvements", 1), said, as_json=as_json)
             return
-        if encoder is None:
-            found = target.improve(apply=apply_)
-        else:
-            from nearsay.indexer.encoder_candidate import improve_with_encoder
-            from nearsay.training.run.training_progress import Watch
+        with ProgressBar("encoding", unit="texts") as bar:
+            if encoder is None:
+                found = target.improve(apply=apply_, progress=bar)
+            else:
+                from nearsay.indexer.encoder_candidate import improve_with_encoder
+                from nearsay.indexer.vectors.progress import Progress
+                from nearsay.training.run.training_progress import Watch
 
-            watch = Watch(report=note)
-            with ProgressBar("embedding") as bar:
+                watch = Watch(lambda at: bar(Progress(at.step, at.steps, "training", "steps")), report=note)
                 found = improve_with_encoder(target, encoder, apply=apply_, watch=watch, progress=bar)
     if as_json:
         print_json(found)

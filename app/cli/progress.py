@@ -135,7 +135,9 @@ class ProgressBar(_Line):
         self.close()
         self._what, self._unit = what, unit
         self._begun = self._said = time.monotonic()
-        if not self._terminal:
+        if self._terminal:
+            self._said -= _SECONDS_BETWEEN_DRAWINGS
+        else:
             click.echo(f"{what} …", err=True)
 
 

@@ -300,6 +300,7 @@ def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> 
     assert found["recommended"] in names
     assert found["training_queries"] + found["test_queries"] == 40
     result = run("index", "improve", "pets")
+    assert {"measuring …", "timing …"} <= {*result.stderr.splitlines()}
     assert f"recommended: {found['recommended']}" in result.stdout
     run("index", "improve", "pets", "--apply", "--undo", code=2)
     if found["recommended"] == names[0]:

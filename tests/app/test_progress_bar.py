@@ -84,6 +84,16 @@ def test_a_bar_at_a_terminal_stays_as_its_work_ended(
     assert last == Naming("██████████", "4 of about 4", "100%")
 
 
+def test_another_piece_of_work_is_drawn_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    at_a_terminal(monkeypatch, 80)
+    with ProgressBar("embedding") as bar:
+        bar(Progress(0, 8, "measuring", "candidates"))  # whose first step may take long
+        assert capsys.readouterr().err == Naming("measuring …")
+
+
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     """Let standard error be a terminal of so many columns."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

@@ -20,6 +20,7 @@ from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
@@ -84,7 +85,14 @@ def learnable(collection: Collection) -> set[str]:
 @pytest.mark.long
 def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistaken: Collection) -> None:
     judge(mistaken, 60)
-    found = mistaken.improve()
+    heard: list[Progress] = []
+    found = mistaken.improve(progress=heard.append)
+    assert list(dict.fromkeys((one.doing, one.unit) for one in heard)) == [
+        ("measuring", "candidates"),
+        ("measuring on general sets", "texts"),
+        ("timing", "queries"),
+    ]
+    assert all(one.done <= one.total for one in heard if one.total is not None)
     assert not found.applied
     assert found.training_queries + found.test_queries == 60
     assert found.recommended in ("query adapter", "adapter and weight")
@@ -282,7 +290,7 @@ def test_of_the_strengths_one_is_taken_by_which_general_sets_are_found_as_before
     (usual,) = (one for one in mistaken.improve().candidates if one.name == "query adapter")
     before: list[Any] = []
 
-    def replayed(_: Any, after: Any, __: object) -> tuple[Replayed, ...]:
+    def replayed(_: Any, after: Any, *__: object) -> tuple[Replayed, ...]:
         before.append(after)
         return (Replayed("general search", 0.5, 0.48, -0.04, -0.01, held=len(before) > 1),)
 

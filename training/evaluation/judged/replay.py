@@ -10,7 +10,7 @@ from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.sentence.text_encoder import VectorEncoder
+from nearsay.training.sentence.text_encoder import Progress, VectorEncoder
 
 _MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
 
@@ -50,12 +50,18 @@ def held(kind: EvaluationKind, gained: float) -> bool:
 
 
 def replay(
-    before: VectorEncoder, after: VectorEncoder, sets: Sequence[JudgedSet] | None = None
+    before: VectorEncoder,
+    after: VectorEncoder,
+    sets: Sequence[JudgedSet] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Replayed, ...]:
-    """Measure two encoders on general sets; None = all of `general_sets`."""
+    """Measure two encoders on general sets; None = all of `general_sets`.
+
+    progress: of each encoder on each set, see `evaluate_judged_set`
+    """
     found = []
     for judged in general_sets() if sets is None else sets:
-        one, other = (evaluate_judged_set(encoder, judged) for encoder in (before, after))
+        one, other = (evaluate_judged_set(encoder, judged, progress=progress) for encoder in (before, after))
         difference, gained = bootstrap_difference(one, other), other.figure - one.figure
         found.append(
             Replayed(
