@@ -20,7 +20,7 @@ from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import click
 
@@ -80,7 +80,10 @@ class _Declared:
 
 
 class NamedPath(click.Path):
-    """A path; neither an empty one, as of a variable that is not set, nor - where that is no stream."""
+    """A path; neither an empty one, as of a variable that is not set, nor - where that is no stream.
+
+    Nor one below a file, where nothing can be read or written.
+    """
 
     def __init__(self, *, dir_okay: bool = True, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=dir_okay, allow_dash=allow_dash, path_type=Path)
@@ -91,7 +94,10 @@ class NamedPath(click.Path):
             self.fail("it is empty. Name a place.", param, ctx)
         if value == "-" and not self.allow_dash:
             self.fail("- is no standard stream here. Name a place.", param, ctx)
-        return super().convert(value, param, ctx)
+        path = cast("Path", super().convert(value, param, ctx))
+        if file := next((above for above in path.parents if above.is_file()), None):
+            self.fail(f"{file} is a file, in which there is no {path.name}. Name another place.", param, ctx)
+        return path
 
 
 class OneOf(click.Choice[str]):
