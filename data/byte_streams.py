@@ -102,7 +102,10 @@ def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedRea
             )
         return data
 
-    return _buffered(read_archive)
+    unpacked_stream = _buffered(read_archive)
+    if unpacked_stream.peek().startswith(GZIP_MAGIC):
+        raise DamagedStreamError("it was packed by gzip twice: unpack it once")
+    return unpacked_stream
 
 
 class TextStream(NamedTuple):
@@ -110,7 +113,7 @@ class TextStream(NamedTuple):
 
     stream: io.BufferedReader  # without its byte order mark
     encoding: str  # what its lines are to be decoded from
-    marked: bool  # whether a byte order mark said so
+    certain: bool  # a byte order mark, or the bytes of UTF-16 and UTF-32, say so
 
 
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
@@ -120,7 +123,8 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
         some programs of Windows write, else UTF-8. A mark is believed in any case, and text without a NUL
         that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line does not end in
         the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so that they are
-        found in their line. Of text whose lines end in CR alone these become LF.
+        found in their line; half a character at the end gives DamagedStreamError. Of text whose lines end in
+        CR alone these become LF.
     """
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
@@ -138,8 +142,8 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     if "\n".encode(name) != b"\n" and not marked and _is_utf8(stream.peek()):
         name = "utf-8"
     if "\n".encode(name) == b"\n":
-        return TextStream(stream, name, bool(mark))
-    return TextStream(_buffered(_transcoder(stream, name)), "utf-8", bool(mark))
+        return TextStream(stream, name, certain=bool(mark))
+    return TextStream(_buffered(_transcoder(stream, name)), "utf-8", certain=True)
 
 
 def _unmarked_utf16(head: bytes) -> str | None:
@@ -178,11 +182,8 @@ def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], byt
                 raise DamagedStreamError(f"not {encoding}: {error.reason}") from error
             if text:
                 return text.encode("utf-8", "surrogatepass")
-        try:
-            rest = decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            decoder.reset()
-            return b"\xff"  # half a character at the end of the file: no UTF-8 either
-        return rest.encode("utf-8", "surrogatepass")
+        if decoder.getstate()[0]:
+            raise DamagedStreamError(f"it ends in the middle of a character of {encoding}")
+        return b""
 
     return read

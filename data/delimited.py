@@ -126,6 +126,8 @@ class DelimitedRows:
         if first is None:
             raise BadInputError(f"{self._name} is empty; give a file with a header line")
         if isinstance(first, Fault):
+            if first.line is None:  # nothing of it can be read
+                raise BadInputError(f"{first}. Check the file")
             raise BadInputError(
                 f"{first} (its header line). Mend that line; for lines of text, give a .txt file"
             )

@@ -168,9 +168,9 @@ class Lines:
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
-        self._stream, self.encoding, marked = text_stream(stream, encoding)
-        self._settled = None if marked else settled  # asked once, at the first line beyond ASCII
-        self._hint: str | None = None
+        self._stream, self.encoding, certain = text_stream(stream, encoding)
+        self._settled = None if certain else settled  # asked once, at the first line beyond ASCII
+        self._hint = "" if certain else None
 
     def __iter__(self) -> Iterator[tuple[int, str] | Fault]:
         readline, limit = self._stream.readline, self._limit + 2

@@ -119,11 +119,11 @@ def text_file_document(
     shortened: called where a page has a main element, and the menus and banners around it are left out
     """
     limit = options.max_text_bytes * (_MARKUP_FACTOR if kind is Format.HTML else 1)
-    stream, encoding, marked = text_stream(stream, options.encoding)
+    stream, encoding, certain = text_stream(stream, options.encoding)
     data = stream.read(limit + 1)
     if len(data) > limit:
         return Fault(source.name, None, too_long("the file", limit))
-    if not marked:
+    if not certain:
         asked = (
             html_encoding(data) if kind is Format.HTML and options.encoding is None else None
         ) or encoding
@@ -134,7 +134,7 @@ def text_file_document(
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         line_start = data.rfind(b"\n", 0, error.start) + 1
-        hint = encoding_hint(data[line_start:], encoding)
+        hint = "" if certain else encoding_hint(data[line_start:], encoding)
         line = data.count(b"\n", 0, error.start) + 1
         reason = f"byte {error.start - line_start + 1} of the line is not {encoding}{hint}"
         return Fault(source.name, line, reason)

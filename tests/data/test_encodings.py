@@ -4,12 +4,15 @@ import json
 from collections.abc import Callable
 
 import pytest
+from naming import Naming
 
 from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.lines import settled_encoding
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import read
+from nearsay.data.row_files import file_rows
 
 SAID = "Der Käse reift über Monate im kühlen Keller, und die Mäuse wissen es längst."
 Write = Callable[[str, str | bytes], str]
@@ -157,6 +160,34 @@ def test_utf_16_without_a_mark_is_read(write: Write, encoding: str, end: str) ->
     write("n/b.csv", f"id,text{end}1,x{end}".encode(encoding))
     found = [item for item in read(["n"]) if isinstance(item, Document)]
     assert [item.text for item in found] == [SAID, "日本", "x"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("left", [1, 2, 3])  # bytes of a character of four, U+1D11E
+def test_utf_16_that_is_cut_in_a_character_gives_its_whole_lines_and_a_fault(
+    write: Write, encoding: str, mark: str, left: int
+) -> None:
+    cut = f"{mark}one line\nand another\nthe last \U0001d11e".encode(encoding)[: left - 4]
+    good, other, fault = read([write("a.txt", cut)])
+    assert [item.text for item in (good, other) if isinstance(item, Document)] == ["one line", "and another"]
+    assert str(fault) == Naming("a.txt:3", "middle of a character", encoding)
+    (fault,) = read([write("a.md", cut)])
+    assert str(fault) == Naming("a.md", "middle of a character", encoding)
+    table = f"{mark}text\tlabel\none\t1\ntwo\t\U0001d11e".encode(encoding)[: left - 4]
+    with pytest.raises(BadInputError) as refused:
+        list(file_rows(write("a.tsv", table)))
+    assert str(refused.value) == Naming("a.tsv:3", "middle of a character", encoding)
+
+
+def test_a_faulty_character_of_marked_text_gives_no_hint_of_an_encoding_that_would_not_be_believed(
+    write: Write,
+) -> None:
+    marked = "\ufeffDer K\udc80se reift\n".encode("utf-16-le", "surrogatepass")
+    for name in ("a.txt", "a.md"):
+        (fault,) = read([write(name, marked)])
+        assert str(fault) == Naming(f"{name}:1", "byte 6")
+        assert "--encoding" not in str(fault)
 
 
 def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:

@@ -235,6 +235,27 @@ def test_a_gz_name_on_other_data_is_a_fault(write: Callable[[str, str | bytes], 
     assert texts("a.txt.gz") == [Naming("! a.txt.gz", ".gz", "not gzip")]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.md", "a.html", "a.jsonl.gz"])
+def test_what_was_packed_by_gzip_twice_is_a_fault_that_says_so(
+    write: Callable[[str, str | bytes], str], name: str
+) -> None:
+    write("twice", gzip.compress(gzip.compress(b'{"text": "hello"}\n')))
+    Path("twice").rename(name)
+    assert texts(name) == [Naming(f"! {name}", "gzip twice", "unpack")]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz"])
+def test_a_table_that_was_packed_by_gzip_twice_is_refused_and_not_for_its_header(
+    write: Callable[[str, str | bytes], str], name: str
+) -> None:
+    write("twice", gzip.compress(gzip.compress(b"id,text\n1,hello\n")))
+    Path("twice").rename(name)
+    with pytest.raises(BadInputError) as refused:
+        texts(name)
+    assert str(refused.value) == Naming(name, "gzip twice", "unpack")
+    assert "header" not in str(refused.value)
+
+
 def test_documents_alone_pass_over_rows_that_cannot_be_used_and_name_the_first_ten(
     write: Callable[[str, str | bytes], str],
 ) -> None:
