@@ -131,6 +131,11 @@ _NO_FILE_ENCODINGS: Final = frozenset(
 )
 
 
+def field_names(text: str) -> tuple[str, ...]:
+    """The names of fields in a text that has commas between them, as in "anchor, positive"."""
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 def _check_encoding(name: str) -> None:
     try:
         known = codecs.lookup(name).name.replace("_", "-") not in _NO_FILE_ENCODINGS and isinstance(

@@ -133,14 +133,14 @@ def add(
         nearsay documents add news today.jsonl --near-duplicates skip
     """
     from nearsay.app.bulk_work import bulk_work
-    from nearsay.data.read_options import ReadOptions
+    from nearsay.data.read_options import ReadOptions, field_names
     from nearsay.indexer.writing.ingest import checked_files
 
     options = ReadOptions(
         text=text,
         id=id_,
         title=title,
-        metadata=None if metadata is None else tuple(filter(None, map(str.strip, metadata.split(",")))),
+        metadata=None if metadata is None else field_names(metadata),
         format=format_,
         split=split,
         whole_page=whole_page,

@@ -46,7 +46,7 @@ class _Judging:
 class _Columns:
     """Which of a file's columns are the texts and the label."""
 
-    columns: str | None = COLUMNS
+    columns: tuple[str, ...] | None = COLUMNS
     label: str | None = LABEL
 
 
@@ -71,16 +71,15 @@ def _measure(
     *,
     split: str = "test",
     train: Path | None = None,
-    columns: str | None = None,
+    columns: tuple[str, ...] | None = None,
     label: str | None = None,
 ) -> None:
     """Measure the encoder on each place, in order, as judged sets of one kind, and print a row each."""
     from nearsay.training.evaluation.judged.reading import read_judged_set
 
-    names = columns.split(",") if columns else None
     sets: list[JudgedSet] = []
     for place in places:
-        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=names, label=label)
+        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
         sets.append(found if judging.sample is None else found.limited(judging.sample, judging.seed))
         print_notes(sets[-1].notes)
     print_reports(_outcomes(sets, judging), as_json=judging.as_json)
@@ -136,7 +135,7 @@ def sts(files: tuple[Path, ...] = FILES, named: _Columns = GROUP, judging: _Judg
 
 @command()
 def triplets(
-    files: tuple[Path, ...] = FILES, columns: str | None = COLUMNS, judging: _Judging = GROUP
+    files: tuple[Path, ...] = FILES, columns: tuple[str, ...] | None = COLUMNS, judging: _Judging = GROUP
 ) -> None:
     """Measure the share of triplets whose positive is closer to the anchor than the negative.
 
@@ -204,7 +203,7 @@ def retrieval(
 
 @command()
 def reranking(
-    files: tuple[Path, ...] = FILES, columns: str | None = COLUMNS, judging: _Judging = GROUP
+    files: tuple[Path, ...] = FILES, columns: tuple[str, ...] | None = COLUMNS, judging: _Judging = GROUP
 ) -> None:
     """Measure the ranking of each query's candidates: MAP, MRR@10, nDCG@10.
 

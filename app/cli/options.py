@@ -18,7 +18,7 @@ from nearsay.app.cli.command import FILE, argument, option
 from nearsay.app.cli.printing import ROWS_FORMAT, print_done, print_notes
 from nearsay.app.cli.progress import ProgressBar, TrainingLine, hearer, stoppable
 from nearsay.data.document import visible
-from nearsay.data.read_options import Format, ReadOptions, Split
+from nearsay.data.read_options import Format, ReadOptions, Split, field_names
 from nearsay.data.report import Done
 from nearsay.training.encoder.hardware import Precision
 
@@ -127,6 +127,13 @@ def _rows_as_json(context: click.Context, _: click.Parameter, value: bool) -> bo
     return bool(context.meta[ROWS_FORMAT] != "table")
 
 
+def _field_names(context: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    names = None if value is None else field_names(value)
+    if names == ():
+        raise click.BadParameter("it names no field. Name some, or leave the option away.", context, param)
+    return names
+
+
 # What is printed.
 JSON = option("Print one JSON object per line.", "--json")
 ROWS = JSON(  # of a command that prints rows
@@ -157,7 +164,13 @@ INPUT_FORMAT = option("Format of the files.", "--input-format", shown="by the fi
 TEXT_ENCODING = option("Character encoding of text files.", metavar="NAME", shown="UTF-8")
 MAX_TEXT_BYTES = option("Skip rows whose text has more bytes than this.")
 TITLE = option("Field that holds the title, which is embedded together with the text.", metavar="FIELD")
-COLUMNS = option("Fields that hold the texts, separated by commas.", metavar="A,B", shown="guessed")
+COLUMNS = option(
+    "Fields that hold the texts, separated by commas.",
+    metavar="A,B",
+    shown="guessed",
+    type=str,
+    callback=_field_names,
+)
 LABEL = option("Field that holds the label or score.", metavar="FIELD", shown="guessed")
 PAIR = option("Field that holds the second text, with --text.", metavar="FIELD")
 BREAKS = option(

@@ -59,7 +59,7 @@ LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss 
 class Data:
     """What is trained and measured on."""
 
-    columns: str | None = COLUMNS
+    columns: tuple[str, ...] | None = COLUMNS
     label: str | None = option(
         "Field that holds the label or score, or a score for each passage.", metavar="FIELD", shown="guessed"
     )
@@ -283,14 +283,13 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     if "objective" in given:
         objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
         settings = {}
-    columns = tuple(given["columns"].split(",")) if "columns" in given else None
     return [
         SetRecipe(
             file,
             objective=objective,
             settings=settings,
             kind=ExampleKind(given["kind"]) if "kind" in given else None,
-            columns=columns,
+            columns=given.get("columns"),
             label=given.get("label"),
             rows=given.get("rows"),
             guide=given.get("guide"),

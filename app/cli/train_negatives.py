@@ -46,7 +46,7 @@ class _Sources:
     """Where pairs, corpus, encoder and cross-encoder come from."""
 
     pairs: Path = argument(type=EXISTING)
-    columns: str | None = COLUMNS(metavar="ANCHOR,POSITIVE")
+    columns: tuple[str, ...] | None = COLUMNS(metavar="ANCHOR,POSITIVE")
     split: str = option("Split to read from a folder: judgements in qrels/SPLIT.tsv.", default="train")
     corpus: tuple[str, ...] = option(
         "File, folder or glob of texts to mine from, as for `nearsay documents add`. Can be repeated.",
@@ -190,8 +190,7 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
         examples = pairs_of_retrieval(judged)
     else:
         judged = None
-        columns = None if source.columns is None else source.columns.split(",")
-        examples = read_sentence_examples(source.pairs, columns=columns)
+        examples = read_sentence_examples(source.pairs, columns=source.columns)
     examples = as_pairs(examples)
     print_notes(examples.notes)
     return [(row[0], row[1]) for row in examples.texts], judged

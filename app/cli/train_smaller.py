@@ -87,7 +87,7 @@ def distill(
     student: str | None = option(
         "Name or folder of another encoder or BERT to use as the student.", metavar="ENCODER", type=ENCODER
     ),
-    columns: str | None = COLUMNS(metavar="FIELD,FIELD"),
+    columns: tuple[str, ...] | None = COLUMNS(metavar="FIELD,FIELD"),
     translations: bool = option(
         "Treat each row as a text in the teacher's language and its translations, in the order of "
         "--columns; all learn the teacher's vector of the first."
@@ -126,8 +126,8 @@ def distill(
     if (keep_layers is None) == (student is None):
         raise click.UsageError("name the student: either --keep-layers or --student")
     RunFolder(out).check()
-    chosen, folder = columns.split(",") if columns else None, nearest_folder(out)
-    texts = [read_sentence_examples(file, columns=chosen, folder=folder) for file in files]
+    folder = nearest_folder(out)
+    texts = [read_sentence_examples(file, columns=columns, folder=folder) for file in files]
     print_notes([note for one in texts for note in one.notes])
     if translations:
         require_translations(texts)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from naming import Naming
 
 from nearsay.app.cli import main
 
@@ -157,6 +158,29 @@ def test_no_command_makes_a_file_whose_name_is_a_dash_or_empty(name: str) -> Non
         for given in ("-", ""):
             with pytest.raises(click.BadParameter):
                 one.process_value(click.Context(COMMANDS[name]), given)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in COMMANDS.items() if {"out", "plot"} & {each.name for each in one.params}]
+)
+def test_every_command_refuses_a_place_below_a_file_before_it_works(name: str) -> None:
+    for one in COMMANDS[name].params:
+        if one.name in {"out", "plot"}:
+            for given in (Path(__file__, "sub"), Path(__file__, "sub", "vectors.npy")):
+                with pytest.raises(click.BadParameter) as refused:
+                    one.process_value(click.Context(COMMANDS[name]), str(given))
+                assert refused.value.message == Naming(__file__, "is a file", given.name)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if "--columns" in names(COMMANDS[name])])
+def test_names_of_columns_have_no_space_around_them(name: str) -> None:
+    (one,) = (each for each in COMMANDS[name].params if each.name == "columns")
+    context = click.Context(COMMANDS[name])
+    assert one.process_value(context, " a, b c ,d") == ("a", "b c", "d")
+    assert one.process_value(context, None) is None
+    for nothing in ("", " , "):
+        with pytest.raises(click.BadParameter):
+            one.process_value(context, nothing)
 
 
 @pytest.mark.parametrize("option", ["--library", "--database"])

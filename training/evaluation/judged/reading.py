@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
+from nearsay.data.read_options import field_names
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS
@@ -105,12 +106,12 @@ def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
     return None, Path(spec)
 
 
-def _named_columns(spec: Path) -> tuple[Path, list[str]]:
+def _named_columns(spec: Path) -> tuple[Path, tuple[str, ...]]:
     """Part a file from the columns behind it; BadInputError when there is no such file."""
     file, colon, named = str(spec).rpartition(":")
-    if not colon or not Path(file).is_file():
+    if not colon or not Path(file).is_file() or not (columns := field_names(named)):
         raise BadInputError(f"{spec} does not exist. Check the name")
-    return Path(file), named.split(",")
+    return Path(file), columns
 
 
 def _columns(

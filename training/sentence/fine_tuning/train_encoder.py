@@ -11,6 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.read_options import field_names
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.metrics_log import read_metrics
@@ -73,7 +74,7 @@ def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, nam
         from peft import LoraConfig, LoraModel
     except ImportError as error:
         raise MissingExtraError("Training with LoRA", "lora") from error
-    targets = options.lora_targets.split(",") if options.lora_targets else []
+    targets = list(field_names(options.lora_targets or ""))
     places = [f".{place}" for place, _ in transformer.named_modules()]
     if unknown := [one for one in targets if not any(place.endswith(f".{one}") for place in places)]:
         raise _no_layers(transformer, unknown, name)  # peft passes over what it does not find

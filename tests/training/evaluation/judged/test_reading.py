@@ -424,3 +424,14 @@ def test_sets_of_one_name_are_called_as_they_are_given(tmp_path: Path) -> None:
         specs.append(f"sts:{place}")
     assert [one.name for one in read_judged_sets(specs, print)] == specs
     assert [one.name for one in read_judged_sets(specs[:1], print)] == ["stsb/test"]
+
+
+def test_columns_behind_a_file_may_have_spaces_between_and_none_are_no_columns(suite: Path) -> None:
+    named = read_judged_set(f"sts:{suite}/more.tsv: sentence2, sentence1 , score")
+    assert isinstance(named, StsSet)
+    assert [(pair.sentence1, pair.sentence2) for pair in named.rows] == [
+        ("a pet", "a cat"),
+        ("rain", "a cat"),
+    ]
+    with pytest.raises(BadInputError, match=r"more\.tsv: does not exist"):
+        read_judged_set(f"sts:{suite}/more.tsv:")

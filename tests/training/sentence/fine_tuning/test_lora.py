@@ -94,7 +94,7 @@ def test_merged_weights_give_the_vectors_of_weights_with_adapters(tiny_folder: P
     encoder = build_encoder(EncoderFolder(tiny_folder), EncoderStructure(), device="cpu", seed=0)
     before = encoder.encode(TEXTS)
     names = [name for name, _ in encoder.named_parameters()]
-    adapters = add_adapters(encoder, options(lora_targets="query,value", lora_alpha=16), name="tiny")
+    adapters = add_adapters(encoder, options(lora_targets="query, value", lora_alpha=16), name="tiny")
     assert adapters is not None
     np.testing.assert_allclose(encoder.encode(TEXTS), before, atol=1e-6)  # B is zero at first
     found = [name for name, one in encoder.named_parameters() if one.requires_grad]
