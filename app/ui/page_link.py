@@ -109,19 +109,19 @@ export default function ({ data }) {
 
 def scroll_to_top(number: int) -> None:
     """Once for each number, however often the page is run."""
-    bring_into_view("[data-testid=stMainBlockContainer]", str(number))
+    bring_into_view("[data-testid=stMainBlockContainer]", str(number), key="ns_top_page")
 
 
-def bring_into_view(selector: str, when: str, *, centre: bool = False) -> None:
+def bring_into_view(selector: str, when: str, *, centre: bool = False, key: str = "ns_top") -> None:
     """Scroll to the first that the selector finds, once for each `when`; centre: to its middle."""
-    with st.container(key="ns_top"):  # nothing is seen of it
+    with st.container(key=key):  # nothing is seen of it
         data = {
             "selector": selector,
             "when": when,
             "block": "center" if centre else "start",
             "seconds": _SECONDS,
         }
-        _component("nearsay_bring_into_view", _SCRIPT)(data=data, key="bring_into_view")
+        _component("nearsay_bring_into_view", _SCRIPT)(data=data, key=f"bring_{key}")
 
 
 @cache

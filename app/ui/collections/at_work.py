@@ -10,7 +10,7 @@ from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
-from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection, link_to, open_page
+from nearsay.app.ui.page_link import NEXT_COLLECTION, leave_collection, link_to, open_page, scroll_to_top
 from nearsay.app.ui.uploads import Uploads
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import followed, jobs_of, running_jobs, start_job, watch_job
@@ -21,6 +21,7 @@ from nearsay.indexer.results import newest
 
 PART: Final = "see"  # the widget that chooses one, and its name in the address
 NEXT_PART: Final = "collections_next"  # in the session: what it is to choose when it is drawn again
+_AT_TOP: Final = "collections_at_top"  # in the session: the job that was started last
 
 
 class Part(StrEnum):
@@ -74,6 +75,7 @@ def start(
     st.session_state[NEXT_PART] = Part.OVERVIEW if JobKind.of(arguments) in _FILLS else None
     if elsewhere:
         open_page("collections", job=str(job.number))
+    st.session_state[_AT_TOP] = job.number
     st.query_params["job"] = str(job.number)
     st.rerun()
 
@@ -81,6 +83,8 @@ def start(
 def show_at_work(visit: Visit) -> bool:
     """What is at work on collections now, and how the job ended that the address names; whether any is."""
     _clear_uploads(visit)
+    if _AT_TOP in st.session_state:  # the button that started it stands far below, and in a dialog
+        scroll_to_top(st.session_state[_AT_TOP])
     at_work = [job for job in running_jobs(visit) if job.kind in _SHOWN]
     asked = _asked(visit)
     if at_work and asked is None:  # who comes while it is at work sees how it ends, too

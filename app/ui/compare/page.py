@@ -225,14 +225,15 @@ def _tell(found: Preference, left: Side, right: Side) -> None:
     if found.verdict is Verdict.OPEN and not st.toggle("Show who is ahead", key="blind-reveal"):
         st.caption("Not decided yet. To know who is ahead may sway what you mark.")
         return
-    score = f"{left} {found.first}, {right} {found.second}"
-    share = f"{found.share.low:.0%} to {found.share.high:.0%}"
-    said = f"{score}; of the questions that are not ties {share} go to {right}."
+    low, high, better = found.share.low, found.share.high, right
+    if found.verdict is Verdict.FIRST:
+        low, high, better = 1 - high, 1 - low, left
+    said = f"{left} {found.first}, {right} {found.second}; of the questions that are not ties {low:.1%} to "
+    said += f"{high:.1%} go to {better}."
     if found.verdict is Verdict.OPEN:
         st.markdown(as_markdown(said))
     else:
-        better = left if found.verdict is Verdict.FIRST else right
-        st.success(as_markdown(f"Decided: {better} is better. {said}"), icon=":material/check_circle:")
+        st.success(as_markdown(f"Decided, {better} is better: {said}"), icon=":material/check_circle:")
 
 
 _DEPTHS = ("10", "20", "50")

@@ -93,6 +93,7 @@ def test_a_training_is_watched_and_what_it_made_answers_in_the_end(visitor: Any,
     visitor.presses("Promote generation 2 …")
     visitor.sees("This will change")
     visitor.presses("Promote")
+    visitor.finds("document.querySelector('[data-testid=stMain]').scrollTop === 0")  # where it is shown
     visitor.sees("Done in")
     with Library.open(settings.library, device="cpu") as library:
         live = library.collection("samples").overview().live
