@@ -328,10 +328,7 @@ class Collection:
         """Learn from the judgements how queries are searched for better; what was tried and is recommended.
 
         apply: make what is recommended live at once, for every reader; `undo_improvement` takes it back
-        trained: an encoder to try, too: see `nearsay.indexer.encoder_candidate.improve_with_encoder`
-        progress: hears of candidates, of general sets and of queries that are timed
-
-        See `nearsay.indexer.improving.improve`.
+        trained: tries an encoder, see `nearsay.indexer.encoder_candidate`; progress: hears what is measured
         """
         from nearsay.indexer.improving import improve
 

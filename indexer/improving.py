@@ -221,7 +221,7 @@ def improve(
         with locked() as writing:
             _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken))
     recommended = KEEP if chosen is None else ENCODER if taken is None else taken.name
-    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways, progress)
+    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
         training_queries=len(train.judged),
         test_queries=len(test.judged),
@@ -293,8 +293,7 @@ class _Live:
     def __init__(
         self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
     ) -> None:
-        self.progress = progress
-        self._store, self.snapshot, self.encoder = store, snapshot, encoder
+        self._store, self.snapshot, self.encoder, self.progress = store, snapshot, encoder, progress
         self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
         self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
         self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
@@ -341,26 +340,21 @@ class _Live:
         at = snapshot.plan.contract.at
         exact = snapshot.vectors.nearest_many(vectors, at, snapshot.alive)
         found = snapshot.nearest_many(vectors, at)
-        shares = [
-            np.isin(true.ids, some.ids).mean()
-            for true, some in zip(exact, found, strict=True)
-            if true.ids.size
-        ]
+        pairs = zip(exact, found, strict=True)
+        shares = [np.isin(true.ids, some.ids).mean() for true, some in pairs if true.ids.size]
         return float(np.mean(shares))
 
 
 _Way = tuple[_Live, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
 
 
-def _milliseconds(
-    queries: Sequence[str], ways: Sequence[_Way], progress: ProgressListener
-) -> list[float | None]:
+def _milliseconds(queries: Sequence[str], ways: Sequence[_Way]) -> list[float | None]:
     """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
     if not queries:
         return [None for _ in ways]
     spent = np.zeros((len(queries), len(ways)))
     for row, query in enumerate(queries):
-        progress(Progress(row, len(queries), "timing", "queries"))
+        ways[0][0].progress(Progress(row, len(queries), "timing", "queries"))
         for turn in range(len(ways)):
             at = (row + turn) % len(ways)
             live, adapter, weight = ways[at]
@@ -474,15 +468,8 @@ def _measured(
             usual = log_likelihoods(test_choices, live.adapted(test.vectors))
             deciding = log_likelihoods(test_choices, moved) - usual
     likelier = None if trial.likelier is None else (trial.likelier, deciding)
-    row = _row(
-        trial.name,
-        trial.each - base,
-        each,
-        recall,
-        live.snapshot,
-        partial(live.general, trial.adapter),
-        likelier,
-    )
+    general = partial(live.general, trial.adapter)
+    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general, likelier)
     return replace(row, word_weight=trial.word_weight, strength=trial.strength)
 
 
@@ -585,11 +572,7 @@ def _with_verdict(row: Candidate, recommended: str) -> Candidate:
 
 
 def _refinement(
-    snapshot: Snapshot,
-    train: _Part,
-    test: _Part,
-    base: NDArray[np.float64],
-    trial: _Trial,
+    snapshot: Snapshot, train: _Part, test: _Part, base: NDArray[np.float64], trial: _Trial
 ) -> Refinement:
     """What is made live, with where it comes from; a test query is never among what it learned from."""
     learned = [query_hash(query) for query in train.judged]
