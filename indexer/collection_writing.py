@@ -475,7 +475,10 @@ class CollectionWriting:
             wait = max(self._record.store.wait, time.monotonic() - started) if wait is None else wait
             with self.locked(row, "index", wait) as store:
                 self._record.require_live(generation)
-                return keep_prepared(store, row, generation, prepared)
+                plan = keep_prepared(store, row, generation, prepared)
+        with contextlib.suppress(BusyError):  # then the next one looks
+            check_contract(store, row, self._snapshot.take, partial(self.locked, row, "check", wait))
+        return plan
 
     def _add(
         self,

@@ -47,10 +47,10 @@ from nearsay.indexer.cluster.joining import (
 )
 from nearsay.indexer.plans.centroids import Centroids, Chosen, Where, open_centroids, probes_at
 from nearsay.indexer.plans.engine import faiss_is_installed
-from nearsay.indexer.plans.engines import engine_of
+from nearsay.indexer.plans.engines import engine_of, usual_probes
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
-from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take, usual_probes
+from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, parted, take
 from nearsay.indexer.vectors.errors import (
     BusyError,
     ClusterError,

@@ -11,7 +11,7 @@ from nearsay.data.errors import StorageError, first_line
 from nearsay.data.quantity import size_words
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Engine, drawn, faiss_module, fill
-from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
 # Inverted lists: a query looks into the lists whose centroids are nearest to it.
@@ -306,6 +306,27 @@ def build(
     if shape is None:
         shape = engine.shapes(ids.size, vectors.dimension)[0]
     return CandidateIndex(engine, engine.build(vectors, ids, shape, seed), through)
+
+
+def reach_over(plan: Plan, index: CandidateIndex) -> Mapping[str, int]:
+    """How far a search looks in an index that may hold more than the plan was measured over.
+
+    It looks into the share of the lists that was measured. Near vectors that a rough kind leaves behind
+    others are behind as many more where there are more: it scores as many times the candidates.
+    """
+    reach = dict(index.parameters)
+    if index.lists:
+        reach["probes"] = usual_probes(plan, index.lists)
+    if index.rough and plan.measured_at:
+        reach["factor"] = round(reach["factor"] * max(1.0, len(index) / plan.measured_at))
+    return reach
+
+
+def usual_probes(plan: Plan, lists: int) -> int:
+    """Into how many of its lists an index looks: the share that was measured, if not the number."""
+    probes = {**engine_of(plan.kind).defaults, **plan.parameters}["probes"]
+    more = lists / plan.shape.get("lists", lists)
+    return int(np.ceil(probes * more)) if more > 1.0 else probes
 
 
 def open_index(

@@ -14,8 +14,8 @@ from nearsay.indexer.vectors.errors import CatalogueError
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
 GIVEN_QUERIES = "given queries"  # how `Plan.queries` ends where the user gave them
 REBUILD_AT = 1.25  # exact search that was measured is measured anew with more passages by this factor
-TAIL = 16_384  # passages newer than the indexes, at least, that get an index of their own
-TAIL_SHARE = 0.1  # and of what is indexed already, so that there are few indexes
+TAIL = 16_384  # passages newer than the indexes, at least, that are indexed
+TAIL_SHARE = 0.05  # and of what is indexed already, for the index is written anew
 RETUNE_AT = 2.0  # an index: measured anew when the passages have outgrown the last measuring by this factor
 _RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d+))?")
 _MEMORY: Final = re.compile(r"(\d{,15}\.?\d{1,15})\s*([kmgt]?i?b?)", re.IGNORECASE)

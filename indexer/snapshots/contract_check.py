@@ -1,13 +1,14 @@
 """Whether a generation still keeps its contract after passages came and went.
 
 An index is measured when it is chosen. Passages that are added later are searched exactly beside it and cost
-time, not recall; those that are removed leave gaps in what it proposes. So once a tenth of what it covers has
-come or gone since the last look, stored vectors are searched for through the plan and exactly: two hundred,
-and a thousand when these leave it open. They are newer than the index where there are so many: like queries
-they are strangers to it.
+time, not recall, until they join it; those that are removed leave gaps in what it proposes. So once a tenth
+of what it covers has come or gone since the last look, or it covers twice as much, stored vectors are
+searched for through the plan and exactly: two hundred, and a thousand when these leave it open. They are
+newer than the index where there are so many: like queries they are strangers to it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -19,12 +20,12 @@ from nearsay.data.errors import StorageError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import passages, removed_passages
 from nearsay.indexer.plans.engine import SEED
 from nearsay.indexer.plans.gpu import GpuIndex
-from nearsay.indexer.plans.plan import Check, Plan, PlanKind
+from nearsay.indexer.plans.plan import RETUNE_AT, Check, Plan, PlanKind
 from nearsay.indexer.plans.trials import drawn
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import DamagedSegmentError
@@ -36,34 +37,56 @@ _MORE: Final = 800
 _DOUBT: Final = 2.0  # standard errors of the mean around the target within which more queries are asked
 
 
-def check_contract(store: Store, collection: CollectionRow, take: Callable[[], Snapshot]) -> str | None:
+Lock = Callable[[], AbstractContextManager[Store]]
+
+
+def check_contract(
+    store: Store, collection: CollectionRow, take: Callable[[], Snapshot], lock: Lock | None = None
+) -> str | None:
     """Look at the live generation's contract again if it is due; what has to be said of it, None if it holds.
 
     take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
-    the generation's plan. The caller holds the writer lock.
+    the generation's plan. lock: takes the writer lock, for that alone; None: the caller holds it.
     """
     with store.database.reading() as connection:
         generation = generations.live(connection, collection.id)
         plan = Plan() if generation is None else Plan.from_json(generation.plan)
         if generation is None or plan.kind is PlanKind.EXACT:
             return None
-        before = 0.0 if plan.check is None else plan.check.churn
-        churn = _churn(connection, collection.id, generation.number, before)
-    if churn is not None and abs(churn - before) >= CHECK_AT:
-        try:
-            snapshot = take()
-        except (
-            DamagedSegmentError,
-            StorageError,
-        ):  # nothing to measure: every search says so, with the remedy
-            return plan.warning(collection.name)
-        mine = snapshot.index is not None and snapshot.generation.number == generation.number
-        if mine and snapshot.searchable > 1:
-            plan = replace(plan, check=checked(snapshot, churn))
-            with store.database.writing() as connection:
+        churn = _due(connection, collection.id, generation.number, plan)
+    if churn is None:
+        return plan.warning(collection.name)
+    try:
+        snapshot = take()
+    except (
+        DamagedSegmentError,
+        StorageError,
+    ):  # nothing to measure: every search says so, with the remedy
+        return plan.warning(collection.name)
+    mine = snapshot.index is not None and snapshot.generation.number == generation.number
+    if mine and snapshot.searchable > 1:
+        check = checked(snapshot, churn)
+        with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
+            now = generations.live(connection, collection.id)
+            if now is not None and now.number == generation.number:
+                plan = replace(Plan.from_json(now.plan), check=check)
                 generations.set_plan(connection, generation, plan.to_json())
                 collections.changed(connection, collection.id)
     return plan.warning(collection.name)
+
+
+def _due(connection: sa.Connection, collection_id: int, generation: int, plan: Plan) -> float | None:
+    """The churn now, if it asks for a look, or if the index has doubled; else None."""
+    rows = generations.segments_of(connection, collection_id, generation)
+    looked, before = (
+        (plan.measured_at, 0.0) if plan.check is None else (plan.check.passages, plan.check.churn)
+    )
+    churn = _churn(connection, collection_id, rows, before)
+    if churn is None:
+        return None
+    indexed = sum(row.count for row in rows if row.kind is SegmentKind.INDEX)
+    doubled = bool(looked) and indexed >= RETUNE_AT * looked
+    return churn if doubled or abs(churn - before) >= CHECK_AT else None
 
 
 def checked(snapshot: Snapshot, churn: float) -> Check:
@@ -96,13 +119,14 @@ def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> 
     return trial.recalls(snapshot.nearest_many(trial.vectors, trial.asked))
 
 
-def _churn(connection: sa.Connection, collection_id: int, generation: int, before: float) -> float | None:
+def _churn(
+    connection: sa.Connection, collection_id: int, rows: Sequence[SegmentRow], before: float
+) -> float | None:
     """Passages newer than the index and gone from it, as a share of it; None without a sound index.
 
     Where segments and removals alone say that it is within CHECK_AT of what it was before, that is what comes
     back: to count the passages of a large index takes longer than a small addition.
     """
-    rows = generations.segments_of(connection, collection_id, generation)
     indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
     indexed = sum(row.count for row in indexes)
     if not indexed or any(row.state is not SegmentState.CURRENT for row in indexes):

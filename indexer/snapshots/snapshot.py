@@ -22,7 +22,7 @@ from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex, united
 from nearsay.indexer.plans.centroids import Chosen
 from nearsay.indexer.plans.engine import faiss_is_installed
-from nearsay.indexer.plans.engines import engine_of, open_index
+from nearsay.indexer.plans.engines import open_index, reach_over
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.plans.plan import Plan, PlanKind
@@ -500,16 +500,7 @@ def _opened_index(
 ) -> CandidateIndex:
     serialised = opened_segment(store, collection, generation, row, open_index_bytes, seen=True)
     index = open_index(plan.kind, serialised, row.last_passage, row.sha256, plan.parameters)
-    if not index.lists:
-        return index
-    return index.looking(index.parameters | {"probes": usual_probes(plan, index.lists)})
-
-
-def usual_probes(plan: Plan, lists: int) -> int:
-    """Into how many of its lists an index looks: the share that was measured, if not the number."""
-    probes = {**engine_of(plan.kind).defaults, **plan.parameters}["probes"]
-    more = lists / plan.shape.get("lists", lists)
-    return int(np.ceil(probes * more)) if more > 1.0 else probes
+    return index.looking(reach_over(plan, index))
 
 
 def _alive(

@@ -1,10 +1,11 @@
 """When a generation gets an index, and when it gets a further one or a new one.
 
 An addition builds none unless it is asked to: it says when one would pay off, and what has none is searched
-exactly. The first index is chosen by measurement. Passages that come later get an index of their own once
-there are enough of them, built by the plan that stands. What the indexes propose is united and scored exactly
-(`plans.united`). `prepare_index` makes each of these, with the writer lock or while others add, and chooses
-anew where the collection has doubled; `keep_prepared` lets it take its place.
+exactly. The first index is chosen by measurement. Passages that come later join it once there are enough of
+them, as it was trained; they get an index of their own, by the plan that stands, where that does not find
+them, and on a cluster. What several indexes propose is united and scored exactly (`plans.united`).
+`prepare_index` makes each of these, with the writer lock or while others add, and chooses anew where the
+collection has doubled; `keep_prepared` lets it take its place.
 """
 
 import contextlib
@@ -23,7 +24,8 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.engine import faiss_is_installed, fill
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import SEED, faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
@@ -37,9 +39,10 @@ from nearsay.indexer.plans.plan import (
     PlanKind,
     RecallContract,
 )
+from nearsay.indexer.plans.trials import Searcher, drawn
 from nearsay.indexer.plans.tuning import Tuned, enough_to_show, tune, tune_again
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
-from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
+from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, reopened, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
@@ -54,6 +57,8 @@ from nearsay.indexer.writing.compaction import (
 )
 
 _TRIES = 5  # merges of others that may go by while files are being opened
+_ASKED = 100  # passages that have to find their neighbours in an index that takes in others
+_DOUBT = 2.0  # standard errors of the difference that chance may make
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
 
@@ -84,6 +89,12 @@ class IndexState:
     def through(self) -> int:
         """The last passage that an index covers."""
         return max((row.last_passage for row in self.indexes), default=0)
+
+    def oldest(self, index: SegmentRow, count: int) -> list[SegmentRow]:
+        """The files that have the vectors of so many of the first passages of an index."""
+        rows = [row for row in self.vectors if row.last_passage >= index.first_passage]
+        enough = np.cumsum([row.count for row in rows]).searchsorted(count)
+        return rows[: int(enough) + 1]
 
     def after(self, passage: int) -> list[SegmentRow]:
         """The files that have vectors of later passages."""
@@ -238,7 +249,7 @@ def _promised(
 class Prepared:
     """A new index, written beside the segments and not in the catalogue yet."""
 
-    plan: Plan
+    plan: Plan | None  # None: the one that stands
     parts: tuple[IndexPart, ...]  # none: exact search was chosen
     replaces: tuple[SegmentRow, ...]  # indexes that there were
     queries: NDArray[np.float32] | None = None  # of the user's that it was measured with
@@ -262,7 +273,7 @@ def prepare_index(
     folder:   the caller's own, on the file system of the segments, for what is written
     contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
               given before, if they are enough for it, else stored vectors
-    newer:    build one beside those there are, of what is newer than they, once there is enough of it
+    newer:    index what is newer than the indexes alone, once there is enough of it
     always:   build it though there is one of everything
 
     Without a contract nothing is measured unless the collection has doubled. The kind is then chosen anew
@@ -307,7 +318,7 @@ def _prepare(
     if contract is None and not state.whole:
         return None
     if contract is None and newer and state.indexed:
-        return _prepared_beside(store, collection, generation, state, folder)
+        return _prepared_further(store, collection, generation, state, folder)
     plan, total = state.plan, _living(store, collection).size
     choose, doubled = contract is not None, False
     if contract is not None:
@@ -336,7 +347,7 @@ def _prepare(
             listener=listener,
         )
         return Prepared(plan, parts, tuple(state.indexes), queries)
-    vectors, alive, through = _opened(store, collection, generation, state)
+    vectors, alive, through = _opened(store, collection, generation, state.vectors)
     tuned = None
     if queries is not None and not choose:
         tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
@@ -407,52 +418,85 @@ def keep_prepared(
                 f"the new index of collection '{collection.name}' ({part.path.name}) is not what was "
                 "written. The old one stays. Look after the disk or the share, then run the command again"
             )
-    if prepared.beside:  # the plan that stands, with what was noted in it meanwhile
-        prepared = replace(prepared, plan=state.plan)
     parts = tuple(replace(part, path=moved(store, collection, part.path)) for part in prepared.parts)
-    prepared = replace(prepared, parts=parts)
+    plan = state.plan if prepared.plan is None else prepared.plan
     with store.database.writing() as connection:
         superseding(store, prepared.replaces, collection)
         for row in prepared.replaces:
             generations.remove_segment(connection, row)
-        for part in prepared.parts:
+        for part in parts:
             generations.add_segment(
                 connection, generation, SegmentKind.INDEX, part.path, part.count, part.span
             )
-        generations.set_plan(connection, generation, prepared.plan.to_json())
-        if prepared.queries is not None or prepared.plan.estimated:
-            generations.keep_queries(connection, generation, prepared.queries)
+        if prepared.plan is not None:
+            generations.set_plan(connection, generation, plan.to_json())
+            if prepared.queries is not None or plan.estimated:
+                generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
     trim()
-    return prepared.plan
+    return plan
 
 
-def _prepared_beside(
+def _prepared_further(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
     state: IndexState,
     folder: Path,
 ) -> Prepared | None:
-    """One index, by the plan that stands, of what is newer than the indexes; None where that is little."""
-    plan, after, index = state.plan, state.through, None
+    """What is newer than the indexes, in the newest of them or in one of its own; None where it is little.
+
+    It joins the newest index as it was trained, which takes the time of coding it. Where too few of the newer
+    passages find their neighbours that way, because they lie elsewhere than what the index was trained on,
+    they get one that is trained on them. On a cluster, shards share groups out: there it is always one of its
+    own, trained as an earlier one is.
+    """
+    plan, after = state.plan, state.through
     if _living(store, collection, after).size <= state.enough:
         return None
-    some = replace(state, vectors=state.after(after))
-    vectors, alive, last = _opened(store, collection, generation, some, after)
+    vectors, alive, last = _opened(store, collection, generation, state.after(after), after)
     ids = vectors.ids[alive[vectors.ids]]
-    if store.cluster is not None:  # the centroids that its groups have in common, of any sound one
-        made_by = generation.encoder
-        segment = partial(store.segment, collection.id)
-        opened = (emptied(segment(row.sha256), row, made_by, plan) for row in state.indexes)
-        index = next((one for one in opened if one is not None), None)
+    made_by, segment = generation.encoder, partial(store.segment, collection.id)
+    *earlier, newest = state.indexes
+    replaced: tuple[SegmentRow, ...] = ()
+    if store.cluster is None:
+        index, replaced = reopened(segment(newest.sha256), newest, made_by, plan), (newest,)
+    else:
+        every = (emptied(segment(row.sha256), row, made_by, plan) for row in (newest, *reversed(earlier)))
+        index = next((one for one in every if one is not None), None)
     if index is not None:
         fill(index.faiss_index, vectors, ids)
-    else:
+    if index is not None and replaced:
+        rows = state.oldest(newest, ids.size)
+        oldest, living, _ = _opened(store, collection, generation, rows)
+        among = np.isin(np.arange(living.size), np.flatnonzero(living)[: ids.size])
+        before = _recalls(index, plan, oldest, among)
+        index = index if _as_sure(_recalls(index, plan, vectors, alive), before, plan.contract) else None
+    if index is None:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
-        index = build(plan.kind, vectors, ids, last, shape)
-    part = IndexPart(written_index(folder, generation.encoder, index), len(index), (after + 1, last))
-    return Prepared(plan, (part,), (), beside=tuple(state.indexes))
+        index, replaced = build(plan.kind, vectors, ids, last, shape), ()
+    first = replaced[0].first_passage if replaced else after + 1
+    part = IndexPart(written_index(folder, made_by, index), len(index), (first, last))
+    beside = tuple(row for row in state.indexes if row not in replaced)
+    return Prepared(None, (part,), replaced, beside=beside)
+
+
+def _recalls(
+    index: CandidateIndex, plan: Plan, vectors: VectorStore, alive: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """What a sample of living passages finds of its nearest ones among them, (n,)."""
+    trial = drawn(vectors, alive, _ASKED, plan.contract.at, np.random.default_rng(SEED))
+    searcher = Searcher(vectors, alive, trial.asked, index.looking(plan.parameters))
+    return trial.recalls(searcher.found(trial.vectors))
+
+
+def _as_sure(newer: NDArray[np.float64], oldest: NDArray[np.float64], contract: RecallContract) -> bool:
+    """Whether newer passages find as much of what is near as they should, or as as many of the oldest do.
+
+    newer, oldest: (n,), what each of a sample finds. The index was trained on the oldest.
+    """
+    doubt = _DOUBT * float(np.hypot(newer.std(), oldest.std())) / float(np.sqrt(max(1, newer.size)))
+    return bool(newer.mean() >= min(contract.recall, float(oldest.mean()) - doubt))
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
@@ -493,10 +537,14 @@ def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[
 
 
 def _opened(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, after: int = 0
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    after: int = 0,
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
-    """The vectors, which of their passages (numbered above `after`) live, and the last of them."""
-    opened = open_all(store, collection, generation, state.vectors, seen=True)
+    """The vectors of files, which of their passages (numbered above `after`) live, and the last of them."""
+    opened = open_all(store, collection, generation, rows, seen=True)
     large = 4 * len(opened) * opened.dimension > _LARGE
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import sqlalchemy as sa
@@ -12,11 +12,12 @@ from table_collection import COUNT, any_encoder, flip_last_byte, path_of, rows, 
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.plans.gpu import GpuIndex
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import Check, Plan
 from nearsay.indexer.snapshots import contract_check
 from nearsay.indexer.snapshots.contract_check import check_contract, checked
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.writing import index_upkeep
 
 OpenCollection = Callable[[], Collection]
 
@@ -115,6 +116,30 @@ def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed:
     assert note in indexed.search("1").notes
     again = indexed.add_rows(rows(COUNT + 300, COUNT + 301), index="now")
     assert note in again.notes
+
+
+def test_an_index_that_has_doubled_by_what_joined_it_is_looked_at_without_the_lock(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    looked, removed = contract_check.checked, iter([["d1"]])
+
+    def meanwhile(*given: Any) -> Check:
+        for ids in removed:
+            assert indexed.remove(ids, wait=0) == 1
+        return looked(*given)
+
+    monkeypatch.setattr(contract_check, "checked", meanwhile)
+    checks = list[Check | None]()
+    for begin, end in ((0, 200), (200, 2000), (2000, 2700), (2700, 3000)):
+        indexed.add_rows(rows(COUNT + begin, COUNT + end), index="later")
+        indexed.optimize(newer=True)
+        checks.append(plan_of(indexed).check)
+    assert [row.count for row in segments(indexed, SegmentKind.INDEX)] == [2700 + 3000]
+    assert checks[:2] == [None, None]
+    assert checks[2] is not None
+    assert (checks[2].kept, checks[2].passages) == (True, 2700 + 2700)
+    assert checks[3] == checks[2]
 
 
 def test_tuning_again_mends_it(indexed: Collection) -> None:

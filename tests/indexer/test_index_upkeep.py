@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+import table_collection
 from naming import Naming
 from table_collection import (
     COUNT,
@@ -32,7 +33,7 @@ from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
-from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore, unit_length
 from nearsay.indexer.writing import compaction, index_upkeep
 
 OpenCollection = Callable[[], Collection]
@@ -116,25 +117,72 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
 
 @pytest.fixture
 def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
-    """Where a hundred newer passages, and a tenth of what is indexed, get an index of their own."""
+    """Where a hundred newer passages, and a twentieth of what is indexed, are indexed."""
     monkeypatch.setattr(index_upkeep, "TAIL", 100)
     monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
     return indexed
 
 
-@pytest.mark.long
-def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table: OpenCollection) -> None:
+@pytest.fixture
+def apart(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
+    """Where newer passages get indexes of their own, as if they lay elsewhere."""
+    monkeypatch.setattr(index_upkeep, "_as_sure", lambda *_: False)
+    return growing
+
+
+def test_what_is_newer_joins_the_index(growing: Collection, open_table: OpenCollection) -> None:
     (before,) = segments(growing, SegmentKind.INDEX)
-    growing.add_rows(rows(COUNT, COUNT + 250), index="now")
-    assert segments(growing, SegmentKind.INDEX) == [before]  # a tenth of 2,700 is 270
-    growing.add_rows(rows(COUNT + 250, COUNT + 600), index="now")
-    first, second = segments(growing, SegmentKind.INDEX)
+    growing.add_rows(rows(COUNT, COUNT + 120), index="now")
+    assert segments(growing, SegmentKind.INDEX) == [before]  # a twentieth of 2,700 is 135
+    ends = list[tuple[int, int, int]]()
+    for begin, end in ((120, 600), (600, 1300)):
+        growing.add_rows(rows(COUNT + begin, COUNT + end), index="now")
+        (row,) = segments(growing, SegmentKind.INDEX)
+        ends.append((row.count, row.first_passage, row.last_passage))
+    assert ends == [(3300, 1, COUNT + 600), (4000, 1, COUNT + 1300)]
+    growing.add_rows(rows(COUNT + 1300, COUNT + 1310), index="now")
+    living = np.append(LIVING, np.ones(1310, dtype=np.bool_))
+    for collection in (growing, open_table()):
+        index = collection.snapshot().index
+        assert index is not None
+        assert (len(index), index.through) == (4000, COUNT + 1300)
+        right = 0
+        for query in range(1, COUNT + 1310, 100):
+            hits = collection.search(str(query), 10, mode="dense")
+            assert hits[0].id == nearest_by_force(query, 1, living)[0]
+            right += len({hit.id for hit in hits} & set(nearest_by_force(query, 10, living)))
+        assert right / 440 >= 0.95
+    assert Plan.from_json(growing._record.live().plan).measured_at == 2700
+    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+
+
+def test_newer_passages_that_lie_elsewhere_get_an_index_of_their_own(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In all directions, while the index was trained on sixty."""
+    table = TABLE.copy()
+    table[COUNT:] = unit_length(
+        np.random.default_rng(5).standard_normal(table[COUNT:].shape).astype(np.float32)
+    )
+    monkeypatch.setattr(table_collection, "TABLE", table)
+    growing.add_rows(rows(COUNT, COUNT + 900), index="now")
+    counts = [(row.count, row.first_passage) for row in segments(growing, SegmentKind.INDEX)]
+    assert counts == [(2700, 1), (900, COUNT + 1)]
+
+
+@pytest.mark.long
+def test_what_is_newer_gets_an_index_of_its_own(apart: Collection, open_table: OpenCollection) -> None:
+    (before,) = segments(apart, SegmentKind.INDEX)
+    apart.add_rows(rows(COUNT, COUNT + 120), index="now")
+    assert segments(apart, SegmentKind.INDEX) == [before]  # a twentieth of 2,700 is 135
+    apart.add_rows(rows(COUNT + 120, COUNT + 600), index="now")
+    first, second = segments(apart, SegmentKind.INDEX)
     assert first == before
     assert (second.count, second.first_passage, second.last_passage) == (600, COUNT + 1, COUNT + 600)
-    growing.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
-    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 700]
-    growing.add_rows(rows(COUNT + 1300, COUNT + 1310), index="now")
-    for collection in (growing, open_table()):
+    apart.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
+    assert [row.count for row in segments(apart, SegmentKind.INDEX)] == [2700, 600, 700]
+    apart.add_rows(rows(COUNT + 1300, COUNT + 1310), index="now")
+    for collection in (apart, open_table()):
         index = collection.snapshot().index
         assert index is not None
         assert (len(index), index.through) == (4000, COUNT + 1300)
@@ -143,12 +191,12 @@ def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table:
             assert [hit.id for hit in collection.search(str(query), 10, mode="dense")] == nearest_by_force(
                 query, 10, living
             )
-    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+    assert [finding for finding in examine(apart.library, prove=True) if not finding.sound] == []
 
 
-def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
-    growing.search("1", 3)
+def test_several_indexes_open_once(apart: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart.add_rows(rows(COUNT, COUNT + 600), index="now")
+    apart.search("1", 3)
     opened = []
     before = snapshot.open_index_bytes
     monkeypatch.setattr(
@@ -156,60 +204,60 @@ def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.Monk
         "open_index_bytes",
         lambda path, *rest, **named: opened.append(path) or before(path, *rest, **named),
     )
-    growing.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
-    growing.search("1", 3)
-    assert [path.stem for path in opened] == [segments(growing, SegmentKind.INDEX)[-1].sha256]
+    apart.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
+    apart.search("1", 3)
+    assert [path.stem for path in opened] == [segments(apart, SegmentKind.INDEX)[-1].sha256]
 
 
 def test_a_damaged_index_of_several_is_left_out_with_all(
-    growing: Collection, open_table: OpenCollection
+    apart: Collection, open_table: OpenCollection
 ) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
-    second = segments(growing, SegmentKind.INDEX)[1]
-    path = growing.library.store.segment(growing.snapshot().collection.id, second.sha256)
+    apart.add_rows(rows(COUNT, COUNT + 600), index="now")
+    second = segments(apart, SegmentKind.INDEX)[1]
+    path = apart.library.store.segment(apart.snapshot().collection.id, second.sha256)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     hits = open_table().search("1", 10, mode="dense")
     assert {hit.lineage.plan for hit in hits} == {"exact"}
     assert "rebuild" in " ".join(hits.notes)
-    growing.rebuild()
-    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [3300]
+    apart.rebuild()
+    assert [row.count for row in segments(apart, SegmentKind.INDEX)] == [3300]
 
 
-def test_optimizing_makes_one_index(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
-    growing.add_rows(rows(COUNT + 600, COUNT + 610), index="now")
-    before = [(hit.id, hit.score) for hit in growing.search("5", 20, mode="dense")]
-    plan = growing.optimize()
-    (only,) = segments(growing, SegmentKind.INDEX)
+def test_optimizing_makes_one_index(apart: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart.add_rows(rows(COUNT, COUNT + 600), index="now")
+    apart.add_rows(rows(COUNT + 600, COUNT + 610), index="now")
+    before = [(hit.id, hit.score) for hit in apart.search("5", 20, mode="dense")]
+    plan = apart.optimize()
+    (only,) = segments(apart, SegmentKind.INDEX)
     assert (only.count, only.last_passage) == (3310, COUNT + 610)
     assert plan.measured_at == 2700
-    assert [(hit.id, hit.score) for hit in growing.search("5", 20, mode="dense")] == before
-    growing.optimize()
-    assert segments(growing, SegmentKind.INDEX) == [only]
+    assert [(hit.id, hit.score) for hit in apart.search("5", 20, mode="dense")] == before
+    apart.optimize()
+    assert segments(apart, SegmentKind.INDEX) == [only]
 
 
 def test_optimizing_what_is_newer_leaves_other_indexes_alone(
-    growing: Collection, monkeypatch: pytest.MonkeyPatch
+    apart: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 2,700; then 600, 700 and 850 get their own."""
-    before = segments(growing, SegmentKind.INDEX)
+    before = segments(apart, SegmentKind.INDEX)
     end, counts = COUNT, list[list[int]]()
     for more in (100, 500, 700, 850):
-        notes = growing.add_rows(rows(end, end + more), index="later").notes
+        notes = apart.add_rows(rows(end, end + more), index="later").notes
         assert any("nearsay index optimize table --newer" in note for note in notes) == (more > 100)
         end += more
-        growing.optimize(newer=True)
-        after = segments(growing, SegmentKind.INDEX)
+        apart.optimize(newer=True)
+        after = segments(apart, SegmentKind.INDEX)
         assert after[: len(before)] == before
         counts.append([row.count for row in after])
         before = after
     assert counts == [[2700], [2700, 600], [2700, 600, 700], [2700, 600, 700, 850]]
     living = np.append(LIVING, np.ones(end - COUNT, dtype=np.bool_))
     for query in (5, COUNT + 50, COUNT + 1500, end - 5):
-        found = [hit.id for hit in growing.search(str(query), 10, mode="dense")]
+        found = [hit.id for hit in apart.search(str(query), 10, mode="dense")]
         assert found[0] == f"d{query}"
         assert len(set(found) & set(nearest_by_force(query, 10, living))) >= 9
-    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+    assert [finding for finding in examine(apart.library, prove=True) if not finding.sound] == []
 
 
 def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_is_indexed(
@@ -229,9 +277,11 @@ def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_i
     assert segments(growing, SegmentKind.INDEX) == before
 
 
-def test_an_index_beside_others_leaves_what_was_noted_in_the_plan(
-    growing: Collection, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("joins", [True, False])
+def test_indexing_what_is_newer_leaves_what_was_noted_in_the_plan(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch, *, joins: bool
 ) -> None:
+    monkeypatch.setattr(index_upkeep, "_as_sure", lambda *_: joins)
     growing.add_rows(rows(COUNT, COUNT + 600), index="later")
     prepare, live = collection_writing.prepare_index, growing._record.live()
     noted = replace(Plan.from_json(live.plan), note="noted meanwhile")
@@ -245,7 +295,7 @@ def test_an_index_beside_others_leaves_what_was_noted_in_the_plan(
     monkeypatch.setattr(collection_writing, "prepare_index", meanwhile)
     assert growing.optimize(newer=True).note == "noted meanwhile"
     assert Plan.from_json(growing._record.live().plan) == noted
-    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600]
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == ([3300] if joins else [2700, 600])
 
 
 def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
@@ -258,27 +308,27 @@ def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
     assert indexed.optimize().measured_at == 5500
 
 
-def test_others_add_while_an_index_is_made_one(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+def test_others_add_while_an_index_is_made_one(apart: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart.add_rows(rows(COUNT, COUNT + 600), index="now")
     built = index_upkeep.build
 
     def meanwhile(*given: Any, **named: Any) -> Any:
-        growing.add_rows(rows(COUNT + 600, COUNT + 650), index="now")
-        growing.remove(["d1"])
-        growing.compact()
+        apart.add_rows(rows(COUNT + 600, COUNT + 650), index="now")
+        apart.remove(["d1"])
+        apart.compact()
         return built(*given, **named)
 
     monkeypatch.setattr(index_upkeep, "build", meanwhile)
-    growing.optimize()
-    (only,) = segments(growing, SegmentKind.INDEX)
+    apart.optimize()
+    (only,) = segments(apart, SegmentKind.INDEX)
     assert (only.count, only.last_passage) == (3300, COUNT + 600)
     living = np.append(LIVING, np.ones(650, dtype=np.bool_))
     living[1] = False
     for query in (2, COUNT + 610):
-        found = [hit.id for hit in growing.search(str(query), 10, mode="dense")]
+        found = [hit.id for hit in apart.search(str(query), 10, mode="dense")]
         assert found == nearest_by_force(query, 10, living)
-    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
-    assert list(growing.library.store.building.iterdir()) == []
+    assert [finding for finding in examine(apart.library, prove=True) if not finding.sound] == []
+    assert list(apart.library.store.building.iterdir()) == []
 
 
 @pytest.fixture
@@ -363,22 +413,22 @@ def test_a_writer_is_waited_for_as_long_as_the_index_took_unless_told_otherwise(
 
 
 def test_an_index_that_was_made_for_nothing_takes_no_place(
-    growing: Collection, monkeypatch: pytest.MonkeyPatch
+    apart: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+    apart.add_rows(rows(COUNT, COUNT + 600), index="now")
     built, once = index_upkeep.build, []
 
     def meanwhile(*given: Any, **named: Any) -> Any:
         if not once:
             once.append(1)
-            growing.add_rows(rows(COUNT + 600, COUNT + 1400), index="now")
+            apart.add_rows(rows(COUNT + 600, COUNT + 1400), index="now")
         return built(*given, **named)
 
     monkeypatch.setattr(index_upkeep, "build", meanwhile)
     with pytest.raises(BusyError, match="indexed by another process"):
-        growing.optimize()
-    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 800]
-    assert list(growing.library.store.building.iterdir()) == []
+        apart.optimize()
+    assert [row.count for row in segments(apart, SegmentKind.INDEX)] == [2700, 600, 800]
+    assert list(apart.library.store.building.iterdir()) == []
 
 
 def test_a_new_index_that_is_not_what_was_written_takes_no_place(
@@ -432,7 +482,7 @@ def test_an_addition_may_leave_the_index_for_later(growing: Collection) -> None:
     assert len(segments(growing, SegmentKind.INDEX)) == 1
     assert [hit.id for hit in growing.search(str(COUNT + 3), 1, mode="dense")] == [f"d{COUNT + 3}"]
     growing.add_rows(rows(COUNT + 900, COUNT + 901), index="now")
-    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 901]
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [3601]
     with pytest.raises(BadInputError, match="index is 'never'"):
         growing.add_rows(["a"], index="never")
 

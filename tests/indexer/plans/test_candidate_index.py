@@ -4,6 +4,7 @@ import sys
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from nearsay.data.errors import MissingExtraError, StorageError
 from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.centroids import open_centroids
-from nearsay.indexer.plans.engines import ENGINES, build, engine_of, numbers_in, open_index
-from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.engines import ENGINES, build, engine_of, numbers_in, open_index, reach_over
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.vectors.segment import (
     SegmentHeader,
     SegmentKind,
@@ -129,6 +130,19 @@ def test_looking_further_goes_into_each_further_list_and_into_no_other(
         assert near.size
         assert beyond.size
         assert sorted([*near, *beyond]) == sorted(both)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_an_index_that_holds_more_than_was_measured_scores_more_where_it_is_rough(
+    vectors: VectorStore, kind: PlanKind
+) -> None:
+    index = build(kind, vectors, vectors.ids, 3 * COUNT, {"lists": 16, "subvectors": 16})
+    measured = Plan(kind, {"lists": 16}, {"probes": 3, "factor": 6}, measured_at=COUNT // 5)
+    reach = reach_over(measured, index.looking(measured.parameters))
+    assert reach == {"probes": 3, "factor": 30 if kind is PlanKind.IVF_PQ else 6}
+    finer = replace(measured, shape={"lists": 8}, measured_at=2 * COUNT)
+    reach = reach_over(finer, index.looking(finer.parameters))
+    assert reach == {"probes": 6, "factor": 6}, "the same share of the lists"
 
 
 @pytest.mark.parametrize("kind", KINDS)
