@@ -252,8 +252,8 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a tenth more has come, and 16,384 passages at least, index only that, beside the indexes there "
-        "are: quicker."
+        "Once a twentieth more has come, and 16,384 passages at least, index only that, as the index was "
+        "trained: quicker."
     ),
     as_json: bool = JSON,
     place: OnCluster = GROUP,

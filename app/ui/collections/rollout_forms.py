@@ -35,14 +35,14 @@ def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
 def _index(visit: Visit, found: CollectionOverview) -> None:
     st.caption(
         f"{counted(found.unindexed, 'passage')} outside of an index. Up to {EXACT_UP_TO:,} are compared one "
-        "by one in milliseconds. Above that one index of everything is measured and built, and indexes that "
-        "additions left are merged into it. Searches go on meanwhile."
+        "by one in milliseconds. Above that one index of everything is measured and built. Searches go on "
+        "meanwhile."
     )
     newer = st.checkbox(
         "Only what came since the last index",
         key=f"optimize-newer-{found.name}",
-        help="Where there is an index: once a tenth more has come, and 16,384 passages at least, that alone "
-        "gets an index of its own. Quicker, with more indexes to search.",
+        help="Where there is an index: once a twentieth more has come, and 16,384 passages at least, that "
+        "joins the index as it was trained. Quicker.",
     )
     arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"
