@@ -102,7 +102,7 @@ class IndexState:
 
     @property
     def enough(self) -> float:
-        """Of more passages than this that no index covers, they get one of their own."""
+        """Of more passages than this that no index covers, they are indexed."""
         return max(TAIL, TAIL_SHARE * sum(row.count for row in self.indexes))
 
     @property
@@ -150,8 +150,8 @@ def refresh_index(
               exact search answers and nothing was measured
     listener: hears of candidates when they are measured
 
-    What has no index gets one as `prepare_index` chooses it, and what is newer than the indexes one of its
-    own. Without FAISS nothing is built and search stays exact; nor is anything built while a segment of
+    What has no index gets one as `prepare_index` chooses it, and what is newer than the indexes joins them.
+    Without FAISS nothing is built and search stays exact; nor is anything built while a segment of
     vectors is in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`).
     """
     state = index_state(store, collection, generation)
@@ -469,9 +469,10 @@ def _prepared_further(
     if index is not None and replaced:
         rows = state.oldest(newest, ids.size)
         oldest, living, _ = _opened(store, collection, generation, rows)
-        among = np.isin(np.arange(living.size), np.flatnonzero(living)[: ids.size])
-        before = _recalls(index, plan, oldest, among)
-        index = index if _as_sure(_recalls(index, plan, vectors, alive), before, plan.contract) else None
+        as_many = living.copy()
+        as_many[np.flatnonzero(living)[ids.size :]] = False
+        found = _recalls(index, plan, vectors, alive), _recalls(index, plan, oldest, as_many)
+        index = index if _as_sure(*found, plan.contract) else None
     if index is None:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
         index, replaced = build(plan.kind, vectors, ids, last, shape), ()
