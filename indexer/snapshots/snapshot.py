@@ -424,6 +424,8 @@ def take(
         same=same,
         refused=() if before is None else before.gpu_notes,
     )
+    if stored is not None and index is stored:  # what a first search would make for those that follow
+        stored.candidates(np.zeros((1, vector_store.dimension), dtype=np.float32), 1, alive)
     notes = (*notes, *said)
     warning = plan.warning(collection.name)
     if index is not None and warning is not None:

@@ -313,7 +313,8 @@ def merged_for_index(
     the lock. `keep_merged` puts it into its place; what is not kept is removed. Nothing is merged where files
     are few, or in quarantine, or where others replaced them meanwhile.
 
-    indexes_stay: no file shall reach across the end of one
+    indexes_stay: no file shall reach across the end of one, and each passage is written again but once, for
+        what is newer is indexed a little at a time
     """
     rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
@@ -331,7 +332,7 @@ def merged_for_index(
         if row.last_passage in ends:
             runs.append([])
     for run in runs:
-        if len(run) > 1:
+        if len(run) > 1 and not (indexes_stay and 2 * sum(row.count for row in run) <= SEGMENT_ROWS):
             with contextlib.suppress(StaleSnapshotError), aside(store) as folder:
                 opened = open_all(store, collection, generation, run)
                 vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)

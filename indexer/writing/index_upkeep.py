@@ -319,8 +319,8 @@ def _prepare(
         return None
     if contract is None and newer and state.indexed:
         return _prepared_further(store, collection, generation, state, folder)
-    plan, total = state.plan, _living(store, collection).size
-    choose, doubled = contract is not None, False
+    plan, living = state.plan, _living(store, collection)
+    total, choose, doubled = living.size, contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
         queries = _given(store, generation, contract) if queries is None else queries
@@ -347,7 +347,7 @@ def _prepare(
             listener=listener,
         )
         return Prepared(plan, parts, tuple(state.indexes), queries)
-    vectors, alive, through = _opened(store, collection, generation, state.vectors)
+    vectors, alive, through = _opened(store, collection, generation, state.vectors, living)
     tuned = None
     if queries is not None and not choose:
         tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
@@ -452,9 +452,10 @@ def _prepared_further(
     own, trained as an earlier one is.
     """
     plan, after = state.plan, state.through
-    if _living(store, collection, after).size <= state.enough:
+    living = _living(store, collection, after)
+    if living.size <= state.enough:
         return None
-    vectors, alive, last = _opened(store, collection, generation, state.after(after), after)
+    vectors, alive, last = _opened(store, collection, generation, state.after(after), living)
     ids = vectors.ids[alive[vectors.ids]]
     made_by, segment = generation.encoder, partial(store.segment, collection.id)
     *earlier, newest = state.indexes
@@ -468,9 +469,9 @@ def _prepared_further(
         fill(index.faiss_index, vectors, ids)
     if index is not None and replaced:
         rows = state.oldest(newest, ids.size)
-        oldest, living, _ = _opened(store, collection, generation, rows)
-        as_many = living.copy()
-        as_many[np.flatnonzero(living)[ids.size :]] = False
+        oldest, stored, _ = _opened(store, collection, generation, rows)
+        as_many = np.zeros_like(stored)
+        as_many[oldest.ids[: ids.size]] = True
         found = _recalls(index, plan, vectors, alive), _recalls(index, plan, oldest, as_many)
         index = index if _as_sure(*found, plan.contract) else None
     if index is None:
@@ -542,15 +543,15 @@ def _opened(
     collection: CollectionRow,
     generation: GenerationRow,
     rows: list[SegmentRow],
-    after: int = 0,
+    living: NDArray[np.int64] | None = None,
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
-    """The vectors of files, which of their passages (numbered above `after`) live, and the last of them."""
+    """The vectors of files, which of their passages live, and the last of them; living: None for all."""
     opened = open_all(store, collection, generation, rows, seen=True)
     large = 4 * len(opened) * opened.dimension > _LARGE
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0
-    alive = np.zeros(through + 1, dtype=np.bool_)
-    living = _living(store, collection, after)
-    alive[living[living <= through]] = True
+    alive = np.full(through + 1, living is None, dtype=np.bool_)
+    if living is not None:
+        alive[living[living <= through]] = True
     alive.flags.writeable = False
     return vectors, alive, through

@@ -264,15 +264,20 @@ def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_i
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
-    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 8000)
+    monkeypatch.setattr(compaction, "SEGMENT_ROWS", 4000)
+    monkeypatch.setattr(index_upkeep, "TAIL", 3000)
     before = segments(growing, SegmentKind.INDEX)
-    for begin in (COUNT, COUNT + 20):
-        growing.add_rows(rows(begin, begin + 20), index="later")
-    growing.optimize(newer=True)
-    ends = [(row.first_passage, row.last_passage) for row in segments(growing, SegmentKind.VECTORS)]
-    assert ends == [(1, COUNT), (COUNT + 1, COUNT + 40)]
-    growing.add_rows(rows(COUNT + 40, COUNT + 1000), index="later")
-    growing.remove([f"d{number}" for number in range(COUNT, COUNT + 990)])
+    ends = list[list[int]]()
+    for begin in range(COUNT, COUNT + 2040, 510):
+        growing.add_rows(rows(begin, begin + 510), index="later")
+        growing.optimize(newer=True)
+        ends.append([row.last_passage - COUNT for row in segments(growing, SegmentKind.VECTORS)])
+    assert ends == [[0, 510], [0, 510, 1020], [0, 510, 1020, 1530], [0, 2040]], (
+        "each is written again but once"
+    )
+    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    growing.add_rows(rows(COUNT + 2040, COUNT + 3000), index="later")
+    growing.remove([f"d{number}" for number in range(COUNT, COUNT + 2990)])
     growing.optimize(newer=True)
     assert segments(growing, SegmentKind.INDEX) == before
 
