@@ -14,6 +14,7 @@ None nor has a default is required.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -95,7 +96,8 @@ class NamedPath(click.Path):
         if value == "-" and not self.allow_dash:
             self.fail("- is no standard stream here. Name a place.", param, ctx)
         path = cast("Path", super().convert(value, param, ctx))
-        if file := next((above for above in path.parents if above.is_file()), None):
+        isfile = os.path.isfile  # Path.is_file() raises where a folder may not be looked into
+        if file := next((above for above in path.parents if isfile(above)), None):
             self.fail(f"{file} is a file, in which there is no {path.name}. Name another place.", param, ctx)
         return path
 

@@ -170,6 +170,8 @@ def test_every_command_refuses_a_place_below_a_file_before_it_works(name: str) -
                 with pytest.raises(click.BadParameter) as refused:
                     one.process_value(click.Context(COMMANDS[name]), str(given))
                 assert refused.value.message == Naming(__file__, "is a file", given.name)
+            endless = str(Path("/", "a" * 300, "sub"))  # the system's to refuse, with its words
+            assert one.process_value(click.Context(COMMANDS[name]), endless) == Path(endless)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if "--columns" in names(COMMANDS[name])])
