@@ -239,10 +239,9 @@ class Collection:
         by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
         on meanwhile. On a cluster, its workers build an index by groups.
 
-        newer: once a twentieth more has come, let it join the newest index as that was trained: a fraction of
-            the work, called again and again while a collection grows. Where too few of the newer passages
-            are found that way, because they are of another kind, and on a cluster, they get an index of
-            their own, and a search looks into both. Nothing happens before.
+        newer: once a twentieth more has come, let it join the newest index as that was trained, a fraction of
+            the work; nothing happens before. Where that finds too few of the newer passages, because they
+            are of another kind, and on a cluster, they get an index of their own, which is searched as well.
 
         MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
         """

@@ -449,7 +449,7 @@ class CollectionWriting:
 
         generation: the live one; BusyError if another went live meanwhile
         contract:   what is measured anew, by these queries where there are any; None = as it stands
-        newer:      one more, of what is newer, beside those there are
+        newer:      only what is newer joins them
 
         The lock is held only while files take others' place: others add meanwhile. Unless `wait` says
         otherwise, the last of them are waited for as long as the work took.
