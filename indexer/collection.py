@@ -239,9 +239,8 @@ class Collection:
         by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
         on meanwhile. On a cluster, its workers build an index by groups.
 
-        newer: once a twentieth more has come, let it join the newest index as that was trained, a fraction of
-            the work; nothing happens before. Where that finds too few of the newer passages, because they
-            are of another kind, and on a cluster, they get an index of their own, which is searched as well.
+        newer: once a twentieth more has come (a tenth on a cluster), index that alone: it joins the newest
+            index as that was trained, or gets its own on a cluster, or where that finds too few of it
 
         MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
         """
@@ -328,7 +327,8 @@ class Collection:
         """Learn from the judgements how queries are searched for better; what was tried and is recommended.
 
         apply: make what is recommended live at once, for every reader; `undo_improvement` takes it back
-        trained: tries an encoder, see `nearsay.indexer.encoder_candidate`; progress: hears what is measured
+        trained: tries an encoder, see `nearsay.indexer.encoder_candidate`
+        progress: hears what is measured
         """
         from nearsay.indexer.improving import improve
 

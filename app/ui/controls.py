@@ -100,7 +100,7 @@ _KNOWN = re.compile(
     re.DOTALL,
 )
 # Another remedy at the end, for which no page has a form.
-_NOT_HERE = re.compile(r", or [^.;:]*: nearsay [^.;]*--where .*$")
+_NOT_HERE = re.compile(r", or [^.;:]*: nearsay (?:(?![.;] ).)*--where .*$")
 # The last sentence of a note or an error: the command that mends it. That one starts the page is told to its
 # visitors, who can ask for it.
 _COMMAND = re.compile(r"(?<=[.;?!]) (?:(?![.;?!] ).)*: nearsay (?!ui\b)[a-z].*$", re.DOTALL)

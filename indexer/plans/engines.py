@@ -311,8 +311,9 @@ def build(
 def reach_over(plan: Plan, index: CandidateIndex) -> Mapping[str, int]:
     """How far a search looks in an index that may hold more than the plan was measured over.
 
-    It looks into the share of the lists that was measured. Near vectors that a rough kind leaves behind
-    others are behind as many more where there are more: it scores as many times the candidates.
+    It looks into the share of the lists that was measured, or into as many where it has fewer. Near vectors
+    that a rough kind leaves behind others are behind more where there are more: it scores as many times the
+    candidates.
     """
     reach = dict(index.parameters)
     if index.lists:

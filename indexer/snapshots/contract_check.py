@@ -68,8 +68,9 @@ def check_contract(
         check = checked(snapshot, churn)
         with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
             now = generations.live(connection, collection.id)
-            if now is not None and now.number == generation.number:
-                plan = replace(Plan.from_json(now.plan), check=check)
+            plan = Plan() if now is None else Plan.from_json(now.plan)
+            if replace(plan, check=None) == replace(snapshot.plan, check=None):  # still what was looked at
+                plan = replace(plan, check=check)
                 generations.set_plan(connection, generation, plan.to_json())
                 collections.changed(connection, collection.id)
     return plan.warning(collection.name)
@@ -85,7 +86,7 @@ def _due(connection: sa.Connection, collection_id: int, generation: int, plan: P
     if churn is None:
         return None
     indexed = sum(row.count for row in rows if row.kind is SegmentKind.INDEX)
-    doubled = bool(looked) and indexed >= RETUNE_AT * looked
+    doubled = bool(looked) and indexed * (1.0 - churn) >= RETUNE_AT * looked
     return churn if doubled or abs(churn - before) >= CHECK_AT else None
 
 

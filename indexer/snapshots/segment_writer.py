@@ -50,24 +50,19 @@ def written_index(folder: Path, made_by: EncoderRow, index: CandidateIndex) -> P
     return path
 
 
-def reopened(path: Path, row: SegmentRow, made_by: EncoderRow, plan: Plan) -> CandidateIndex | None:
-    """The index of a segment, for further passages to be added to it; None where it is damaged."""
-    if row.state is not SegmentState.CURRENT:
-        return None
-    try:
-        serialised = open_index_bytes(path, row.sha256, row.header(made_by), seen=True)
-    except DamagedSegmentError:
-        return None  # a search says so, and puts it into quarantine
-    return open_index(plan.kind, serialised, row.last_passage)
-
-
 def emptied(path: Path, row: SegmentRow, made_by: EncoderRow, plan: Plan) -> CandidateIndex | None:
     """The trained index of a segment without its passages, for others to be filled into.
 
     None where it has no centroids, others than the plan's, or is damaged: then one has to be trained.
     """
-    index = reopened(path, row, made_by, plan) if engine_of(plan.kind).has_centroids else None
-    if index is None or index.lists != plan.shape.get("lists"):
+    if row.state is not SegmentState.CURRENT or not engine_of(plan.kind).has_centroids:
+        return None
+    try:
+        serialised = open_index_bytes(path, row.sha256, row.header(made_by), seen=True)
+    except DamagedSegmentError:
+        return None  # a search says so, and puts it into quarantine
+    index = open_index(plan.kind, serialised, row.last_passage)
+    if index.lists != plan.shape.get("lists"):
         return None
     index.faiss_index.reset()  # of the passages; FAISS keeps what it was trained to
     return index

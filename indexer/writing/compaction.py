@@ -124,7 +124,7 @@ def compact(
         collections.changed(connection, collection.id, compacted=True)
     with store.database.reading() as connection:
         after = len(generations.segments_of(connection, collection.id))
-    removal = _remove_orphans(store, collection, grace)
+    removal = remove_orphans(store, collection, grace)
     _remove_leftover_folders(store, grace)
     vacuumed = store.database.vacuum()
     said = () if vacuumed.note is None else (vacuumed.note,)
@@ -205,7 +205,7 @@ def superseding(store: Store, rows: Iterable[SegmentRow], collection: Collection
             os.utime(store.segment(collection.id, row.sha256))
 
 
-def _remove_orphans(store: Store, collection: CollectionRow, grace: float | None = None) -> _Removal:
+def remove_orphans(store: Store, collection: CollectionRow, grace: float | None = None) -> _Removal:
     """Remove the files that a crash or a merge left behind, in a transaction that keeps other writers out."""
     removal = _Removal()
     with store.database.writing() as connection:
@@ -313,8 +313,8 @@ def merged_for_index(
     the lock. `keep_merged` puts it into its place; what is not kept is removed. Nothing is merged where files
     are few, or in quarantine, or where others replaced them meanwhile.
 
-    indexes_stay: no file shall reach across the end of one, and each passage is written again but once, for
-        what is newer is indexed a little at a time
+    indexes_stay: no file shall reach across the end of one, and what is newer is merged once there is
+        half a large one of it, for it is indexed a little at a time
     """
     rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
@@ -433,7 +433,7 @@ def keep_merged(store: Store, collection: CollectionRow, generation: GenerationR
     Nothing happens where others have replaced some of it.
     """
     _keep(store, collection, generation, merged)
-    _remove_orphans(store, collection)
+    remove_orphans(store, collection)
 
 
 def replace_segments(

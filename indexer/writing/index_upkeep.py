@@ -19,33 +19,36 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.data.known_hashes import known_sha256
-from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.centroids import open_centroids
 from nearsay.indexer.plans.engine import SEED, faiss_is_installed, fill
-from nearsay.indexer.plans.engines import build, part_shape
+from nearsay.indexer.plans.engines import build, engine_of, open_index, part_shape
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
 from nearsay.indexer.plans.plan import (
     EXACT_UP_TO,
     REBUILD_AT,
     RETUNE_AT,
-    TAIL,
-    TAIL_SHARE,
     Plan,
     PlanKind,
     RecallContract,
 )
 from nearsay.indexer.plans.trials import Searcher, drawn
 from nearsay.indexer.plans.tuning import Tuned, enough_to_show, tune, tune_again
-from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, open_all, remedy
-from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, reopened, written_index
+from nearsay.indexer.snapshots.quarantine import (
+    StaleSnapshotError,
+    opened_segment,
+    remedy,
+)
+from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes
 from nearsay.indexer.vectors.vector_store import VectorStore, trim
 from nearsay.indexer.writing.compaction import (
     aside,
@@ -53,84 +56,15 @@ from nearsay.indexer.writing.compaction import (
     keep_merged,
     merged_for_index,
     moved,
+    remove_orphans,
     superseding,
 )
+from nearsay.indexer.writing.index_state import IndexState, index_state, living_passages, opened_vectors
 
 _TRIES = 5  # merges of others that may go by while files are being opened
+_REWRITTEN = 2_000_000_000  # bytes of an index that others join; a larger one stays as it is
 _ASKED = 100  # passages that have to find their neighbours in an index that takes in others
 _DOUBT = 2.0  # standard errors of the difference that chance may make
-_LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
-
-
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """A generation's plan and files at one moment: what indexes it has, and what they leave out."""
-
-    plan: Plan
-    vectors: list[SegmentRow]
-    indexes: list[SegmentRow]
-
-    @property
-    def stored(self) -> int:
-        """Vectors there are, those of removed passages included: no fewer than the living."""
-        return sum(row.count for row in self.vectors)
-
-    @property
-    def indexed(self) -> bool:
-        return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
-
-    @property
-    def one_of_all(self) -> bool:
-        """One index covers everything."""
-        newest = max((row.last_passage for row in self.vectors), default=0)
-        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
-
-    @property
-    def through(self) -> int:
-        """The last passage that an index covers."""
-        return max((row.last_passage for row in self.indexes), default=0)
-
-    def oldest(self, index: SegmentRow, count: int) -> list[SegmentRow]:
-        """The files that have the vectors of so many of the first passages of an index."""
-        rows = [row for row in self.vectors if row.last_passage >= index.first_passage]
-        enough = np.cumsum([row.count for row in rows]).searchsorted(count)
-        return rows[: int(enough) + 1]
-
-    def after(self, passage: int) -> list[SegmentRow]:
-        """The files that have vectors of later passages."""
-        return [row for row in self.vectors if row.last_passage > passage]
-
-    @property
-    def enough(self) -> float:
-        """Of more passages than this that no index covers, they are indexed."""
-        return max(TAIL, TAIL_SHARE * sum(row.count for row in self.indexes))
-
-    @property
-    def newer(self) -> int:
-        """Vectors that no index covers, those of removed passages included."""
-        newer = ((row.count, row.last_passage - self.through) for row in self.after(self.through))
-        return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
-
-    @property
-    def whole(self) -> bool:
-        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
-        return all(row.state is SegmentState.CURRENT for row in self.vectors)
-
-
-def index_state(store: Store, collection: CollectionRow, generation: GenerationRow) -> IndexState:
-    with store.database.reading() as connection:
-        rows = generations.segments_of(connection, collection.id, generation.number)
-        every = {row.number: row for row in generations.all_of(connection, collection.id)}
-    now = every[generation.number]
-    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
-    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
-    indexes.sort(key=lambda row: row.last_passage)
-    return IndexState(
-        plan=Plan.from_json(now.plan),
-        # Above the watermark, passages are still to come between those that have a vector.
-        vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
-        indexes=indexes,
-    )
 
 
 def refresh_index(
@@ -158,13 +92,13 @@ def refresh_index(
     plan, promise = state.plan, None if contract == state.plan.contract else contract
     if plan.kind is PlanKind.EXACT:
         most = _exact_up_to(plan) if promise is None else EXACT_UP_TO
-        small = state.stored <= most or _living(store, collection).size <= most
+        small = state.stored <= most or living_passages(store, collection).size <= most
         if promise is not None and (small or not plan.measured_at):
             plan = _promised(store, collection, generation, plan, promise)
         if small:
             return plan
     newer = state.indexed and not always and promise is None
-    if not state.whole or not faiss_is_installed() or (newer and state.newer <= state.enough):
+    if not state.whole or not faiss_is_installed() or (newer and state.newer <= state.enough(store)):
         return plan
     for merged in () if newer else merged_for_index(store, collection, generation):
         keep_merged(store, collection, generation, merged)
@@ -213,7 +147,7 @@ def left_for_later(
         counted = sa.select(sa.func.count()).select_from(removed_passages).where(gone)
         removed = connection.execute(counted).scalar_one()
     newer = state.newer - removed
-    enough = state.enough if wanted else _exact_up_to(plan)
+    enough = state.enough(store) if wanted else _exact_up_to(plan)
     if newer > enough:
         one_by_one = "are newer than the index" if state.indexes else "have no index"
         install = "" if faiss_is_installed() else "pip install 'nearsay[cpu]', then "
@@ -319,14 +253,17 @@ def _prepare(
         return None
     if contract is None and newer and state.indexed:
         return _prepared_further(store, collection, generation, state, folder)
-    plan, living = state.plan, _living(store, collection)
+    plan, living = state.plan, living_passages(store, collection)
     total, choose, doubled = living.size, contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
         queries = _given(store, generation, contract) if queries is None else queries
     else:
         choose, doubled, queries = _grown(store, generation, plan, total)
-        if not choose and (plan.kind is PlanKind.EXACT or (state.one_of_all and not always)):
+        stays = not always and state.one_of_all
+        if stays and doubled and not choose:
+            stays = queries is None and not _outgrown(store, collection, generation, state, total)
+        if not choose and (plan.kind is PlanKind.EXACT or stays):
             return None
         if not faiss_is_installed():
             raise MissingExtraError("The index of a large collection", "cpu")
@@ -347,7 +284,7 @@ def _prepare(
             listener=listener,
         )
         return Prepared(plan, parts, tuple(state.indexes), queries)
-    vectors, alive, through = _opened(store, collection, generation, state.vectors, living)
+    vectors, alive, through = opened_vectors(store, collection, generation, state.vectors, living)
     tuned = None
     if queries is not None and not choose:
         tuned = tune_again(vectors, alive, through, plan, queries, listener=listener)
@@ -375,6 +312,18 @@ def _grown(
         return doubled, doubled, None
     queries = _given(store, generation, plan.contract)
     return queries is not None and store.cluster is not None, doubled, queries  # workers measure all kinds
+
+
+def _outgrown(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, total: int
+) -> bool:
+    """Whether the only index has fewer lists than one of so many passages would: others have joined it."""
+    plan, (row,), dimension = state.plan, state.indexes, generation.encoder.dimension
+    if not engine_of(plan.kind).has_centroids:
+        return False
+    serialised = opened_segment(store, collection, generation, row, open_index_bytes, seen=True)
+    usual = part_shape(plan.kind, plan.shape, total, dimension)
+    return open_centroids(serialised, dimension).count < usual["lists"]
 
 
 def _exact_up_to(plan: Plan) -> float:
@@ -433,6 +382,7 @@ def keep_prepared(
             if prepared.queries is not None or plan.estimated:
                 generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
+    remove_orphans(store, collection)
     trim()
     return plan
 
@@ -446,47 +396,79 @@ def _prepared_further(
 ) -> Prepared | None:
     """What is newer than the indexes, in the newest of them or in one of its own; None where it is little.
 
-    It joins the newest index as it was trained, which takes the time of coding it. Where too few of the newer
-    passages find their neighbours that way, because they lie elsewhere than what the index was trained on,
-    they get one that is trained on them. On a cluster, shards share groups out: there it is always one of its
-    own, trained as an earlier one is.
+    On a cluster, shards share groups out: there it is always one of its own, trained as an earlier one is.
     """
-    plan, after = state.plan, state.through
-    living = _living(store, collection, after)
-    if living.size <= state.enough:
+    plan, after, newest = state.plan, state.through, state.indexes[-1]
+    living = living_passages(store, collection, after)
+    if living.size <= state.enough(store):
         return None
-    vectors, alive, last = _opened(store, collection, generation, state.after(after), living)
+    vectors, alive, last = opened_vectors(store, collection, generation, state.after(after), living)
     ids = vectors.ids[alive[vectors.ids]]
-    made_by, segment = generation.encoder, partial(store.segment, collection.id)
-    *earlier, newest = state.indexes
-    replaced: tuple[SegmentRow, ...] = ()
-    if store.cluster is None:
-        index, replaced = reopened(segment(newest.sha256), newest, made_by, plan), (newest,)
-    else:
-        every = (emptied(segment(row.sha256), row, made_by, plan) for row in (newest, *reversed(earlier)))
+    made_by, replaced = generation.encoder, list[SegmentRow]()
+    index = None
+    if store.cluster is not None:
+        segment = partial(store.segment, collection.id)
+        every = (emptied(segment(row.sha256), row, made_by, plan) for row in reversed(state.indexes))
         index = next((one for one in every if one is not None), None)
-    if index is not None:
-        fill(index.faiss_index, vectors, ids)
-    if index is not None and replaced:
-        rows = state.oldest(newest, ids.size)
-        oldest, stored, _ = _opened(store, collection, generation, rows)
-        as_many = np.zeros_like(stored)
-        as_many[oldest.ids[: ids.size]] = True
-        found = _recalls(index, plan, vectors, alive), _recalls(index, plan, oldest, as_many)
-        index = index if _as_sure(*found, plan.contract) else None
+        if index is not None:
+            fill(index.faiss_index, vectors, ids)
+    elif newest.bytes <= _REWRITTEN:
+        try:
+            index = _joined(store, collection, generation, state, (vectors, alive))
+        except DamagedSegmentError:
+            return None  # it is in quarantine now, as a search says
+        replaced = [] if index is None else [newest]
     if index is None:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
-        index, replaced = build(plan.kind, vectors, ids, last, shape), ()
-    first = replaced[0].first_passage if replaced else after + 1
+        index = build(plan.kind, vectors, ids, last, shape)
+    first = newest.first_passage if replaced else after + 1
     part = IndexPart(written_index(folder, made_by, index), len(index), (first, last))
     beside = tuple(row for row in state.indexes if row not in replaced)
-    return Prepared(None, (part,), replaced, beside=beside)
+    return Prepared(None, (part,), tuple(replaced), beside=beside)
+
+
+def _joined(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    state: IndexState,
+    newer: tuple[VectorStore, NDArray[np.bool_]],
+) -> CandidateIndex | None:
+    """The newest index, as it was trained, with what is newer and without what was removed.
+
+    newer: the vectors, and which of their passages live
+
+    None where too few of the newer passages find their neighbours that way, because they lie elsewhere than
+    what the index was trained on: fewer than is promised, and than as many of the oldest do.
+    """
+    plan, newest = state.plan, state.indexes[-1]
+    serialised = opened_segment(store, collection, generation, newest, open_index_bytes, seen=True)
+    index = open_index(plan.kind, serialised, newest.last_passage)
+    held, there = index.ids(), np.zeros(newest.last_passage + 1, dtype=np.bool_)
+    living = living_passages(store, collection, newest.first_passage - 1)
+    there[living[living <= newest.last_passage]] = True
+    if not there[held].all():
+        index.faiss_index.remove_ids(held[~there[held]])
+        held = held[there[held]]
+    vectors, alive = newer
+    ids = vectors.ids[alive[vectors.ids]]
+    fill(index.faiss_index, vectors, ids)
+    count = min(ids.size, held.size)
+    if count <= plan.contract.at:
+        return None
+    first, last = held[0], held[count - 1]
+    rows = [row for row in state.vectors if row.first_passage <= last and row.last_passage >= first]
+    oldest, _, _ = opened_vectors(store, collection, generation, rows, living)
+    found = _recalls(index, plan, vectors, ids[:count]), _recalls(index, plan, oldest, held[:count])
+    return index if _as_sure(*found, plan.contract) else None
 
 
 def _recalls(
-    index: CandidateIndex, plan: Plan, vectors: VectorStore, alive: NDArray[np.bool_]
+    index: CandidateIndex, plan: Plan, vectors: VectorStore, ids: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """What a sample of living passages finds of its nearest ones among them, (n,)."""
+    """What a sample of some passages finds of its nearest ones among them, (n,)."""
+    alive = np.zeros(vectors.last + 1, dtype=np.bool_)
+    alive[ids] = True
     trial = drawn(vectors, alive, _ASKED, plan.contract.at, np.random.default_rng(SEED))
     searcher = Searcher(vectors, alive, trial.asked, index.looking(plan.parameters))
     return trial.recalls(searcher.found(trial.vectors))
@@ -530,28 +512,3 @@ def _chosen(
     there = FaissGpus(*requested_gpus(store.device, find_gpus()))
     report = tune_on_gpu(vectors, alive, plan.contract, there, queries)
     return replace(tuned, plan=replace(tuned.plan, gpu=report))
-
-
-def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
-    """The numbers of the passages after a number: a long read where there are many."""
-    with store.database.reading() as connection:
-        return passages.passage_numbers(connection, collection.id, after=after)
-
-
-def _opened(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    rows: list[SegmentRow],
-    living: NDArray[np.int64] | None = None,
-) -> tuple[VectorStore, NDArray[np.bool_], int]:
-    """The vectors of files, which of their passages live, and the last of them; living: None for all."""
-    opened = open_all(store, collection, generation, rows, seen=True)
-    large = 4 * len(opened) * opened.dimension > _LARGE
-    vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
-    through = int(vectors.ids[-1]) if len(vectors) else 0
-    alive = np.full(through + 1, living is None, dtype=np.bool_)
-    if living is not None:
-        alive[living[living <= through]] = True
-    alive.flags.writeable = False
-    return vectors, alive, through

@@ -17,7 +17,7 @@ from nearsay.indexer.snapshots import contract_check
 from nearsay.indexer.snapshots.contract_check import check_contract, checked
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
-from nearsay.indexer.writing import index_upkeep
+from nearsay.indexer.writing import index_state
 
 OpenCollection = Callable[[], Collection]
 
@@ -121,7 +121,7 @@ def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed:
 def test_an_index_that_has_doubled_by_what_joined_it_is_looked_at_without_the_lock(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     looked, removed = contract_check.checked, iter([["d1"]])
 
     def meanwhile(*given: Any) -> Check:
@@ -135,11 +135,38 @@ def test_an_index_that_has_doubled_by_what_joined_it_is_looked_at_without_the_lo
         indexed.add_rows(rows(COUNT + begin, COUNT + end), index="later")
         indexed.optimize(newer=True)
         checks.append(plan_of(indexed).check)
-    assert [row.count for row in segments(indexed, SegmentKind.INDEX)] == [2700 + 3000]
+    assert [row.count for row in segments(indexed, SegmentKind.INDEX)] == [2700 + 3000 - 1]
     assert checks[:2] == [None, None]
     assert checks[2] is not None
     assert (checks[2].kept, checks[2].passages) == (True, 2700 + 2700)
     assert checks[3] == checks[2]
+
+
+def test_one_look_after_most_was_removed_is_enough(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, looks = contract_check.checked, list[Check]()
+    monkeypatch.setattr(contract_check, "checked", lambda *given: looks.append(looked(*given)) or looks[-1])
+    living = [f"d{number}" for number in range(COUNT) if number % 10]
+    indexed.remove(living[:1700])
+    assert [look.passages for look in looks] == [1000]
+    indexed.remove(living[1700:1701])
+    indexed.add_rows(rows(COUNT, COUNT + 1), index="now")
+    assert len(looks) == 1
+
+
+def test_a_look_at_a_plan_that_was_replaced_meanwhile_is_not_kept(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = contract_check.checked
+
+    def meanwhile(*given: Any) -> Check:
+        search_worse(indexed)
+        return looked(*given)
+
+    monkeypatch.setattr(contract_check, "checked", meanwhile)
+    indexed.remove(f"d{number}" for number in range(600) if number % 10)
+    assert plan_of(indexed).check is None
 
 
 def test_tuning_again_mends_it(indexed: Collection) -> None:

@@ -190,14 +190,14 @@ def test_the_vectors_are_let_go_of_when_an_index_was_chosen(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[weakref.ref[VectorStore]] = []
-    really = index_upkeep._opened
+    really = index_upkeep.opened_vectors
 
     def remembered(*given: Any) -> tuple[VectorStore, Any, int]:
         found = really(*given)
         opened.append(weakref.ref(found[0]))
         return found
 
-    monkeypatch.setattr(index_upkeep, "_opened", remembered)
+    monkeypatch.setattr(index_upkeep, "opened_vectors", remembered)
     gc.disable()  # a picture leaves frames in circles, which hold what their callers had
     try:
         indexed.tune(recall="0.9@10")

@@ -34,7 +34,7 @@ from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore, unit_length
-from nearsay.indexer.writing import compaction, index_upkeep
+from nearsay.indexer.writing import compaction, index_state, index_upkeep
 
 OpenCollection = Callable[[], Collection]
 
@@ -118,7 +118,7 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
 @pytest.fixture
 def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """Where a hundred newer passages, and a twentieth of what is indexed, are indexed."""
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
     return indexed
 
@@ -154,20 +154,73 @@ def test_what_is_newer_joins_the_index(growing: Collection, open_table: OpenColl
         assert right / 440 >= 0.95
     assert Plan.from_json(growing._record.live().plan).measured_at == 2700
     assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+    folder = growing._store.segments(growing._record.row().id)
+    assert {path.stem for path in folder.iterdir()} == {row.sha256 for row in growing.overview().segments}
 
 
-def test_newer_passages_that_lie_elsewhere_get_an_index_of_their_own(
+def test_what_was_removed_leaves_the_index_when_others_join_it(growing: Collection) -> None:
+    removed = [hit.id for hit in growing.search("1", 200)]
+    growing.remove(removed)
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+    (row,) = segments(growing, SegmentKind.INDEX)
+    assert row.count == 2700 - 200 + 600
+    living = np.append(LIVING, np.ones(600, dtype=np.bool_))
+    living[[int(id_[1:]) for id_ in removed]] = False
+    assert [hit.id for hit in growing.search("1", 10, mode="dense")] == nearest_by_force(1, 10, living)
+    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+
+
+def test_an_index_that_is_too_large_to_be_written_again_and_again_stays(
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In all directions, while the index was trained on sixty."""
+    (before,) = segments(growing, SegmentKind.INDEX)
+    monkeypatch.setattr(index_upkeep, "_REWRITTEN", before.bytes - 1)
+    for begin, end in ((0, 600), (600, 900)):
+        growing.add_rows(rows(COUNT + begin, COUNT + end), index="now")
+    first, second = segments(growing, SegmentKind.INDEX)
+    assert first == before
+    assert (second.count, second.first_passage) == (900, COUNT + 1)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_index_that_has_outgrown_its_lists_is_trained_anew(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
+    """Once, though an older nearsay kept no queries that it could be measured with."""
+    monkeypatch.setattr(index_state, "TAIL", 100)
+    indexed.tune(queries=TABLE[:400])
+    indexed.add_rows(rows(COUNT, 2 * COUNT), index="later")
+    indexed.optimize(newer=True)
+    (joined,) = segments(indexed, SegmentKind.INDEX)
+    assert joined.count == 2700 + COUNT
+    if not kept:
+        monkeypatch.setattr(index_upkeep, "_given", lambda *_: None)
+    measured_at = [indexed.optimize().measured_at for _ in range(2)]
+    assert measured_at == ([5700, 5700] if kept else [2700, 2700])
+    (row,) = segments(indexed, SegmentKind.INDEX)
+    assert (row.count, row.id) == (5700, joined.id + 1)
+    index = indexed.snapshot().index
+    assert index is not None
+    assert index.lists == 256
+
+
+@pytest.mark.parametrize(("removed", "count"), [(0, 900), (0, 3000), (1350, 900)])
+def test_newer_passages_that_lie_elsewhere_get_an_index_of_their_own(
+    open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch, removed: int, count: int
+) -> None:
+    """In all directions, while the index was trained on sixty; however many, and whatever it leaves out."""
+    monkeypatch.setattr(index_state, "TAIL", 100)
+    growing = open_table()
+    growing.remove([f"d{number}" for number in np.flatnonzero(LIVING)[::2][:removed]])
+    refresh(growing)
     table = TABLE.copy()
     table[COUNT:] = unit_length(
         np.random.default_rng(5).standard_normal(table[COUNT:].shape).astype(np.float32)
     )
     monkeypatch.setattr(table_collection, "TABLE", table)
-    growing.add_rows(rows(COUNT, COUNT + 900), index="now")
-    counts = [(row.count, row.first_passage) for row in segments(growing, SegmentKind.INDEX)]
-    assert counts == [(2700, 1), (900, COUNT + 1)]
+    growing.add_rows(rows(COUNT, COUNT + count), index="now")
+    counts = [(row.count, row.last_passage) for row in segments(growing, SegmentKind.INDEX)]
+    assert counts == [(2700 - removed, COUNT), (count, COUNT + count)]
 
 
 @pytest.mark.long
@@ -265,7 +318,7 @@ def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_i
 ) -> None:
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
     monkeypatch.setattr(compaction, "SEGMENT_ROWS", 4000)
-    monkeypatch.setattr(index_upkeep, "TAIL", 3000)
+    monkeypatch.setattr(index_state, "TAIL", 3000)
     before = segments(growing, SegmentKind.INDEX)
     ends = list[list[int]]()
     for begin in range(COUNT, COUNT + 2040, 510):
@@ -275,7 +328,7 @@ def test_what_is_newer_is_not_indexed_where_it_was_removed_or_merged_with_what_i
     assert ends == [[0, 510], [0, 510, 1020], [0, 510, 1020, 1530], [0, 2040]], (
         "each is written again but once"
     )
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     growing.add_rows(rows(COUNT + 2040, COUNT + 3000), index="later")
     growing.remove([f"d{number}" for number in range(COUNT, COUNT + 2990)])
     growing.optimize(newer=True)
@@ -349,7 +402,7 @@ def many(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
 def test_an_index_is_made_though_additions_merge_what_it_was_to_be_made_of(
     many: Collection, monkeypatch: pytest.MonkeyPatch, merges: int
 ) -> None:
-    opened, ends = index_upkeep.open_all, iter(range(COUNT + 60, COUNT + 60 + 20 * merges, 20))
+    opened, ends = index_state.open_all, iter(range(COUNT + 60, COUNT + 60 + 20 * merges, 20))
 
     def meanwhile(*given: Any, **named: Any) -> VectorStore:
         if (end := next(ends, None)) is not None:
@@ -358,7 +411,7 @@ def test_an_index_is_made_though_additions_merge_what_it_was_to_be_made_of(
                 many.compact()
         return opened(*given, **named)
 
-    monkeypatch.setattr(index_upkeep, "open_all", meanwhile)
+    monkeypatch.setattr(index_state, "open_all", meanwhile)
     if merges > 1:
         with pytest.raises(BusyError, match="replaced again"):
             many.optimize()
@@ -474,7 +527,7 @@ def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_
             collection.optimize()
     assert collection.optimize().kind is PlanKind.IVF
     assert collection.add_rows(rows(COUNT + 1, COUNT + 541)).notes[1:] == ()
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     (note,) = collection.add_rows(rows(COUNT + 541, COUNT + 601)).notes[1:]
     assert note == Naming("600 passages", "newer")
     assert [row.count for row in segments(collection, SegmentKind.INDEX)] == [2701]
@@ -498,7 +551,7 @@ def test_a_small_addition_reads_no_passage_numbers(
     def never(*_: object) -> NoReturn:
         raise AssertionError
 
-    monkeypatch.setattr(index_upkeep, "_living", never)
+    monkeypatch.setattr(index_upkeep, "living_passages", never)
     assert indexed.add_rows(rows(COUNT, COUNT + 1), index="now").embedded == 1
     assert indexed.search(str(COUNT), 1)[0].id == f"d{COUNT}"
 

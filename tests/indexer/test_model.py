@@ -49,7 +49,7 @@ from nearsay.indexer.plans.tuning import Tuned
 from nearsay.indexer.query import ranking
 from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.vectors.vector_store import VectorStore, unit_length
-from nearsay.indexer.writing import index_upkeep
+from nearsay.indexer.writing import index_state, index_upkeep
 
 STEPS = 40
 EXACT_UP_TO = 20  # passages: with more, the random collections have indexes
@@ -114,7 +114,7 @@ class Comparison:
         self.steps = 0
         self.log: list[tuple[object, ...]] = []
         patch.setattr(index_upkeep, "EXACT_UP_TO", EXACT_UP_TO)
-        patch.setattr(index_upkeep, "TAIL", EXACT_UP_TO)
+        patch.setattr(index_state, "TAIL", EXACT_UP_TO)
         for name in ("tune", "tune_again"):
             patch.setattr(index_upkeep, name, self.any_plan)
 

@@ -55,7 +55,7 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge
-from nearsay.indexer.writing import index_upkeep
+from nearsay.indexer.writing import index_state
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
@@ -197,7 +197,7 @@ def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
 def test_what_comes_later_shares_the_centroids_of_the_groups(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_upkeep, "TAIL", 100)
+    monkeypatch.setattr(index_state, "TAIL", 100)
     with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         made = without_index(library)
         made.tune()

@@ -13,7 +13,7 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.inside.tokens import KwicPart, SearchBy, TokenMatch
 from nearsay.indexer.vectors.errors import DamagedSegmentError
-from nearsay.indexer.writing.compaction import _remove_orphans
+from nearsay.indexer.writing.compaction import remove_orphans
 from nearsay.training.bert.attention import AttentionReader
 
 WORDS = ["rain", "snow", "fell", "on", "the", "town", "a", "cat", "slept", "9", "."]
@@ -184,7 +184,7 @@ def test_compaction_keeps_the_segment_and_deleting_the_collection_takes_it(
     old = weather.explore.sample_tokens(reader, 1)
     new = weather.explore.sample_tokens(reader, 1, tokens=20)
     store = library.store
-    removed = _remove_orphans(store, weather.snapshot().collection, grace=0)
+    removed = remove_orphans(store, weather.snapshot().collection, grace=0)
     assert removed.files == 1
     assert not store.segment(old.collection_id, old.sha256).exists()
     assert store.segment(new.collection_id, new.sha256).exists()

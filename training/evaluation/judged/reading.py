@@ -107,10 +107,12 @@ def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
 
 
 def _named_columns(spec: Path) -> tuple[Path, tuple[str, ...]]:
-    """Part a file from the columns behind it; BadInputError when there is no such file."""
+    """Part a file from the columns behind it; BadInputError when there is no such file, or no column."""
     file, colon, named = str(spec).rpartition(":")
-    if not colon or not Path(file).is_file() or not (columns := field_names(named)):
+    if not colon or not Path(file).is_file():
         raise BadInputError(f"{spec} does not exist. Check the name")
+    if not (columns := field_names(named)):
+        raise BadInputError(f"no column is named behind {spec}. Name some, or leave the colon away")
     return Path(file), columns
 
 

@@ -1,0 +1,106 @@
+"""What vectors and indexes a generation has at one moment, and which of its passages live."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue import generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.plans.plan import GROUP_SHARE, TAIL, TAIL_SHARE, Plan
+from nearsay.indexer.snapshots.quarantine import open_all
+from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.vectors.vector_store import VectorStore
+
+_LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """A generation's plan and files at one moment: what indexes it has, and what they leave out."""
+
+    plan: Plan
+    vectors: list[SegmentRow]
+    indexes: list[SegmentRow]
+
+    @property
+    def stored(self) -> int:
+        """Vectors there are, those of removed passages included: no fewer than the living."""
+        return sum(row.count for row in self.vectors)
+
+    @property
+    def indexed(self) -> bool:
+        return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
+
+    @property
+    def one_of_all(self) -> bool:
+        """One index covers everything."""
+        newest = max((row.last_passage for row in self.vectors), default=0)
+        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
+
+    @property
+    def through(self) -> int:
+        """The last passage that an index covers."""
+        return max((row.last_passage for row in self.indexes), default=0)
+
+    def after(self, passage: int) -> list[SegmentRow]:
+        """The files that have vectors of later passages."""
+        return [row for row in self.vectors if row.last_passage > passage]
+
+    def enough(self, store: Store) -> float:
+        """Of more passages than this that no index covers, they are indexed."""
+        share = TAIL_SHARE if store.cluster is None else GROUP_SHARE
+        return max(TAIL, share * sum(row.count for row in self.indexes))
+
+    @property
+    def newer(self) -> int:
+        """Vectors that no index covers, those of removed passages included."""
+        newer = ((row.count, row.last_passage - self.through) for row in self.after(self.through))
+        return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
+
+    @property
+    def whole(self) -> bool:
+        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
+        return all(row.state is SegmentState.CURRENT for row in self.vectors)
+
+
+def index_state(store: Store, collection: CollectionRow, generation: GenerationRow) -> IndexState:
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        every = {row.number: row for row in generations.all_of(connection, collection.id)}
+    now = every[generation.number]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    indexes.sort(key=lambda row: row.last_passage)
+    return IndexState(
+        plan=Plan.from_json(now.plan),
+        # Above the watermark, passages are still to come between those that have a vector.
+        vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
+        indexes=indexes,
+    )
+
+
+def living_passages(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
+    """The numbers of the passages after a number: a long read where there are many."""
+    with store.database.reading() as connection:
+        return passages.passage_numbers(connection, collection.id, after=after)
+
+
+def opened_vectors(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    living: NDArray[np.int64],
+) -> tuple[VectorStore, NDArray[np.bool_], int]:
+    """The vectors of files, which of their passages are among the living, and the last of them."""
+    opened = open_all(store, collection, generation, rows, seen=True)
+    large = 4 * len(opened) * opened.dimension > _LARGE
+    vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
+    through = int(vectors.ids[-1]) if len(vectors) else 0
+    alive = np.zeros(through + 1, dtype=np.bool_)
+    alive[living[living <= through]] = True
+    alive.flags.writeable = False
+    return vectors, alive, through
