@@ -239,8 +239,8 @@ class Collection:
         by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
         on meanwhile. On a cluster, its workers build an index by groups.
 
-        newer: once a twentieth more has come (a tenth on a cluster), index that alone: it joins the newest
-            index as that was trained, or gets its own on a cluster, or where that finds too few of it
+        newer: once a twentieth more has come (a tenth on a cluster), and 16,384 passages at least, index that
+            alone: it joins the newest index as that was trained, or gets its own (docs/large-collections.md)
 
         MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
         """

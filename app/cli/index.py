@@ -252,8 +252,8 @@ def tune(
 def optimize(
     collection: str = COLLECTION,
     newer: bool = option(
-        "Once a twentieth more has come, and 16,384 passages at least, index only that, as the index was "
-        "trained: quicker."
+        "Once a twentieth more has come (a tenth on a cluster), and 16,384 passages at least, index only "
+        "that: quicker."
     ),
     as_json: bool = JSON,
     place: OnCluster = GROUP,

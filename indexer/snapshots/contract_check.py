@@ -53,6 +53,7 @@ def check_contract(
         plan = Plan() if generation is None else Plan.from_json(generation.plan)
         if generation is None or plan.kind is PlanKind.EXACT:
             return None
+        indexes = _indexes(connection, collection.id, generation.number)
         churn = _due(connection, collection.id, generation.number, plan)
     if churn is None:
         return plan.warning(collection.name)
@@ -69,11 +70,17 @@ def check_contract(
         with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
             now = generations.live(connection, collection.id)
             plan = Plan() if now is None else Plan.from_json(now.plan)
-            if replace(plan, check=None) == replace(snapshot.plan, check=None):  # still what was looked at
+            same = _indexes(connection, collection.id, generation.number) == indexes
+            if same and replace(plan, check=None) == replace(snapshot.plan, check=None):
                 plan = replace(plan, check=check)
                 generations.set_plan(connection, generation, plan.to_json())
                 collections.changed(connection, collection.id)
     return plan.warning(collection.name)
+
+
+def _indexes(connection: sa.Connection, collection_id: int, generation: int) -> set[int]:
+    rows = generations.segments_of(connection, collection_id, generation)
+    return {row.id for row in rows if row.kind is SegmentKind.INDEX}
 
 
 def _due(connection: sa.Connection, collection_id: int, generation: int, plan: Plan) -> float | None:

@@ -9,7 +9,7 @@ from nearsay.indexer.catalogue import generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.plans.plan import GROUP_SHARE, TAIL, TAIL_SHARE, Plan
+from nearsay.indexer.plans.plan import GROUP_SHARE, RETUNE_AT, TAIL, TAIL_SHARE, Plan
 from nearsay.indexer.snapshots.quarantine import open_all
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
@@ -53,6 +53,11 @@ class IndexState:
         """Of more passages than this that no index covers, they are indexed."""
         share = TAIL_SHARE if store.cluster is None else GROUP_SHARE
         return max(TAIL, share * sum(row.count for row in self.indexes))
+
+    def mostly_gone(self, living: NDArray[np.int64]) -> bool:
+        """Whether most of what the indexes hold was removed: it stays in them until they are built anew."""
+        held = sum(row.count for row in self.indexes)
+        return held > RETUNE_AT * int(np.count_nonzero(living <= self.through))
 
     @property
     def newer(self) -> int:

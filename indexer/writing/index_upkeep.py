@@ -249,18 +249,20 @@ def _prepare(
     always: bool,
 ) -> Prepared | None:
     state = index_state(store, collection, generation)
-    if contract is None and not state.whole:
+    newer = newer and contract is None and state.indexed
+    if (contract is None and not state.whole) or (newer and state.newer <= state.enough(store)):
         return None
-    if contract is None and newer and state.indexed:
-        return _prepared_further(store, collection, generation, state, folder)
     plan, living = state.plan, living_passages(store, collection)
+    gone = state.mostly_gone(living)
+    if newer and not gone:
+        return _prepared_further(store, collection, generation, state, living, folder)
     total, choose, doubled = living.size, contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
         queries = _given(store, generation, contract) if queries is None else queries
     else:
         choose, doubled, queries = _grown(store, generation, plan, total)
-        stays = not always and state.one_of_all
+        stays = state.one_of_all and not always and not gone
         if stays and doubled and not choose:
             stays = queries is None and not _outgrown(store, collection, generation, state, total)
         if not choose and (plan.kind is PlanKind.EXACT or stays):
@@ -317,11 +319,17 @@ def _grown(
 def _outgrown(
     store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, total: int
 ) -> bool:
-    """Whether the only index has fewer lists than one of so many passages would: others have joined it."""
+    """Whether the only index has fewer lists than one of so many passages would, or is damaged.
+
+    Others have joined it. On a cluster, groups keep the lists that they were trained to.
+    """
     plan, (row,), dimension = state.plan, state.indexes, generation.encoder.dimension
-    if not engine_of(plan.kind).has_centroids:
+    if store.cluster is not None or not engine_of(plan.kind).has_centroids:
         return False
-    serialised = opened_segment(store, collection, generation, row, open_index_bytes, seen=True)
+    try:
+        serialised = opened_segment(store, collection, generation, row, open_index_bytes, seen=True)
+    except DamagedSegmentError:
+        return True
     usual = part_shape(plan.kind, plan.shape, total, dimension)
     return open_centroids(serialised, dimension).count < usual["lists"]
 
@@ -382,7 +390,8 @@ def keep_prepared(
             if prepared.queries is not None or plan.estimated:
                 generations.keep_queries(connection, generation, prepared.queries)
         collections.changed(connection, collection.id)
-    remove_orphans(store, collection)
+    with contextlib.suppress(BusyError):  # the next one removes it
+        remove_orphans(store, collection)
     trim()
     return plan
 
@@ -392,18 +401,19 @@ def _prepared_further(
     collection: CollectionRow,
     generation: GenerationRow,
     state: IndexState,
+    living: NDArray[np.int64],
     folder: Path,
 ) -> Prepared | None:
     """What is newer than the indexes, in the newest of them or in one of its own; None where it is little.
 
-    On a cluster, shards share groups out: there it is always one of its own, trained as an earlier one is.
+    living: passages by their numbers. On a cluster, shards share groups out: there it is always an index of
+    its own, trained as an earlier one is.
     """
     plan, after, newest = state.plan, state.through, state.indexes[-1]
-    living = living_passages(store, collection, after)
-    if living.size <= state.enough(store):
-        return None
     vectors, alive, last = opened_vectors(store, collection, generation, state.after(after), living)
-    ids = vectors.ids[alive[vectors.ids]]
+    ids = vectors.ids[alive[vectors.ids] & (vectors.ids > after)]
+    if ids.size <= state.enough(store):
+        return None
     made_by, replaced = generation.encoder, list[SegmentRow]()
     index = None
     if store.cluster is not None:
@@ -413,10 +423,8 @@ def _prepared_further(
         if index is not None:
             fill(index.faiss_index, vectors, ids)
     elif newest.bytes <= _REWRITTEN:
-        try:
-            index = _joined(store, collection, generation, state, (vectors, alive))
-        except DamagedSegmentError:
-            return None  # it is in quarantine now, as a search says
+        with contextlib.suppress(DamagedSegmentError):  # a search says so, and how it is mended
+            index = _joined(store, collection, generation, state, living, vectors, ids)
         replaced = [] if index is None else [newest]
     if index is None:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
@@ -432,26 +440,21 @@ def _joined(
     collection: CollectionRow,
     generation: GenerationRow,
     state: IndexState,
-    newer: tuple[VectorStore, NDArray[np.bool_]],
+    living: NDArray[np.int64],
+    vectors: VectorStore,
+    ids: NDArray[np.int64],
 ) -> CandidateIndex | None:
-    """The newest index, as it was trained, with what is newer and without what was removed.
+    """The newest index, as it was trained, with the passages `ids` (rising), which have these vectors.
 
-    newer: the vectors, and which of their passages live
-
-    None where too few of the newer passages find their neighbours that way, because they lie elsewhere than
-    what the index was trained on: fewer than is promised, and than as many of the oldest do.
+    None where too few of them find their neighbours that way, because they lie elsewhere than what the index
+    was trained on: fewer than is promised, and than as many of the oldest do. What was removed stays in it:
+    FAISS cannot take product-quantised codes out and put others in their place.
     """
     plan, newest = state.plan, state.indexes[-1]
     serialised = opened_segment(store, collection, generation, newest, open_index_bytes, seen=True)
     index = open_index(plan.kind, serialised, newest.last_passage)
-    held, there = index.ids(), np.zeros(newest.last_passage + 1, dtype=np.bool_)
-    living = living_passages(store, collection, newest.first_passage - 1)
-    there[living[living <= newest.last_passage]] = True
-    if not there[held].all():
-        index.faiss_index.remove_ids(held[~there[held]])
-        held = held[there[held]]
-    vectors, alive = newer
-    ids = vectors.ids[alive[vectors.ids]]
+    held = index.ids()
+    held = held[np.isin(held, living[living <= newest.last_passage], assume_unique=True)]
     fill(index.faiss_index, vectors, ids)
     count = min(ids.size, held.size)
     if count <= plan.contract.at:
@@ -459,7 +462,8 @@ def _joined(
     first, last = held[0], held[count - 1]
     rows = [row for row in state.vectors if row.first_passage <= last and row.last_passage >= first]
     oldest, _, _ = opened_vectors(store, collection, generation, rows, living)
-    found = _recalls(index, plan, vectors, ids[:count]), _recalls(index, plan, oldest, held[:count])
+    some = np.sort(np.random.default_rng(SEED).choice(ids, count, replace=False))
+    found = _recalls(index, plan, vectors, some), _recalls(index, plan, oldest, held[:count])
     return index if _as_sure(*found, plan.contract) else None
 
 

@@ -158,16 +158,35 @@ def test_what_is_newer_joins_the_index(growing: Collection, open_table: OpenColl
     assert {path.stem for path in folder.iterdir()} == {row.sha256 for row in growing.overview().segments}
 
 
-def test_what_was_removed_leaves_the_index_when_others_join_it(growing: Collection) -> None:
-    removed = [hit.id for hit in growing.search("1", 200)]
-    growing.remove(removed)
-    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+@pytest.mark.parametrize(
+    ("removed", "newer", "left"), [(200, True, 3900), (1800, True, 2100), (1800, False, 2100)]
+)
+def test_once_most_was_removed_the_index_is_built_anew(
+    growing: Collection, removed: int, newer: bool, left: int
+) -> None:
+    gone = [hit.id for hit in growing.search("1", removed)]
+    growing.add_rows(rows(COUNT, COUNT + 600), index="later")
+    growing.optimize(newer=newer)
+    growing.remove(gone)
+    growing.add_rows(rows(COUNT + 600, COUNT + 1200), index="later")
+    growing.optimize(newer=newer)
     (row,) = segments(growing, SegmentKind.INDEX)
-    assert row.count == 2700 - 200 + 600
-    living = np.append(LIVING, np.ones(600, dtype=np.bool_))
-    living[[int(id_[1:]) for id_ in removed]] = False
+    assert row.count == left
+    living = np.append(LIVING, np.ones(1200, dtype=np.bool_))
+    living[[int(id_[1:]) for id_ in gone]] = False
     assert [hit.id for hit in growing.search("1", 10, mode="dense")] == nearest_by_force(1, 10, living)
     assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+
+
+def test_an_index_that_others_joined_stays_a_while_where_others_may_have_it_open(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(compaction.GRACE, growing.library.store.database.dialect, 3600.0)
+    (before,) = segments(growing, SegmentKind.INDEX)
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+    (now,) = segments(growing, SegmentKind.INDEX)
+    folder = growing._store.segments(growing._record.row().id)
+    assert {before.sha256, now.sha256} <= {path.stem for path in folder.iterdir()}
 
 
 def test_an_index_that_is_too_large_to_be_written_again_and_again_stays(

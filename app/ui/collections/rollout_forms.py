@@ -41,8 +41,8 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
     newer = st.checkbox(
         "Only what came since the last index",
         key=f"optimize-newer-{found.name}",
-        help="Where there is an index: once a twentieth more has come, and 16,384 passages at least, that "
-        "joins the index as it was trained. Quicker.",
+        help="Where there is an index: once a twentieth more has come, and 16,384 passages at least, only "
+        "that is indexed. Quicker.",
     )
     arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
     key, icon = f"optimize-{found.name}", ":material/bolt:"

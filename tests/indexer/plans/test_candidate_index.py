@@ -17,6 +17,7 @@ from nearsay.data.errors import MissingExtraError, StorageError
 from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.centroids import open_centroids
+from nearsay.indexer.plans.engine import fill
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, numbers_in, open_index, reach_over
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.vectors.segment import (
@@ -130,6 +131,20 @@ def test_looking_further_goes_into_each_further_list_and_into_no_other(
         assert near.size
         assert beyond.size
         assert sorted([*near, *beyond]) == sorted(both)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_joins_an_opened_index_is_coded_as_if_it_had_been_there(
+    vectors: VectorStore, kind: PlanKind
+) -> None:
+    index = build(kind, vectors, vectors.ids[:900], 2700)
+    joined, whole = (open_index(kind, index.serialise(), 2700) for _ in range(2))
+    fill(joined.faiss_index, vectors, vectors.ids[900:])
+    whole.faiss_index.reset()
+    fill(whole.faiss_index, vectors, vectors.ids)
+    assert joined.ids().tolist() == vectors.ids.tolist()
+    queries = clustered(50, 3)
+    np.testing.assert_array_equal(joined.candidates(queries, 40), whole.candidates(queries, 40))
 
 
 @pytest.mark.parametrize("kind", LISTS)
