@@ -424,7 +424,8 @@ def take(
         same=same,
         refused=() if before is None else before.gpu_notes,
     )
-    if stored is not None and index is stored:  # what a first search would make for those that follow
+    # What a first search would make for those that follow; to a part's, lists are told.
+    if stored is not None and index is stored and part is None:
         stored.candidates(np.zeros((1, vector_store.dimension), dtype=np.float32), 1, alive)
     notes = (*notes, *said)
     warning = plan.warning(collection.name)
