@@ -7,7 +7,7 @@ searched for through the plan and exactly: two hundred, and a thousand when thes
 newer than the index where there are so many: like queries they are strangers to it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
@@ -53,8 +53,8 @@ def check_contract(
         plan = Plan() if generation is None else Plan.from_json(generation.plan)
         if generation is None or plan.kind is PlanKind.EXACT:
             return None
-        indexes = _indexes(connection, collection.id, generation.number)
-        churn = _due(connection, collection.id, generation.number, plan)
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        churn = _due(connection, collection.id, rows, plan)
     if churn is None:
         return plan.warning(collection.name)
     try:
@@ -70,22 +70,23 @@ def check_contract(
         with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
             now = generations.live(connection, collection.id)
             plan = Plan() if now is None else Plan.from_json(now.plan)
-            same = _indexes(connection, collection.id, generation.number) == indexes
-            if same and replace(plan, check=None) == replace(snapshot.plan, check=None):
+            there = generations.segments_of(connection, collection.id, generation.number)
+            same = replace(plan, check=None) == replace(snapshot.plan, check=None)
+            if same and _indexes(there) == _indexes(rows):
                 plan = replace(plan, check=check)
                 generations.set_plan(connection, generation, plan.to_json())
                 collections.changed(connection, collection.id)
     return plan.warning(collection.name)
 
 
-def _indexes(connection: sa.Connection, collection_id: int, generation: int) -> set[int]:
-    rows = generations.segments_of(connection, collection_id, generation)
+def _indexes(rows: Iterable[SegmentRow]) -> set[int]:
     return {row.id for row in rows if row.kind is SegmentKind.INDEX}
 
 
-def _due(connection: sa.Connection, collection_id: int, generation: int, plan: Plan) -> float | None:
+def _due(
+    connection: sa.Connection, collection_id: int, rows: Sequence[SegmentRow], plan: Plan
+) -> float | None:
     """The churn now, if it asks for a look, or if the index has doubled; else None."""
-    rows = generations.segments_of(connection, collection_id, generation)
     looked, before = (
         (plan.measured_at, 0.0) if plan.check is None else (plan.check.passages, plan.check.churn)
     )

@@ -30,21 +30,10 @@ from nearsay.indexer.plans.engine import SEED, faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, engine_of, open_index, part_shape
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
-from nearsay.indexer.plans.plan import (
-    EXACT_UP_TO,
-    REBUILD_AT,
-    RETUNE_AT,
-    Plan,
-    PlanKind,
-    RecallContract,
-)
+from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, Plan, PlanKind, RecallContract
 from nearsay.indexer.plans.trials import Searcher, drawn
 from nearsay.indexer.plans.tuning import Tuned, enough_to_show, tune, tune_again
-from nearsay.indexer.snapshots.quarantine import (
-    StaleSnapshotError,
-    opened_segment,
-    remedy,
-)
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, opened_segment, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
@@ -479,9 +468,9 @@ def _recalls(
 
 
 def _as_sure(newer: NDArray[np.float64], oldest: NDArray[np.float64], contract: RecallContract) -> bool:
-    """Whether newer passages find as much of what is near as they should, or as as many of the oldest do.
+    """Whether newer passages find enough of what is near: what is promised, or what the oldest find.
 
-    newer, oldest: (n,), what each of a sample finds. The index was trained on the oldest.
+    newer, oldest: (n,), what each of a sample finds among as many. The index was trained on the oldest.
     """
     doubt = _DOUBT * float(np.hypot(newer.std(), oldest.std())) / float(np.sqrt(max(1, newer.size)))
     return bool(newer.mean() >= min(contract.recall, float(oldest.mean()) - doubt))

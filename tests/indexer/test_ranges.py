@@ -26,7 +26,7 @@ from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import LostLockError
 from nearsay.indexer.writing import compaction
-from nearsay.indexer.writing.index_upkeep import index_state
+from nearsay.indexer.writing.index_state import index_state
 from nearsay.indexer.writing.ingest import live_or_begin
 
 _COUNT = 40
