@@ -37,8 +37,8 @@ def compression(
 ) -> None:
     """Measure an encoder's vectors with fewer bits and fewer dimensions.
 
-    Reports Spearman's correlation (times 100) on scored pairs, nDCG@10 and the time of one exact search on a
-    judged corpus, and the loss against float32. Use `nearsay evaluate compare` for smaller encoders.
+    Reports Spearman's correlation (times 100) on scored pairs, nDCG@10 on a judged corpus, and the loss
+    against float32. Use `nearsay evaluate compare` for smaller encoders.
 
     \b
     Example:

@@ -45,8 +45,6 @@ class CompressionRow(Report):
     # On the retrieval set, 0 to 1.
     ndcg_at_10: float | None = field(default=None, metadata=column("nDCG@10", ".4f"))
     ndcg_lost: float | None = field(default=None, metadata=column("nDCG@10 lost", ".4f"))
-    # Of one exact search on one thread of Python; median of 5 runs.
-    milliseconds: float | None = field(default=None, metadata=column("ms a query", ".3f"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,10 @@
-"""What shorter and coarser vectors of one encoder cost in quality and gain in room and time."""
+"""What shorter and coarser vectors of one encoder cost in quality and gain in room."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from statistics import median
-from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
@@ -16,124 +12,78 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.evaluation.reports import CompressionRow
-from nearsay.training.evaluation.retrieval import JudgedVectors, best_rows, judged_vectors
+from nearsay.training.evaluation.retrieval import JudgedVectors, best_rows, judged_vectors, nearest
 from nearsay.training.evaluation.sts import spearman_correlation
 from nearsay.training.sentence.compression.quantisation import (
     binary_codes,
-    hamming_distances,
     int8_codes,
     int8_ranges,
     int8_restored,
-    int8_step,
     signs,
 )
 from nearsay.training.sentence.text_encoder import VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 _CANDIDATES = 4  # ranked again for each hit that is asked for
-_BLOCK_ROWS = 4096  # rows that are widened to float32 at a time, to stay in the processor's cache
-_ONE = np.float32(1)
 _DEPTH = 10
-_TIMED_QUERIES = 100
-_TIMED_RUNS = 5
 
 Vectors: TypeAlias = NDArray[np.float32]
+_Restored: TypeAlias = Callable[[Vectors], Vectors]  # what is left of (n, dimension) vectors that were stored
+
+
+def _as_int8(vectors: Vectors) -> Vectors:
+    ranges = int8_ranges(vectors)
+    return int8_restored(int8_codes(vectors, ranges), ranges)
+
+
+def _as_signs(vectors: Vectors) -> Vectors:
+    return signs(binary_codes(vectors), vectors.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Vectors as they are kept, and how a query is compared with them."""
+class Variant:
+    """A way to store vectors.
 
-    bytes_per_vector: int
-    # Gives the scores of a (dimension,) query with all vectors, or with those of some rows; higher is closer.
-    scores: Callable[[Vectors, NDArray[np.int64] | None], NDArray[np.float32] | NDArray[np.int64]]
-    finer: "Stored | None" = None  # the same vectors once more, by which candidates are ranked again
+    The score is the product of the query with what is left of a vector. For vectors of bits the query is
+    brought to bits too: the product then says in how many of them the two differ. Rescoring ranks the first
+    candidates again, by the whole query: Yamada et al. 2021, https://arxiv.org/abs/2106.00882
+    """
 
-    def nearest(self, query: Vectors, depth: int) -> NDArray[np.int64]:
-        """Give the rows of the `depth` vectors that are closest to a (dimension,) query, best first."""
-        scores = self.scores(query, None)
+    name: str
+    bits: int  # a number
+    restored: _Restored
+    finer: _Restored | None = None  # of the same vectors once more, by which candidates are ranked again
+
+    def bytes_per_vector(self, dimension: int) -> int:
+        """Bytes of a vector of so many dimensions."""
+        return -(-dimension * self.bits // 8)
+
+    def rankings(self, queries: Vectors, documents: Vectors, depth: int) -> list[NDArray[np.int64]]:
+        """Give for each query the rows of the `depth` documents that are closest, best first.
+
+        queries, documents: (n, dimension) as the encoder made them; equal scores come in the order of rows
+        """
+        asked = _as_signs(queries) if self.restored is _as_signs else queries
+        taken = depth if self.finer is None else depth * _CANDIDATES
+        rankings = list(nearest(asked, self.restored(documents), depth=taken))
         if self.finer is None:
-            return best_rows(scores, depth)
-        rows = np.sort(best_rows(scores, depth * _CANDIDATES))  # equal scores come in order of rows
-        return rows[best_rows(self.finer.scores(query, rows), depth)]
+            return rankings
+        fine = self.finer(documents)
+        candidates = [np.sort(rows) for rows in rankings]
+        return [
+            rows[best_rows(fine[rows] @ query, depth)]
+            for query, rows in zip(queries, candidates, strict=True)
+        ]
 
 
-def as_numbers(
-    codes: Vectors | NDArray[np.float16] | NDArray[np.int8], step: Vectors | np.float32 = _ONE
-) -> Stored:
-    """Keep vectors as float32, float16 or int8, with the width of its levels; the score is the product.
-
-    Of int8 a part is left out that is the same for all vectors.
-    """
-    return Stored(
-        int(codes.shape[1] * codes.itemsize),
-        lambda query, rows: _products(codes if rows is None else codes[rows], query * step),
-    )
-
-
-def as_int8(vectors: Vectors) -> Stored:
-    """Keep vectors in a byte a number, within their own ranges."""
-    ranges = int8_ranges(vectors)
-    return as_numbers(int8_codes(vectors, ranges), int8_step(ranges))
-
-
-def as_bits(vectors: Vectors, finer: "Callable[[Vectors], Stored] | None" = None) -> Stored:
-    """Keep a bit a number: those that differ from the query in the fewest bits, perhaps ranked again.
-
-    finer: keeps the vectors once more, to rank the candidates by their products with the whole query
-
-    Yamada et al. 2021, https://arxiv.org/abs/2106.00882
-    """
-    codes = binary_codes(vectors)
-    more = None if finer is None else finer(vectors)
-    return Stored(
-        codes.shape[1] + (0 if more is None else more.bytes_per_vector),
-        lambda query, _: -hamming_distances(binary_codes(query), codes),
-        more,
-    )
-
-
-def as_signs(vectors: Vectors) -> Stored:
-    """Take the bits of `as_bits` for -1 and 1, which takes no further bytes."""
-    codes = binary_codes(vectors)
-    return Stored(0, lambda query, rows: signs(codes[rows], vectors.shape[1]) @ query)
-
-
-def _products(
-    vectors: NDArray[np.float32] | NDArray[np.float16] | NDArray[np.int8], query: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    if vectors.dtype == np.float32:
-        whole: NDArray[np.float32] = vectors @ query
-        return whole
-    products = np.empty(len(vectors), dtype=np.float32)
-    for start in range(0, len(vectors), _BLOCK_ROWS):
-        block = vectors[start : start + _BLOCK_ROWS]
-        # NumPy widens float16 number by number; torch does it with the processor's instructions.
-        wide = (
-            torch.from_numpy(block).float().numpy() if block.dtype == np.float16 else block.astype(np.float32)
-        )
-        products[start : start + _BLOCK_ROWS] = wide @ query
-    return products
-
-
-# The name of a way to store vectors; the way; and what is left of vectors, None if a search alone shows it.
-_Variant: TypeAlias = tuple[str, Callable[[Vectors], Stored], Callable[[Vectors], Vectors] | None]
-_VARIANTS: tuple[_Variant, ...] = (
-    ("float32", as_numbers, np.copy),
-    (
-        "float16",
-        lambda vectors: as_numbers(vectors.astype(np.float16)),
-        lambda vectors: vectors.astype(np.float16).astype(np.float32),
-    ),
-    (
-        "int8",
-        as_int8,
-        lambda vectors: int8_restored(int8_codes(vectors, int8_ranges(vectors)), int8_ranges(vectors)),
-    ),
-    ("binary", as_bits, lambda vectors: signs(binary_codes(vectors), vectors.shape[1])),
-    ("binary, rescored by itself", partial(as_bits, finer=as_signs), None),
-    ("binary, rescored by int8", partial(as_bits, finer=as_int8), None),
-    ("binary, rescored by float32", partial(as_bits, finer=as_numbers), None),
+VARIANTS = (
+    Variant("float32", 32, np.copy),
+    Variant("float16", 16, lambda vectors: vectors.astype(np.float16).astype(np.float32)),
+    Variant("int8", 8, _as_int8),
+    Variant("binary", 1, _as_signs),
+    Variant("binary, rescored by itself", 1, _as_signs, _as_signs),
+    Variant("binary, rescored by int8", 1 + 8, _as_signs, _as_int8),
+    Variant("binary, rescored by float32", 1 + 32, _as_signs, np.copy),
 )
 
 
@@ -148,7 +98,7 @@ def compare_compressions(
     """Measure float32, float16, int8, binary, binary with rescoring, and cut vectors on the same texts.
 
     pairs:      scored pairs, for Spearman's correlation; both sides are stored in fewer bits
-    retrieval:  a judged corpus, for nDCG@10 and the time of a search; the query stays float32
+    retrieval:  a judged corpus, for nDCG@10; the query stays float32
     dimensions: first numbers of the vectors to keep, as for an encoder trained with the Matryoshka objective
     progress:   called with texts encoded and texts in all
 
@@ -170,38 +120,30 @@ def compare_compressions(
     if retrieval is not None:
         corpus = judged_vectors(encoder, retrieval, progress, before=len(texts), total=total)
     width = encoder.dimension
-    variants = [(width, one) for one in _VARIANTS]
-    variants += [(number, (f"first {number} of {width}", as_numbers, np.copy)) for number in dimensions]
+    variants = [(width, one) for one in VARIANTS]
+    variants += [(number, Variant(f"first {number} of {width}", 32, np.copy)) for number in dimensions]
     rows: list[CompressionRow] = []
-    for dimension, (name, stored, restored) in variants:
-        row = CompressionRow(name, dimension, stored(np.ones((1, dimension), np.float32)).bytes_per_vector)
-        if pairs and restored is not None:
-            left = unit_rows(restored(_cut(sentences, dimension)))
+    for dimension, variant in variants:
+        row = CompressionRow(variant.name, dimension, variant.bytes_per_vector(dimension))
+        if pairs and variant.finer is None:  # a rescored search has no similarity of its own
+            left = unit_rows(variant.restored(_cut(sentences, dimension)))
             cosines = np.vecdot(left[: len(pairs)], left[len(pairs) :])
             spearman = 100 * spearman_correlation(cosines, [pair.score for pair in pairs])
             row = replace(row, spearman=spearman)
         if corpus is not None:
-            row = _searched(row, stored(_cut(corpus.documents, dimension)), corpus)
+            row = replace(row, ndcg_at_10=_ndcg(variant, dimension, corpus))
         rows.append(row)
     return [_with_losses(row, rows[0]) for row in rows]
 
 
-def _searched(row: CompressionRow, stored: Stored, corpus: JudgedVectors) -> CompressionRow:
-    queries = _cut(corpus.queries, row.dimension)
-    figures = []
-    for query_id, query in zip(corpus.query_ids, queries, strict=True):
-        ranking = corpus.ranking(query_id, stored.nearest(query, _DEPTH + 1), _DEPTH)
-        figures.append(ndcg(ranking, corpus.judged.judgements[query_id]))
-    timed = queries[:_TIMED_QUERIES]
-    seconds = []
-    for _ in range(_TIMED_RUNS):
-        started = perf_counter()
-        for query in timed:
-            stored.nearest(query, _DEPTH)
-        seconds.append(perf_counter() - started)
-    return replace(
-        row, ndcg_at_10=float(np.mean(figures)), milliseconds=1000 * median(seconds) / max(len(timed), 1)
-    )
+def _ndcg(variant: Variant, dimension: int, corpus: JudgedVectors) -> float:
+    queries, documents = _cut(corpus.queries, dimension), _cut(corpus.documents, dimension)
+    rankings = variant.rankings(queries, documents, _DEPTH + 1)  # one more, for the query's own document
+    figures = [
+        ndcg(corpus.ranking(query, rows, _DEPTH), corpus.judged.judgements[query])
+        for query, rows in zip(corpus.query_ids, rankings, strict=True)
+    ]
+    return float(np.mean(figures))
 
 
 def _cut(vectors: Vectors, dimension: int) -> Vectors:

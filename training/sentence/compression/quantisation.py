@@ -68,17 +68,6 @@ def signs(codes: NDArray[np.uint8], dimension: int) -> NDArray[np.float32]:
     return np.unpackbits(codes, axis=-1, count=dimension).astype(np.float32) * 2 - 1
 
 
-def hamming_distances(query: NDArray[np.uint8], codes: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Count the bits in which each of the codes differs from a query, (n,) int64; lower is closer.
-
-    query: (bytes,); codes: (n, bytes)
-    """
-    differing = query ^ codes
-    if codes.shape[1] % 8 == 0 and len(codes):
-        differing = differing.view(np.uint64)  # eight bytes in a step
-    return np.asarray(np.bitwise_count(differing).sum(axis=1, dtype=np.int64))
-
-
 def ranges_file(vectors_file: Path) -> Path:
     """The file that the int8 ranges of a file of vectors are in: `v.ranges.npy` for `v.npy`."""
     return vectors_file.with_name(f"{vectors_file.name.removesuffix('.npy')}.ranges.npy")

@@ -42,7 +42,6 @@ def test_every_variant_is_measured_with_its_bytes(table_encoder: type) -> None:
     assert [row.variant for row in rows] == [*NAMES, "first 2 of 8"]
     assert [row.bytes_per_vector for row in rows] == [32, 16, 8, 1, 1, 9, 33, 8]
     assert [row.dimension for row in rows] == [8] * 7 + [2]
-    assert all(row.milliseconds is not None and row.milliseconds > 0 for row in rows)
 
 
 def test_a_judged_document_with_the_querys_id_is_an_answer(table_encoder: type) -> None:
