@@ -1,6 +1,5 @@
 """Features of a BERT: vectors of texts, or of their tokens, from the layers that are chosen."""
 
-import hashlib
 import logging
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, cut_note, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer
@@ -79,18 +77,6 @@ class TextTokens:
 _BLOCK_TOKENS = 16_384  # rows held at a time, about: 96 MB of four concatenated layers of 384
 
 
-@dataclass(frozen=True, slots=True)
-class TokenVectors:
-    """Tokens and their vectors."""
-
-    tokens: TextTokens
-    vectors: NDArray[np.float32]  # (tokens, width), C-contiguous
-
-    def of(self, text: int) -> NDArray[np.float32]:
-        """Give the vectors of one text's tokens, (its tokens, width), by the text's place from 0."""
-        return self.vectors[self.tokens.offsets[text] : self.tokens.offsets[text + 1]]
-
-
 def write_token_vectors(
     stream: BinaryIO, tokens: TextTokens, blocks: Iterable[NDArray[np.float32]], width: int
 ) -> None:
@@ -122,11 +108,8 @@ _WINDOW_TEXTS = 4096  # texts that are sorted by length together
 class FeatureExtractor:
     """The vectors of a BERT's own layers, without the modules that a sentence encoder puts after them.
 
-    It may stand where a `TextEncoder` is asked for; its vectors are not normalised. Make one with
-    `FeatureExtractor.load`.
+    They are not normalised. Make one with `FeatureExtractor.load`.
     """
-
-    normalised = False
 
     def __init__(
         self, bert: BertFolder, layers: LayerChoice, pooling: Pooling, *, device: str, precision: Precision
@@ -136,14 +119,9 @@ class FeatureExtractor:
             bert.require_seeing_cls()
         self.layers = layers
         self.pooling = pooling
-        self.device = device
-        self.precision = precision
         self.name = bert.name
-        self.source = bert.source
-        self.lineage = bert.lineage
         self.dimension = layers.width(int(bert.config.hidden_size))
         self._taken = layers.taken(int(bert.config.num_hidden_layers), name=bert.name)
-        self._bert = bert
         self._prompts = prompts_of(bert.folder)
         self._texts = TextTokenizer(bert.pretrained_tokenizer, bert.max_tokens)
         self.max_tokens = self._texts.room_after(self._prompts[TextKind.PASSAGE])
@@ -171,13 +149,8 @@ class FeatureExtractor:
 
     @property
     def max_text_tokens(self) -> int:
-        """Tokens that a text of `tokens` may have before it is cut; special tokens not counted."""
+        """Tokens that a text of `tokenized` may have before it is cut; special tokens not counted."""
         return self._texts.limit - self._texts.special_tokens
-
-    @property
-    def fingerprint(self) -> str:
-        """Hex sha256 of the BERT's fingerprint, the layers and the pooling."""
-        return feature_fingerprint(self._bert, self.layers, self.pooling)
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
@@ -186,7 +159,9 @@ class FeatureExtractor:
         Raises NearsayError when a vector is NaN, infinite or all zero.
         """
         vectors, truncated = encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)
-        self._warn_of_cuts(truncated, len(texts), self.max_tokens)
+        if truncated:
+            limit = f"the {self.max_tokens} tokens that {self.name} takes"
+            logger.warning("%s", cut_note(truncated, len(texts), limit))
         return vectors
 
     def stream(
@@ -209,22 +184,11 @@ class FeatureExtractor:
             vectors = checked_vectors(vectors, window.texts, self.name)
             yield EncodedWindow(vectors[window.positions], window.truncated)
 
-    def tokens(self, texts: Sequence[str]) -> TokenVectors:
-        """Give a vector for each of the texts' tokens, [CLS] and [SEP] included, and no prompt's.
-
-        A log warning says how many texts were cut. Raises NearsayError when a vector is NaN or infinite.
-        """
-        tokens = self.tokenized(texts)
-        vectors = np.empty((tokens.tokens, self.dimension), dtype=np.float32)
-        start = 0
-        for block in self.token_blocks(tokens):
-            vectors[start : start + len(block)] = block
-            start += len(block)
-        self._warn_of_cuts(tokens.truncated, len(texts), self.max_text_tokens)
-        return TokenVectors(tokens, vectors)
-
     def tokenized(self, texts: Sequence[str]) -> TextTokens:
-        """Cut texts into the tokens for `token_blocks`; raises BadInputError for broken Unicode."""
+        """Cut texts into tokens, [CLS] and [SEP] included, and no prompt's, for `token_blocks`.
+
+        Raises BadInputError for broken Unicode.
+        """
         ids, spans, special = [np.empty(0, np.int32)], [np.empty((0, 2), np.int32)], [np.empty(0, np.bool_)]
         cut: list[bool] = []
         for start in range(0, len(texts), _TOKENIZED_TEXTS):
@@ -244,7 +208,7 @@ class FeatureExtractor:
     def token_blocks(self, tokens: TextTokens) -> Iterator[NDArray[np.float32]]:
         """Give the vectors of the tokens in their order, a block of whole texts at a time.
 
-        yields: (tokens, dimension) float32, about 16,000 rows
+        yields: (tokens, dimension) float32, about 16,000 rows; NearsayError when one is NaN or infinite
         """
         first = 0
         while first < tokens.texts:
@@ -272,19 +236,5 @@ class FeatureExtractor:
             yield block
             first = after
 
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
-        return self._texts.offsets(texts)
-
     def _chosen(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
         return self.layers.combined([states[layer] for layer in self._taken])
-
-    def _warn_of_cuts(self, truncated: int, texts: int, room: int) -> None:
-        if truncated:
-            limit = f"the {room} tokens that {self.name} takes"
-            logger.warning("%s", cut_note(truncated, texts, limit))
-
-
-def feature_fingerprint(bert: BertFolder, layers: LayerChoice, pooling: Pooling) -> str:
-    """Give the hex sha256 of what decides the features: equal ones give comparable vectors."""
-    return hashlib.sha256(f"{encoder_fingerprint(bert.folder)} {layers} {pooling}".encode()).hexdigest()

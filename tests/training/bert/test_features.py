@@ -19,7 +19,7 @@ from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import LayerChoice, Pooling, layer_choices
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextKind
 
 MakeFolder = Callable[..., Path]
 
@@ -177,32 +177,11 @@ def test_cut_texts_are_counted_each_time_and_warned_of(five: Path, caplog: pytes
     just_fits, too_long = "a " * 14, "a " * 15
     with caplog.at_level(logging.WARNING, logger="nearsay"):
         features.encode([just_fits])
-        features.tokens([just_fits])
         assert not caplog.records
         features.encode([too_long, "b", too_long])
-        features.tokens([too_long, "b", too_long])
     wanted = f"2 of 3 texts are longer than the 14 tokens that {five.name} takes; what is beyond was left out"
-    assert [record.getMessage() for record in caplog.records] == [wanted, wanted]
-
-
-def test_it_may_stand_where_an_encoder_is_asked_for(five: Path) -> None:
-    features = extractor(five, layers="concat-last-4", pooling="cls")
-    encoder: TextEncoder = features
-    assert encoder.name == five.name
-    assert encoder.source == str(five)
-    assert encoder.lineage == (str(five),)
-    assert (encoder.dimension, encoder.max_tokens, encoder.normalised) == (128, 14, False)
-    assert [span.tolist() for span in encoder.token_offsets(["the cat"])] == [[[0, 3], [4, 7]]]
-
-
-def test_other_layers_or_pooling_give_another_fingerprint(five: Path) -> None:
-    prints = {
-        extractor(five, layers=layers, pooling=pooling).fingerprint
-        for layers in ("last", "5", "sum-all")
-        for pooling in ("mean", "cls")
-    }
-    assert len(prints) == 6
-    assert extractor(five).fingerprint == extractor(five).fingerprint
+    assert [record.getMessage() for record in caplog.records] == [wanted]
+    assert features.tokenized([too_long, "b", too_long]).truncated == 2
 
 
 def test_prompts_are_put_before_their_kind_of_text_and_before_no_tokens(make_folder: MakeFolder) -> None:
@@ -216,7 +195,10 @@ def test_prompts_are_put_before_their_kind_of_text_and_before_no_tokens(make_fol
             atol=1e-6,
         )
     assert (prompted.max_tokens, prompted.max_text_tokens) == (12, 14)
-    np.testing.assert_allclose(prompted.tokens(texts).vectors, plain.tokens(texts).vectors, atol=1e-6)
+    tokens = prompted.tokenized(texts)
+    for ours, theirs in zip(prompted.token_blocks(tokens), plain.token_blocks(tokens), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert tokens.token_ids.tolist() == plain.tokenized(texts).token_ids.tolist()
 
 
 @pytest.mark.parametrize(
@@ -233,7 +215,7 @@ def test_layers_that_are_not_there_are_refused(layers: str, wanted: str, five: P
 
 def test_what_is_no_list_of_texts_is_refused(five: Path) -> None:
     features = extractor(five)
-    for method in (features.encode, features.tokens):
+    for method in (features.encode, features.tokenized):
         with pytest.raises(TypeError, match="give a list of texts"):
             method("the cat")
         with pytest.raises(TypeError, match="a text is a int"):
@@ -252,7 +234,7 @@ def test_damaged_weights_give_no_vectors(make_folder: MakeFolder) -> None:
     with pytest.raises(NearsayError, match="the first to 'the cat'"):
         features.encode(["a dog", "the cat"])
     with pytest.raises(NearsayError, match="NaN or infinite"):
-        features.tokens(["a dog", "the cat"])
+        list(features.token_blocks(features.tokenized(["a dog", "the cat"])))
 
 
 def test_bfloat16_features_are_close_to_the_exact_ones(five: Path) -> None:

@@ -4,16 +4,18 @@ import errno
 import io
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from transformers import AutoTokenizer, BertModel
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import DiskFullError
-from nearsay.training.bert.features import FeatureExtractor, write_array, write_token_vectors
+from nearsay.training.bert.features import FeatureExtractor, TextTokens, write_array, write_token_vectors
 from nearsay.training.encoder.hardware import Precision
 
 MakeFolder = Callable[..., Path]
@@ -32,6 +34,10 @@ def features(tiny_folder: Path) -> FeatureExtractor:
     return FeatureExtractor.load(tiny_folder, device="cpu", precision=Precision.FLOAT32)
 
 
+def vectors_of(features: FeatureExtractor, tokens: TextTokens) -> NDArray[np.float32]:
+    return np.concatenate([np.empty((0, features.dimension), np.float32), *features.token_blocks(tokens)])
+
+
 def written(features: FeatureExtractor, texts: list[str]) -> dict[str, np.ndarray]:
     tokens = features.tokenized(texts)
     stream = io.BytesIO()
@@ -46,17 +52,17 @@ def test_vectors_are_transformers_own_hidden_states(layers: str, make_folder: Ma
     folder = make_folder(layers=4)
     model = BertModel.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    found = FeatureExtractor.load(folder, layers=layers, device="cpu", precision=Precision.FLOAT32).tokens(
-        TEXTS
-    )
+    features = FeatureExtractor.load(folder, layers=layers, device="cpu", precision=Precision.FLOAT32)
+    found = features.tokenized(TEXTS)
+    vectors = vectors_of(features, found)
     for place, text in enumerate(TEXTS):
         tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=16)
         with torch.no_grad():
             states = model(**tokens, output_hidden_states=True).hidden_states
         wanted = torch.cat(states[-4:], dim=2) if layers == "concat-last-4" else states[int(layers)]
-        np.testing.assert_allclose(found.of(place), wanted[0].numpy(), atol=1e-5)
-        start, end = found.tokens.offsets[place : place + 2]
-        assert found.tokens.token_ids[start:end].tolist() == tokens["input_ids"][0].tolist()
+        start, end = found.offsets[place : place + 2]
+        np.testing.assert_allclose(vectors[start:end], wanted[0].numpy(), atol=1e-5)
+        assert found.token_ids[start:end].tolist() == tokens["input_ids"][0].tolist()
 
 
 def test_tokens_tell_their_characters_and_which_are_special(features: FeatureExtractor) -> None:
@@ -87,9 +93,9 @@ def test_texts_are_cut_at_the_limit_and_it_is_told_which(features: FeatureExtrac
 
 
 def test_no_texts_have_no_tokens(features: FeatureExtractor) -> None:
-    found = features.tokens([])
-    assert found.vectors.shape == (0, 32)
-    assert found.tokens.offsets.tolist() == [0]
+    found = features.tokenized([])
+    assert vectors_of(features, found).shape == (0, 32)
+    assert found.offsets.tolist() == [0]
     assert {name: array.shape for name, array in written(features, []).items()} == {
         "vectors": (0, 32),
         "offsets": (1,),
@@ -100,8 +106,9 @@ def test_no_texts_have_no_tokens(features: FeatureExtractor) -> None:
 
 
 def test_the_mean_of_a_texts_tokens_is_its_mean_pooling(features: FeatureExtractor) -> None:
-    found = features.tokens(TEXTS)
-    means = np.stack([found.of(place).mean(axis=0) for place in range(len(TEXTS))])
+    found = features.tokenized(TEXTS)
+    vectors = vectors_of(features, found)
+    means = np.stack([vectors[start:end].mean(axis=0) for start, end in pairwise(found.offsets)])
     np.testing.assert_allclose(means, features.encode(TEXTS), atol=1e-5)
 
 
@@ -109,17 +116,18 @@ def test_the_mean_of_a_texts_tokens_is_its_mean_pooling(features: FeatureExtract
 def test_blocks_of_any_size_give_the_same_vectors(
     block: int, features: FeatureExtractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = features.tokens(TEXTS)
+    tokens = features.tokenized(TEXTS)
+    whole = vectors_of(features, tokens)
     monkeypatch.setattr("nearsay.training.bert.features._BLOCK_TOKENS", block)
-    blocks = list(features.token_blocks(whole.tokens))
-    lengths = np.diff(whole.tokens.offsets)
+    blocks = list(features.token_blocks(tokens))
+    lengths = np.diff(tokens.offsets)
     assert lengths.tolist() == [5, 2, 6, 16, 3]
     assert all(len(rows) <= max(block, 16) for rows in blocks)
     if block == 1:
         assert [len(rows) for rows in blocks] == lengths.tolist()
     if block == 12:
         assert [len(rows) for rows in blocks] == [7, 6, 16, 3]
-    np.testing.assert_allclose(np.concatenate(blocks), whole.vectors, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(blocks), whole, atol=1e-5)
 
 
 def test_tokens_of_many_windows_are_those_of_one(
@@ -133,13 +141,13 @@ def test_tokens_of_many_windows_are_those_of_one(
 
 
 def test_the_file_opens_in_numpy_without_pickle(features: FeatureExtractor) -> None:
-    found = features.tokens(TEXTS)
+    found = features.tokenized(TEXTS)
     arrays = written(features, TEXTS)
     assert set(arrays) == {"vectors", "offsets", "token_ids", "spans", "special"}
     assert arrays["vectors"].dtype == np.float32
-    np.testing.assert_allclose(arrays["vectors"], found.vectors, atol=1e-6)
+    np.testing.assert_allclose(arrays["vectors"], vectors_of(features, found), atol=1e-6)
     for name in ("offsets", "token_ids", "spans", "special"):
-        np.testing.assert_array_equal(arrays[name], getattr(found.tokens, name))
+        np.testing.assert_array_equal(arrays[name], getattr(found, name))
 
 
 @pytest.mark.parametrize("room", [0, 200, 3000])  # nothing, some of the small arrays, some of the vectors
