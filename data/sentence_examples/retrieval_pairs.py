@@ -11,18 +11,11 @@ from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.text_rows import TextRows
 
 
-def pairs_of_retrieval(
-    judged: RetrievalSet,
-    *,
-    minimum_relevance: int = 1,
-    name: str | None = None,
-    folder: Path | None = None,
-) -> SentenceExamples:
+def pairs_of_retrieval(judged: RetrievalSet, *, folder: Path | None = None) -> SentenceExamples:
     """Pair each query with every passage that was judged to answer it.
 
     judged: as `read_retrieval_set(folder, split="train")` gives it; a passage is its title and text, as it
         is encoded when retrieval is measured
-    minimum_relevance: from which judgement on a passage answers the query
     folder: where the file of the texts lies that are mapped, on whose file system; None = the system's for
         temporary files
 
@@ -32,11 +25,11 @@ def pairs_of_retrieval(
         (judged.queries[query], judged.corpus[document])
         for query, documents in judged.judgements.items()
         for document, relevance in documents.items()
-        if relevance >= minimum_relevance
+        if relevance >= 1
     ]
     if not rows:
         raise BadInputError(
-            f"{judged.name} has no judgement of {minimum_relevance} or more; lower the minimum relevance"
+            f"{judged.name} has no judgement of 1 or more; give one in which passages answer its queries"
         )
     texts = tuple(dict.fromkeys(rows))
     of = counted(len(judged.queries), "query", "queries")
@@ -45,19 +38,16 @@ def pairs_of_retrieval(
         notes.append(f"{judged.name}: {counted(len(rows) - len(texts), 'exact duplicate')} left out")
     columns = ("query", "passage")
     pairs = TextRows.of(texts, 2, folder)
-    return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, pairs, None, (), tuple(notes))
+    return SentenceExamples(judged.name, ExampleKind.PAIRS, columns, pairs, None, (), tuple(notes))
 
 
-def title_pairs(
-    corpus: str | Path, *, name: str | None = None, strict: bool = False, folder: Path | None = None
-) -> SentenceExamples:
+def title_pairs(corpus: str | Path, *, folder: Path | None = None) -> SentenceExamples:
     """Pair each title of a corpus with its text: training in a field of which nothing was judged.
 
     corpus: a folder in BEIR's layout, or its corpus.jsonl (or .gz) with the fields title and text
-    name: None = the folder's name
     folder: where the texts are kept, as `read_sentence_examples` has it
 
-    Rows without a title or a text are left out and counted in the notes, or an error with `strict`.
+    Rows without a title or a text are left out and counted in the notes.
     """
     place = Path(corpus)
     if place.is_dir():
@@ -66,7 +56,6 @@ def title_pairs(
         place,
         kind=ExampleKind.PAIRS,
         columns=("title", "text"),
-        name=name or place.resolve().parent.name,
-        strict=strict,
+        name=place.resolve().parent.name,
         folder=folder,
     )

@@ -1,6 +1,7 @@
 """Pairs from retrieval sets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from naming import Naming
@@ -36,9 +37,8 @@ def test_queries_are_paired_with_what_answers_them(folder: str) -> None:
         Naming("seas", "3 pairs", "2 queries"),
         Naming("seas", "1 exact duplicate", "left out"),
     )
-    assert pairs_of_retrieval(judged, minimum_relevance=2, name="best").texts == (("second", "two"),)
-    with pytest.raises(BadInputError, match=r"\b3 or more.*minimum relevance"):
-        pairs_of_retrieval(judged, minimum_relevance=3)
+    with pytest.raises(BadInputError, match=r"seas has no judgement of 1 or more"):
+        pairs_of_retrieval(replace(judged, judgements={"q1": {"d2": 0}}))
 
 
 def test_titles_are_paired_with_their_texts(folder: str, write: Write) -> None:
@@ -46,9 +46,7 @@ def test_titles_are_paired_with_their_texts(folder: str, write: Write) -> None:
     assert (found.name, found.kind, found.columns) == ("seas", ExampleKind.PAIRS, ("title", "text"))
     assert found.texts == (("Tides", "one"), ("Waves", "three"))
     assert "corpus.jsonl.gz:2: title is empty" in found.notes[1]
-    assert title_pairs("seas/corpus.jsonl.gz", name="sea").texts == found.texts
-    with pytest.raises(BadInputError, match=r"corpus\.jsonl\.gz:2: title is empty"):
-        title_pairs(folder, strict=True)
+    assert title_pairs("seas/corpus.jsonl.gz").texts == found.texts
     write("empty/queries.jsonl", "")
     with pytest.raises(BadInputError, match=r"empty .*corpus\.jsonl .*corpus\.jsonl\.gz"):
         title_pairs("empty")
