@@ -24,24 +24,14 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 _WHOLE_NUMBERS: Final = frozenset({"I64", "U64", "BOOL"})  # positions and masks that are saved beside weights
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderSize:
-    """How large an encoder is."""
-
-    parameters: int  # numbers in its weights
-    megabytes: float  # of its weight files, 10⁶ bytes
-
-
-def encoder_size(name_or_folder: str | Path) -> EncoderSize:
+def encoder_size(name_or_folder: str | Path) -> tuple[int, float]:
     """Count the parameters of an encoder in the headers of its safetensors files; nothing is loaded.
 
+    returns: the numbers in its weights, and the size of its weight files in 10⁶ bytes
     Raises NearsayError when there is no such encoder, or a file is damaged.
     """
     files = find_encoder(name_or_folder).folder.weight_files()
-    return EncoderSize(
-        parameters=sum(_parameters(file) for file in files),
-        megabytes=sum(file.stat().st_size for file in files) / 1e6,
-    )
+    return sum(map(_parameters, files)), sum(file.stat().st_size for file in files) / 1e6
 
 
 def _parameters(file: Path) -> int:
@@ -53,21 +43,14 @@ def _parameters(file: Path) -> int:
         raise NearsayError(f"{file} is damaged ({error}). Copy or save the encoder again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderSpeed:
-    """Sentences a second of one encoder."""
-
-    median: float  # sentences a second
-    lowest: float
-    highest: float
-
-
 def encoder_speeds(
     encoders: Sequence[TextEncoder], texts: Sequence[str], *, rounds: int = 3
-) -> list[EncoderSpeed]:
+) -> list[list[float]]:
     """Time encoders on the same texts: every encoder once a round, so that a busy machine slows all alike.
 
-    rounds: 3 or more; before the first each encoder runs over some of the texts, untimed
+    rounds:  3 or more; before the first each encoder runs over some of the texts, untimed
+    returns: of each encoder, the texts a second in each round
+
     Tokenizing is in it. The figures are this machine's, and comparable within one call alone. Raises
     BadInputError without texts and for fewer than 3 rounds.
     """
@@ -75,20 +58,17 @@ def encoder_speeds(
         raise BadInputError(
             f"{len(texts)} texts and {rounds} rounds are given; give some texts, and 3 rounds or more"
         )
-    seconds: list[list[float]] = [[] for _ in encoders]
+    speeds: list[list[float]] = [[] for _ in encoders]
     for encoder in encoders:
         for _ in encoder.stream([texts[:8]]):
             pass
     for _ in range(rounds):
-        for encoder, taken in zip(encoders, seconds, strict=True):
+        for encoder, found in zip(encoders, speeds, strict=True):
             started = perf_counter()
             for _ in encoder.stream([texts]):
                 pass
-            taken.append(perf_counter() - started)
-    return [
-        EncoderSpeed(len(texts) / median(taken), len(texts) / max(taken), len(texts) / min(taken))
-        for taken in seconds
-    ]
+            found.append(len(texts) / (perf_counter() - started))
+    return speeds
 
 
 logger = logging.getLogger("nearsay")
@@ -134,13 +114,13 @@ def compare_encoders(
     encoders: Sequence[TextEncoder],
     sets: Sequence[SuiteSet],
     *,
-    sizes: Sequence[EncoderSize] = (),
+    sizes: Sequence[tuple[int, float]] = (),
     options: ComparisonOptions | None = None,
     watch: Watch | None = None,
 ) -> Comparison:
     """Measure every encoder on every set, with intervals of the figures and of the differences to the first.
 
-    sizes: of the encoders, in their order; none: not told
+    sizes: of the encoders as `encoder_size` gives them, in their order; none: not told
     watch: is told the encoder, the set, texts encoded and texts in all
 
     What goes wrong with one encoder on one set is that cell's error, and the rest goes on. Raises
@@ -165,7 +145,7 @@ def compare_encoders(
         notes += judged.notes
         texts += _some_texts(judged, chosen.seed)
         cells += _of_set(judged, encoders, names, chosen, watch)
-    speeds: list[EncoderSpeed | None] = [None] * len(encoders)
+    speeds: list[list[float] | None] = [None] * len(encoders)
     if chosen.speed_rounds and texts:
         order = np.random.default_rng(chosen.seed).permutation(len(texts))[:_SPEED_TEXTS]
         speeds = [*encoder_speeds(encoders, [texts[row] for row in order], rounds=chosen.speed_rounds)]
@@ -175,10 +155,9 @@ def compare_encoders(
             encoder.source,
             encoder.dimension,
             encoder.max_tokens,
-            parameters=None if size is None else size.parameters,
-            megabytes=None if size is None else size.megabytes,
-            sentences_a_second=None if speed is None else speed.median,
-            sentences_a_second_range=None if speed is None else (speed.lowest, speed.highest),
+            *(size or (None, None)),
+            sentences_a_second=None if speed is None else median(speed),
+            sentences_a_second_range=None if speed is None else (min(speed), max(speed)),
         )
         for name, encoder, size, speed in zip(
             names, encoders, sizes or repeat(None), speeds, strict=bool(sizes)
