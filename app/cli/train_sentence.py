@@ -105,13 +105,15 @@ def cross_encoder(
         nearsay train cross-encoder hard.jsonl --evaluate reranking:candidates.jsonl --out my-reranker
         nearsay search papers "why is the sky blue" --rerank my-reranker
     """
-    from nearsay.training.sentence.cross_encoder.run_cross_encoder import CrossTraining, run_cross_encoder
+    from nearsay.training.sentence.cross_encoder.run_cross_encoder import run_cross_encoder
 
     options = flat(data, model, training, run)
-    settings = CrossTraining(*(options.pop(name) for name in ("objective", "negatives", "length")))
+    loss, negatives, length = (options.pop(name) for name in ("objective", "negatives", "length"))
     recipe = recipe_of(files, {"kind": kind, **options})
     with training.resuming.watched() as watch:
-        results = run_cross_encoder(recipe, out, settings, device=run.device, watch=watch)
+        results = run_cross_encoder(
+            recipe, out, loss=loss, negatives=negatives, length=length, device=run.device, watch=watch
+        )
     _print(results, as_json=as_json)
 
 

@@ -1,7 +1,6 @@
 """From a recipe to trained cross-encoders: one, or one for each of several seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,24 +12,21 @@ from nearsay.training.sentence.fine_tuning.run_recipe import Prepared, SeedResul
 from nearsay.training.sentence.fine_tuning.settings import TrainingSet
 
 
-@dataclass(frozen=True, slots=True)
-class CrossTraining:
-    """What a recipe does not say of a cross-encoder."""
-
-    loss: CrossLoss | None = None
-    negatives: int = NEGATIVES
-    length: int | None = None  # most tokens of a pair, special ones included; None: as the base has it
-
-
 def run_cross_encoder(
     recipe: Recipe,
     out: str | Path,
-    settings: CrossTraining,
     *,
+    loss: CrossLoss | None = None,
+    negatives: int = NEGATIVES,
+    length: int | None = None,
     device: str | None = None,
     watch: Watch | None = None,
 ) -> list[SeedResult]:
-    """Train what the recipe's files, base, evaluations and seeds say, as `run_recipe` does for encoders."""
+    """Train what the recipe's files, base, evaluations and seeds say, as `run_recipe` does for encoders.
+
+    loss, negatives: of every set, as `CrossEncoderSet` has them
+    length:          most tokens of a pair, special ones included; None: as the base has it
+    """
 
     def prepared(read: Sequence[TrainingSet]) -> Prepared:
         from nearsay.training.sentence.cross_encoder.train_cross_encoder import (  # seconds: after all files
@@ -39,8 +35,8 @@ def run_cross_encoder(
             train_cross_encoder,
         )
 
-        sets = [CrossEncoderSet(one.examples, settings.loss, settings.negatives, one.guide) for one in read]
-        told: dict[str, JsonValue] = {"sets": sets_told(sets), "length": settings.length}
-        return told, partial(train_cross_encoder, sets, length=settings.length)
+        sets = [CrossEncoderSet(one.examples, loss, negatives, one.guide) for one in read]
+        told: dict[str, JsonValue] = {"sets": sets_told(sets), "length": length}
+        return told, partial(train_cross_encoder, sets, length=length)
 
     return train_seeds(recipe, Path(out), prepared, device=device, watch=watch or Watch())
