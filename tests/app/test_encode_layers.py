@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from naming import Naming
+from numpy.typing import NDArray
 
 from nearsay.app.cli import main
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.sentence.text_encoder import encoded_texts
 
 Run = Callable[..., Result]
 
@@ -41,6 +43,10 @@ def features(layers: str, pooling: str) -> FeatureExtractor:
     )
 
 
+def vectors_of(layers: str, pooling: str) -> NDArray[np.float32]:
+    return encoded_texts(features(layers, pooling), TEXTS)[0]
+
+
 @pytest.mark.parametrize(
     ("options", "layers", "pooling"),
     [
@@ -60,21 +66,21 @@ def test_features_are_rows_in_the_order_of_the_file(
     assert result.stdout == ""
     vectors = np.load("out.npy", allow_pickle=False)
     assert (vectors.dtype, vectors.shape) == (np.float32, (4, width))
-    np.testing.assert_allclose(vectors, features(layers, pooling).encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(vectors, vectors_of(layers, pooling), atol=1e-6)
 
 
 def test_features_of_many_windows_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearsay.training.sentence.compression.vector_file._WINDOW_TEXTS", 3)
     result = run("--out", "out.npy", "--layers", "sum-all")
     assert "1 of 4" in result.stderr
-    np.testing.assert_allclose(np.load("out.npy"), features("sum-all", "mean").encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(np.load("out.npy"), vectors_of("sum-all", "mean"), atol=1e-6)
 
 
 def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
     printed = json.loads(run("--out", "plain.npy", "--json").stdout)
     assert (printed["texts"], printed["dimension"]) == np.load("plain.npy").shape
     # The encoder of a plain BERT averages its last layer.
-    np.testing.assert_allclose(np.load("plain.npy"), features("last", "mean").encode(TEXTS), atol=1e-5)
+    np.testing.assert_allclose(np.load("plain.npy"), vectors_of("last", "mean"), atol=1e-5)
 
 
 @pytest.mark.parametrize("options", [(), ("--layers", "last")])

@@ -1,6 +1,5 @@
 """Features of a BERT: vectors of texts, or of their tokens, from the layers that are chosen."""
 
-import logging
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, poo
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, cut_note, encoded_texts
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
@@ -100,11 +99,6 @@ def write_token_vectors(
             write_array(entry, (tokens.tokens, width), blocks)
 
 
-logger = logging.getLogger("nearsay")
-
-_WINDOW_TEXTS = 4096  # texts that are sorted by length together
-
-
 class FeatureExtractor:
     """The vectors of a BERT's own layers, without the modules that a sentence encoder puts after them.
 
@@ -152,22 +146,14 @@ class FeatureExtractor:
         """Tokens that a text of `tokenized` may have before it is cut; special tokens not counted."""
         return self._texts.limit - self._texts.special_tokens
 
-    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order.
 
         A prompt that the folder defines for the kind is put before each text and counts as part of it.
         Raises NearsayError when a vector is NaN, infinite or all zero.
         """
-        vectors, truncated = encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)
-        if truncated:
-            limit = f"the {self.max_tokens} tokens that {self.name} takes"
-            logger.warning("%s", cut_note(truncated, len(texts), limit))
-        return vectors
-
-    def stream(
-        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
-    ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
         for texts in windows:
             window = self._texts.window(texts, self._prompts[kind])
             vectors = np.empty((len(window.texts), self.dimension), dtype=np.float32)

@@ -46,6 +46,7 @@ from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEnc
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentencePooling
 from nearsay.training.sentence.fine_tuning.structure import build_encoder
+from nearsay.training.sentence.text_encoder import encoded_texts
 
 NEXT = ExampleConfig(length=32, packing=Packing.FULL_SENTENCES, masking=Masking.CAUSAL)
 TEXTS = ["A boat came late.", "Nobody saw it go, and the net was empty."]
@@ -114,7 +115,7 @@ def test_vectors_features_and_attention_are_those_of_transformers(
     encoder = Encoder.load(causal, device="cpu", precision=Precision.FLOAT32)
     np.testing.assert_allclose(encoder.encode(TEXTS), means, atol=1e-5)
     features = FeatureExtractor.load(causal, device="cpu", precision=Precision.FLOAT32)
-    np.testing.assert_allclose(features.encode(TEXTS), means, atol=1e-5)
+    np.testing.assert_allclose(encoded_texts(features, TEXTS)[0], means, atol=1e-5)
     found = AttentionReader.load(causal, device="cpu").read(TEXTS[0])
     np.testing.assert_allclose(found.states[-1], states[0], atol=1e-5)
     assert not np.triu(found.attentions, k=1).any()

@@ -1,7 +1,7 @@
 """Features of chosen layers, against transformers' own hidden states."""
 
-import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import LayerChoice, Pooling, layer_choices
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 
 MakeFolder = Callable[..., Path]
 
@@ -37,6 +37,12 @@ CHOICES = [str(choice) for choice in layer_choices(5)] + ["last", "second-to-las
 def extractor(folder: Path, **options: object) -> FeatureExtractor:
     options.setdefault("precision", Precision.FLOAT32)
     return FeatureExtractor.load(folder, device="cpu", **options)  # type: ignore[arg-type]  # passed through
+
+
+def encoded(
+    features: FeatureExtractor, texts: Sequence[str], kind: TextKind = TextKind.PASSAGE
+) -> NDArray[np.float32]:
+    return encoded_texts(features, texts, kind=kind)[0]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +99,7 @@ def test_every_choice_is_made_of_transformers_own_hidden_states(
 ) -> None:
     for pooling in Pooling:
         features = extractor(five, layers=layers, pooling=pooling)
-        vectors = features.encode(TEXTS)
+        vectors = encoded(features, TEXTS)
         assert vectors.dtype == np.float32
         assert vectors.flags.c_contiguous
         assert vectors.shape == (len(TEXTS), features.dimension)
@@ -107,7 +113,7 @@ def test_layers_above_the_highest_wanted_are_not_run(five: Path) -> None:
 
 def test_the_last_layers_mean_is_the_sentence_encoders_vector(make_folder: MakeFolder) -> None:
     folder = make_folder(layers=3)
-    vectors = extractor(folder).encode(TEXTS)
+    vectors = encoded(extractor(folder), TEXTS)
     encoder = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
     assert encoder.normalised
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -117,7 +123,7 @@ def test_the_last_layers_mean_is_the_sentence_encoders_vector(make_folder: MakeF
 
 def test_the_bundled_encoders_vectors_are_its_last_layers_mean(bundled: Encoder) -> None:
     texts = ["The ferry was late again.", "Nobody minded: the sea lay still.", "A word"]
-    vectors = FeatureExtractor.load(device="cpu", precision=Precision.FLOAT32).encode(texts)
+    vectors = encoded(FeatureExtractor.load(device="cpu", precision=Precision.FLOAT32), texts)
     cosines = (vectors * bundled.encode(texts)).sum(axis=1) / np.linalg.norm(vectors, axis=1)
     np.testing.assert_allclose(cosines, 1, atol=1e-5)
 
@@ -126,9 +132,11 @@ def test_the_bundled_encoders_vectors_are_its_last_layers_mean(bundled: Encoder)
 @given(texts=st.lists(st.text(max_size=40), min_size=1, max_size=6), seed=st.integers(0, 1000))
 def test_neither_order_nor_company_matters(texts: list[str], seed: int, features: FeatureExtractor) -> None:
     order = np.random.default_rng(seed).permutation(len(texts))
-    together = features.encode(texts)
-    alone = np.concatenate([features.encode([text]) for text in texts])
-    np.testing.assert_allclose(features.encode([texts[place] for place in order]), together[order], atol=1e-5)
+    together = encoded(features, texts)
+    alone = np.concatenate([encoded(features, [text]) for text in texts])
+    np.testing.assert_allclose(
+        encoded(features, [texts[place] for place in order]), together[order], atol=1e-5
+    )
     np.testing.assert_allclose(alone, together, atol=1e-5)
 
 
@@ -144,9 +152,9 @@ def test_a_short_text_beside_a_long_one_is_padded_in_the_same_batch(
         return forward(input_ids=input_ids, **rest)
 
     monkeypatch.setattr(features._states._model, "forward", seen)
-    together = features.encode(["a", "a " * 14])
+    together = encoded(features, ["a", "a " * 14])
     assert widths == [(2, 16)]
-    np.testing.assert_allclose(together[:1], features.encode(["a"]), atol=1e-5)
+    np.testing.assert_allclose(together[:1], encoded(features, ["a"]), atol=1e-5)
 
 
 def test_equal_texts_go_through_the_model_once(five: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +167,7 @@ def test_equal_texts_go_through_the_model_once(five: Path, monkeypatch: pytest.M
         run(token_ids, take)
 
     monkeypatch.setattr(features._states, "run", counted)
-    vectors = features.encode(["a cat", "a dog", "a cat"])
+    vectors = encoded(features, ["a cat", "a dog", "a cat"])
     assert seen == [2]
     np.testing.assert_array_equal(vectors[0], vectors[2])
 
@@ -169,18 +177,14 @@ def test_windows_come_out_as_they_went_in(five: Path) -> None:
     windows = list(features.stream([["a cat"], [], ["a dog", "x " * 40]]))
     assert [window.vectors.shape for window in windows] == [(1, 32), (0, 32), (2, 32)]
     assert [window.truncated for window in windows] == [0, 0, 1]
-    assert features.encode([]).shape == (0, 32)
+    assert encoded(features, []).shape == (0, 32)
 
 
-def test_cut_texts_are_counted_each_time_and_warned_of(five: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_cut_texts_are_counted_each_time(five: Path) -> None:
     features = extractor(five)
     just_fits, too_long = "a " * 14, "a " * 15
-    with caplog.at_level(logging.WARNING, logger="nearsay"):
-        features.encode([just_fits])
-        assert not caplog.records
-        features.encode([too_long, "b", too_long])
-    wanted = f"2 of 3 texts are longer than the 14 tokens that {five.name} takes; what is beyond was left out"
-    assert [record.getMessage() for record in caplog.records] == [wanted]
+    windows = features.stream([[just_fits], [too_long, "b", too_long]])
+    assert [window.truncated for window in windows] == [0, 2]
     assert features.tokenized([too_long, "b", too_long]).truncated == 2
 
 
@@ -190,8 +194,8 @@ def test_prompts_are_put_before_their_kind_of_text_and_before_no_tokens(make_fol
     texts = ["the cat", "a dog"]
     for kind in TextKind:
         np.testing.assert_allclose(
-            prompted.encode(texts, kind=kind),
-            plain.encode([f"{kind}: {text}" for text in texts]),
+            encoded(prompted, texts, kind=kind),
+            encoded(plain, [f"{kind}: {text}" for text in texts]),
             atol=1e-6,
         )
     assert (prompted.max_tokens, prompted.max_text_tokens) == (12, 14)
@@ -215,7 +219,7 @@ def test_layers_that_are_not_there_are_refused(layers: str, wanted: str, five: P
 
 def test_what_is_no_list_of_texts_is_refused(five: Path) -> None:
     features = extractor(five)
-    for method in (features.encode, features.tokenized):
+    for method in (partial(encoded, features), features.tokenized):
         with pytest.raises(TypeError, match="give a list of texts"):
             method("the cat")
         with pytest.raises(TypeError, match="a text is a int"):
@@ -230,16 +234,16 @@ def test_damaged_weights_give_no_vectors(make_folder: MakeFolder) -> None:
     weights["embeddings.word_embeddings.weight"][58] = float("nan")  # the row of "cat"
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     features = extractor(folder, layers="0")
-    features.encode(["a dog"])
+    encoded(features, ["a dog"])
     with pytest.raises(NearsayError, match="the first to 'the cat'"):
-        features.encode(["a dog", "the cat"])
+        encoded(features, ["a dog", "the cat"])
     with pytest.raises(NearsayError, match="NaN or infinite"):
         list(features.token_blocks(features.tokenized(["a dog", "the cat"])))
 
 
 def test_bfloat16_features_are_close_to_the_exact_ones(five: Path) -> None:
-    exact = extractor(five, layers="sum-last-4").encode(TEXTS)
-    narrow = extractor(five, layers="sum-last-4", precision=Precision.BFLOAT16).encode(TEXTS)
+    exact = encoded(extractor(five, layers="sum-last-4"), TEXTS)
+    narrow = encoded(extractor(five, layers="sum-last-4", precision=Precision.BFLOAT16), TEXTS)
     assert narrow.dtype == np.float32
     assert not np.array_equal(narrow, exact)
     cosines = (narrow * exact).sum(axis=1) / np.linalg.norm(narrow, axis=1) / np.linalg.norm(exact, axis=1)
@@ -266,12 +270,12 @@ def test_layers_of_other_families_are_theirs_too(family: str, tmp_path: Path, ti
         tokens = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
         wanted = model(**tokens, output_hidden_states=True).hidden_states[2][0].mean(dim=0)
     features = extractor(tmp_path, layers="2")
-    np.testing.assert_allclose(features.encode([text, "a"])[0], wanted.numpy(), atol=1e-5)
+    np.testing.assert_allclose(encoded(features, [text, "a"])[0], wanted.numpy(), atol=1e-5)
     assert features._states.layers == 2
 
 
 def test_a_choice_may_be_given_as_such(five: Path) -> None:
     given_so = extractor(five, layers=LayerChoice(number=2), pooling=Pooling.MAX)
     np.testing.assert_array_equal(
-        given_so.encode(TEXTS), extractor(five, layers="2", pooling="max").encode(TEXTS)
+        encoded(given_so, TEXTS), encoded(extractor(five, layers="2", pooling="max"), TEXTS)
     )
