@@ -1,8 +1,8 @@
 """The newest snapshot of a collection, opened again only when something was committed.
 
-A search waits at most .1 s for files that others committed: while they are opened in a thread of their own,
-the former snapshot serves. What this process wrote is opened by whoever wrote it before the call returns, so
-that a caller sees its own work and no search waits for it either.
+Files that others committed are opened in a thread of their own. Searches wait for it in its first .1 s, and
+not at all where only an index is new; then the former snapshot serves. What this process wrote is opened
+by whoever wrote it before the call returns: a caller sees its own work, and no search waits for it either.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -22,17 +23,27 @@ from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownGenerationError
+from nearsay.indexer.vectors.segment import SegmentKind
 
 Opener = Callable[[sa.Connection, Store, CollectionRow, Snapshot | None, GenerationRow], Snapshot | None]
 _TRIES = 3  # compactions that may go by while a snapshot is being opened
 _KEPT = 3  # snapshots of different generations
-_PATIENCE = 0.1  # seconds that a search waits for files being opened before the former snapshot serves
+_PATIENCE = 0.1  # seconds that searches wait for files being opened before the former snapshot serves
 # The version that this process wrote last, by the library's folder and the collection's id.
 _written: dict[tuple[Path, int], int] = {}
 _writing = ThreadLock()  # of `_written`
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What a thread of its own is opening."""
+
+    until: float  # by time.monotonic(): so long searches wait for it
+    snapshot: Future[Snapshot] = field(default_factory=Future)
 
 
 class LatestSnapshot:
@@ -46,7 +57,7 @@ class LatestSnapshot:
         self._lock = ThreadLock()  # of `_last`; nothing is opened while it is held
         self._opening: dict[int, ThreadLock] = {}  # held while a generation's files are opened and hashed
         # What threads of their own are opening; after a fork they are the parent's.
-        self._begun: dict[tuple[int, int | None], Future[Snapshot]] = {}
+        self._begun: dict[tuple[int, int | None], _Opening] = {}
 
     def take(self, generation: int | None = None) -> Snapshot:
         """The newest snapshot; the last one again if nothing was committed since.
@@ -75,17 +86,19 @@ class LatestSnapshot:
         )
 
     def serving(self, generation: int | None = None) -> Snapshot:
-        """What `take` gives, or after .1 s of waiting for others' files the former snapshot.
+        """What `take` gives, or the former snapshot while others' files are opened for longer than .1 s.
 
-        What this process wrote before the call is in it all the same.
+        Where nothing but an index is new the former one finds the same, and nobody waits. What this process
+        wrote before the call is in it all the same.
         """
         until = time.monotonic() + _PATIENCE
         while (found := self._current(generation)) is None:
             former = self._former(generation)
             if former is None:
                 return self.take(generation)
+            opening = self._opened_aside(generation, former)
             try:
-                self._opened_aside(generation).result(max(0.0, until - time.monotonic()))
+                opening.snapshot.result(max(0.0, min(until, opening.until) - time.monotonic()))
             except TimeoutError:
                 return former
         return found
@@ -116,20 +129,25 @@ class LatestSnapshot:
         least = _written.get((self._record.store.folder, row.id), 0)
         return last if last.collection.version >= least else None
 
-    def _opened_aside(self, generation: int | None) -> "Future[Snapshot]":
+    def _opened_aside(self, generation: int | None, former: Snapshot) -> _Opening:
         """The newest snapshot, to be opened by a thread of its own; one at a time."""
         key = os.getpid(), generation
         with self._lock:
             begun = self._begun.get(key)
-            if begun is not None and not begun.done():
+        if begun is not None and not begun.snapshot.done():
+            return begun
+        patience = 0.0 if self._only_indexed(generation, former) else _PATIENCE
+        with self._lock:
+            begun = self._begun.get(key)
+            if begun is not None and not begun.snapshot.done():
                 return begun
-            begun = self._begun[key] = Future()
+            begun = self._begun[key] = _Opening(time.monotonic() + patience)
 
         def opening() -> None:
             try:
-                begun.set_result(self.take(generation))
+                begun.snapshot.set_result(self.take(generation))
             except BaseException as error:  # noqa: BLE001 - who waits raises it
-                begun.set_exception(error)
+                begun.snapshot.set_exception(error)
             finally:
                 with self._lock:  # it would keep its files open
                     if self._begun.get(key) is begun:  # not another's that has begun since
@@ -138,8 +156,24 @@ class LatestSnapshot:
         try:
             threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
         except RuntimeError as error:  # no thread can be had just now: the next search tries again
-            begun.set_exception(error)
+            begun.snapshot.set_exception(error)
         return begun
+
+    def _only_indexed(self, generation: int | None, former: Snapshot) -> bool:
+        """Whether the former snapshot has the vectors and removals that are there now, and other indexes."""
+        with self._record.store.database.reading() as connection:
+            now = former.collection.id
+            live = generations.live(connection, now) if generation is None else former.generation
+            if live is None or live.number != former.generation.number:
+                return False
+            rows = generations.segments_of(connection, now, live.number)
+            last = sa.select(sa.func.max(removed_passages.c.sequence))
+            last = last.where(removed_passages.c.collection_id == now)
+            removed = connection.execute(last).scalar_one() or 0
+        vectors = {row.id for row in rows if row.kind is SegmentKind.VECTORS and row.count}
+        indexes = {row.id for row in rows if row.kind is SegmentKind.INDEX}
+        same = vectors == set(former.opened) and removed == former.removals.last
+        return same and indexes != former.indexes
 
     def forget(self) -> None:
         """Let go of the files of the last ones."""

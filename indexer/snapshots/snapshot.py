@@ -122,6 +122,7 @@ class Snapshot:
     plan: Plan
     vectors: VectorStore
     opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
+    indexes: frozenset[int]  # the numbers of its indexes there
     index: CandidateIndex | None
     alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
     searchable: int  # passages that a search can find: how many are alive
@@ -437,6 +438,7 @@ def take(
         plan=plan,
         vectors=vector_store,
         opened=opened,
+        indexes=frozenset(row.id for row in rows if row.kind is SegmentKind.INDEX),
         index=index,
         alive=alive,
         searchable=int(np.count_nonzero(alive)),

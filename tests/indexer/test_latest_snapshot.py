@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from words_encoder import WordsEncoder
 from nearsay.data import known_hashes
 from nearsay.data.errors import StorageError
 from nearsay.indexer import Collection, Library, collection_writing
+from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.query import search as query_search
 from nearsay.indexer.snapshots import latest_snapshot, snapshot
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors import segment
+from nearsay.indexer.vectors.segment import SegmentKind
 
 _LONG = 60.0  # seconds after which a test says that nobody came
 
@@ -276,3 +278,75 @@ def test_what_was_just_written_is_not_read_through_to_be_opened(
 
     monkeypatch.setattr(known_hashes, "file_sha256", hashed)
     assert len(open_it().search("a cat", 9)) == 4
+
+
+class _Clock:
+    """Stands in for `time` while nothing is opened; says how long each search was ready to wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, pets: Collection) -> None:
+        self.now, self.waits, self.let_go = 0.0, list[float](), threading.Event()
+        monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+        monkeypatch.setattr(latest_snapshot, "_PATIENCE", 8.0)
+        monkeypatch.setattr(latest_snapshot, "time", self)
+        monkeypatch.setattr(Future, "result", self._wait)
+        monkeypatch.setattr(pets._snapshot, "take", lambda _: self.let_go.wait(_LONG))
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def _wait(self, timeout: float) -> None:
+        self.waits.append(timeout)
+        self.now += timeout
+        raise TimeoutError
+
+
+@pytest.fixture
+def nothing_opens(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Collection], _Clock]]:
+    """From now on nothing is opened for that collection until the test ends."""
+    clocks = list[_Clock]()
+
+    def stop(pets: Collection) -> _Clock:
+        clocks.append(_Clock(monkeypatch, pets))
+        return clocks[-1]
+
+    yield stop
+    for clock in clocks:
+        clock.let_go.set()
+
+
+def test_searches_wait_together_and_not_each_for_what_takes_long_to_open(
+    open_it: Callable[[], Collection], nothing_opens: Callable[[Collection], _Clock]
+) -> None:
+    pets, other = open_it(), open_it()
+    pets.search("a cat")
+    other.add_rows(["a fish swam"])
+    clock = nothing_opens(pets)
+    for _ in range(3):
+        assert len(pets.search("a cat", 9)) == 3  # the former snapshot serves
+    assert clock.waits == [8.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("also", "waits"), [("nothing", [0.0]), ("a removal", [8.0]), ("an addition", [8.0])]
+)
+def test_nobody_waits_where_only_an_index_is_new(
+    open_it: Callable[[], Collection],
+    nothing_opens: Callable[[Collection], _Clock],
+    also: str,
+    waits: list[float],
+) -> None:
+    pets, other = open_it(), open_it()
+    pets.search("a cat")
+    live, store = other._record.live(), other._store
+    with store.database.writing() as connection:
+        path = store.segments(live.collection_id) / "index"
+        path.write_bytes(b"an index")
+        generations.add_segment(connection, live, SegmentKind.INDEX, path, 3, (1, 3))
+        collections.changed(connection, live.collection_id)
+    if also == "a removal":
+        other.remove([other.search("a cat")[0].id])
+    if also == "an addition":
+        other.add_rows(["a fish swam"])
+    clock = nothing_opens(pets)
+    assert len(pets.search("a", 9, mode="dense")) == 3 - (also == "a removal")
+    assert clock.waits == waits
