@@ -308,13 +308,17 @@ class Snapshot:
         newer = self.newer(queries, k, alive) if newer is None else newer
         if self.index is None:
             return list(newer)
-        found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive, chosen)
+        found = self.index.wider(reach).nearest_many(self.vectors, queries, self._wanted(k), alive, chosen)
         best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
         dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
         if dry and not further:
             for at, exact in zip(dry, self._among(queries[dry], k, np.flatnonzero(alive)), strict=True):
                 best[at] = exact
         return best
+
+    def _wanted(self, k: int) -> int:
+        """How many an index is asked for: its reach is measured for ten, and says nothing of fewer."""
+        return max(k, self.plan.contract.at)
 
     def _looked_beyond(
         self,
@@ -334,7 +338,7 @@ class Snapshot:
             further = self.reaches_beyond(reach)
             return self.looked_up(queries, k, alive, reach, newer, further=further)
         further_lists = self.index.wider(reach).beyond(self.index.wider(nearer))
-        found = further_lists.nearest_many(self.vectors, queries, k, alive)
+        found = further_lists.nearest_many(self.vectors, queries, self._wanted(k), alive)
         both = []
         for old, new in zip(best, found, strict=True):
             fresh = ~np.isin(new.ids, old.ids)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import numpy as np
@@ -21,8 +22,10 @@ from nearsay.indexer.catalogue.tables import passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import latest_snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 from nearsay.training.sentence.bundled import bundled_folder
 
 OpenLibrary = Callable[[], Library]
@@ -105,6 +108,38 @@ def test_a_proof_takes_a_sample_of_a_large_collection(collection: Collection, wo
     findings = examine(collection.library, prove=True)
     assert findings[-1].detail == Naming("50 of 50")
     assert len(words.encoded) == 50
+
+
+@pytest.mark.parametrize(("lost", "sound"), [(1, True), (5, True), (6, False), (50, False)])
+def test_an_index_may_miss_as_many_as_its_contract_lets_it(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch, lost: int, sound: bool
+) -> None:
+    nearest, asked = Snapshot.nearest, list[int]()
+
+    def missing(snapshot: Snapshot, query: NDArray[np.float32], *rest: Any) -> Candidates:
+        found = nearest(snapshot, query, *rest)
+        asked.append(0)
+        return Candidates(found.ids[1:], found.scores[1:]) if len(asked) <= lost else found
+
+    monkeypatch.setattr(Snapshot, "nearest", missing)
+    finding = examine(indexed.library, prove=True)[-1]
+    assert finding.sound == sound
+    said = f"{50 - lost} of 50 found themselves first through the index, which promises recall 0.95@10"
+    assert finding.detail == said + (
+        "" if sound else ". Choose and build the index anew: nearsay index tune table"
+    )
+
+
+def test_vectors_that_are_no_passages_own_are_found_beside_an_index(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another(_: VectorStore, *__: Any) -> Candidates:
+        return Candidates(np.array([1]), np.array([1.0], dtype=np.float32))
+
+    monkeypatch.setattr(Snapshot, "nearest", another)
+    monkeypatch.setattr(VectorStore, "nearest", another)
+    ((_, detail),) = unsound(examine(indexed.library, prove=True))
+    assert detail.endswith("nearsay index promote table")
 
 
 @pytest.mark.long

@@ -67,11 +67,13 @@ class Made:
         assert all(among[each.ids - 1].all() for each in found)
         return share_of(self.nearest(queries, among), found)
 
-    def nearest(self, queries: NDArray[np.float32], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The true ten of each query, (queries, 10), in any order."""
+    def nearest(
+        self, queries: NDArray[np.float32], among: NDArray[np.bool_], k: int = 10
+    ) -> NDArray[np.int64]:
+        """The true k of each query, (queries, k), in any order."""
         ids = np.flatnonzero(among) + 1
         scores = queries @ self.vectors[among].T
-        return ids[np.argpartition(-scores, min(10, ids.size) - 1, axis=1)[:, :10]]
+        return ids[np.argpartition(-scores, min(k, ids.size) - 1, axis=1)[:, :k]]
 
 
 def share_of(truth: NDArray[np.int64], found: Sequence[Candidates]) -> float:
@@ -217,6 +219,20 @@ def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked
         selected = select(connection, opened[way], where, frozenset())
         found = dense_candidates(connection, opened[way], queries, 10, selected)
     assert TABLE.recall(found, queries, TABLE.allowed(chosen, lot)) >= 0.95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+def test_who_wants_few_finds_the_first_of_ten(opened: dict[str, Snapshot], way: str) -> None:
+    queries, every = TABLE.queries.reshape(-1, DIMENSION), np.ones(COUNT, dtype=np.bool_)
+    of_ten = [each.ids.tolist() for each in opened[way].nearest_many(queries, 10)]
+    half = TABLE.allowed(list(range(0, TOPICS, 2)), COUNT)
+    for k in (1, 3):
+        found = opened[way].nearest_many(queries, k)
+        assert [each.ids.tolist() for each in found] == [ids[:k] for ids in of_ten]
+        assert share_of(TABLE.nearest(queries, every, k), found) >= 0.95
+        found = opened[way].nearest_many(queries[::10], k, np.concatenate([[False], half]))
+        assert share_of(TABLE.nearest(queries[::10], half, k), found) >= 0.95
 
 
 @pytest.mark.parametrize("parts", [1, 2])
