@@ -83,6 +83,8 @@ class _Mining:
     absolute_margin: float | None = option(
         "Minimum difference between the positive's and the negative's score."
     )
+    min_score: float | None = option("Minimum cosine similarity of a negative to the anchor.")
+    max_score: float | None = option("Maximum cosine similarity of a negative to the anchor.")
     sampling: Literal["top", "random"] = option(
         "Take the hardest negatives that pass the filters, or draw among them at random.", default="top"
     )

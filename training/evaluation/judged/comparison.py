@@ -155,8 +155,7 @@ def compare_encoders(
             encoder.source,
             encoder.dimension,
             encoder.max_tokens,
-            parameters=None if size is None else size[0],
-            megabytes=None if size is None else size[1],
+            *(size or (None, None)),
             sentences_a_second=None if speed is None else median(speed),
             sentences_a_second_range=None if speed is None else (min(speed), max(speed)),
         )

@@ -77,6 +77,8 @@ class Filter(StrEnum):
 
     KNOWN = "known"
     RANK = "rank"
+    MIN_SCORE = "min-score"
+    MAX_SCORE = "max-score"
     ABSOLUTE_MARGIN = "absolute-margin"
     RELATIVE_MARGIN = "relative-margin"
     JUDGE = "judge"  # the cross-encoder, or what scores in its place
@@ -90,6 +92,8 @@ class Filter(StrEnum):
 _REASONS: Final = {
     Filter.KNOWN: "known to belong to the anchor",
     Filter.RANK: "nearer than the first rank",
+    Filter.MIN_SCORE: "below the lowest score",
+    Filter.MAX_SCORE: "above the highest score",
     Filter.ABSOLUTE_MARGIN: "within the absolute margin",
     Filter.RELATIVE_MARGIN: "within the relative margin",
     Filter.JUDGE: "false negatives to a judge",
@@ -119,7 +123,7 @@ def candidates(
     positive: float,
     config: MiningConfig,
 ) -> tuple[Candidates, Counter[Filter]]:
-    """Give what ranks and margins leave of an anchor's ranking, and how many each took.
+    """Give what ranks, margins and score bounds leave of an anchor's ranking, and how many each took.
 
     rows, scores: (k,), best first
     known:        (k,), True = belongs to the anchor; such texts are taken away before ranks are counted
@@ -142,6 +146,10 @@ def _bounds(
     left: Candidates, positive: float, config: MiningConfig
 ) -> Iterator[tuple[Filter, NDArray[np.bool_]]]:
     yield Filter.RANK, left.ranks >= config.first_rank
+    if config.min_score is not None:
+        yield Filter.MIN_SCORE, left.scores >= config.min_score
+    if config.max_score is not None:
+        yield Filter.MAX_SCORE, left.scores <= config.max_score
     if config.absolute_margin is not None:
         yield Filter.ABSOLUTE_MARGIN, left.scores <= positive - config.absolute_margin
     if config.relative_margin is not None:

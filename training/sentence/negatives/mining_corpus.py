@@ -38,6 +38,8 @@ class MiningConfig:
     last_rank: int = 100  # texts farther than this one are not looked at
     relative_margin: float | None = 0.05  # score at most positive - |positive| * this; None: no such bound
     absolute_margin: float | None = None  # score at most positive - this; None: no such bound
+    min_score: float | None = None  # score at least this; None: no such bound
+    max_score: float | None = None  # score at most this; None: no such bound
     sampling: NegativeSampling = NegativeSampling.TOP
     triplets: bool = False  # a row for each negative, instead of one row with all of them
     seed: int = 0  # of random sampling
@@ -56,7 +58,7 @@ class MiningConfig:
                 f"the ranks {self.first_rank}-{self.last_rank} hold fewer texts than the {self.per_anchor} "
                 "negatives an anchor that are wanted. Widen the ranks or ask for fewer"
             )
-        self._check_margins()
+        self._check_scores()
         if self.seed < 0:
             raise BadInputError(f"the seed is {self.seed}. Give 0 or more")
 
@@ -72,15 +74,25 @@ class MiningConfig:
         """Negatives that an anchor needs to be in the rows: triplets have nothing to fill."""
         return 1 if self.triplets else self.per_anchor
 
-    def _check_margins(self) -> None:
-        margins = {"relative margin": self.relative_margin, "absolute margin": self.absolute_margin}
-        for name, value in margins.items():
+    def _check_scores(self) -> None:
+        bounds = {
+            "relative margin": self.relative_margin,
+            "absolute margin": self.absolute_margin,
+            "lowest score": self.min_score,
+            "highest score": self.max_score,
+        }
+        for name, value in bounds.items():
             if value is not None and not math.isfinite(value):
                 raise BadInputError(f"the {name} is {value}. Give a number")
         if self.relative_margin is not None and not 0 <= self.relative_margin <= 1:
             raise BadInputError(
                 f"the relative margin is {self.relative_margin}. Give a share of the positive's score from 0 "
                 "to 1, as in 0.05"
+            )
+        if self.min_score is not None and self.max_score is not None and self.min_score > self.max_score:
+            raise BadInputError(
+                f"no score is at least {self.min_score} and at most {self.max_score}. "
+                "Give a lowest score that is not above the highest"
             )
 
 

@@ -1,4 +1,4 @@
-"""Ranks and margins."""
+"""Ranks, score bounds and margins."""
 
 from collections import Counter
 
@@ -44,6 +44,8 @@ def test_ranks_cut_on_both_sides_and_what_is_beyond_the_last_is_not_counted() ->
         ({"relative_margin": 0.3}, [33, 34, 35], Filter.RELATIVE_MARGIN),
         # 0.9 - 0.35 = 0.55
         ({"absolute_margin": 0.35}, [34, 35], Filter.ABSOLUTE_MARGIN),
+        ({"max_score": 0.55}, [34, 35], Filter.MAX_SCORE),
+        ({"min_score": 0.55}, [30, 32, 33], Filter.MIN_SCORE),
     ],
 )
 def test_each_bound_takes_what_lies_beyond_it(
@@ -55,18 +57,15 @@ def test_each_bound_takes_what_lies_beyond_it(
 
 
 def test_a_score_on_the_bound_passes() -> None:
+    assert 33 in mined(max_score=float(SCORES[3]))[0].rows
+    assert 33 in mined(min_score=float(SCORES[3]))[0].rows
     assert 33 in mined(positive=float(SCORES[3]), absolute_margin=0.0)[0].rows
 
 
 def test_a_candidate_counts_for_the_first_filter_alone() -> None:
-    left, taken = mined(first_rank=2, absolute_margin=0.35, relative_margin=0.5)
-    assert left.rows.tolist() == [35]
-    assert +taken == {
-        Filter.KNOWN: 1,
-        Filter.RANK: 1,
-        Filter.ABSOLUTE_MARGIN: 2,
-        Filter.RELATIVE_MARGIN: 1,
-    }
+    left, taken = mined(first_rank=2, max_score=0.7, absolute_margin=0.35, relative_margin=0.05)
+    assert left.rows.tolist() == [34, 35]
+    assert +taken == {Filter.KNOWN: 1, Filter.RANK: 1, Filter.MAX_SCORE: 1, Filter.ABSOLUTE_MARGIN: 1}
 
 
 def test_the_relative_margin_is_below_a_positive_of_negative_score_too() -> None:
@@ -82,12 +81,12 @@ def test_the_relative_margin_is_below_a_positive_of_negative_score_too() -> None
     positive=st.floats(-1, 1),
     first=st.integers(1, 6),
     absolute=st.none() | st.floats(0, 1),
-    relative=st.none() | st.floats(0, 1),
+    lowest=st.none() | st.floats(-1, 1),
 )
 def test_every_text_up_to_the_last_rank_is_left_or_counted_once(
-    known: list[bool], positive: float, first: int, absolute: float | None, relative: float | None
+    known: list[bool], positive: float, first: int, absolute: float | None, lowest: float | None
 ) -> None:
-    config = MiningConfig(per_anchor=1, first_rank=first, absolute_margin=absolute, relative_margin=relative)
+    config = MiningConfig(per_anchor=1, first_rank=first, absolute_margin=absolute, min_score=lowest)
     left, taken = candidates(ROWS, SCORES, np.array(known), positive, config)
     assert len(left) + sum(taken.values()) == 6
     assert not set(left.rows.tolist()) & set(ROWS[known].tolist())

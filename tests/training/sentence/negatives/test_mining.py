@@ -88,6 +88,7 @@ def test_the_hardest_text_below_the_margin_is_taken(mine: Callable[..., MinedNeg
 def test_margins_hold_by_the_lowest_of_several_positives(mine: Callable[..., MinedNegatives]) -> None:
     pairs = [("walk", "march"), ("walk", "run")]
     assert mine(pairs, relative_margin=0.05).rows == (("walk", "march", "sit"), ("walk", "run", "sit"))
+    assert mine(pairs, relative_margin=0.05, min_score=0.1).rows == ()  # stroll (.8) is above .57
     assert mine(pairs[:1], relative_margin=0.05).rows == (("walk", "march", "stroll"),)
 
 
@@ -107,23 +108,18 @@ def test_triplets_have_a_row_for_each_negative(mine: Callable[..., MinedNegative
 def test_incomplete_anchors_are_left_out_unless_each_negative_has_a_row(
     mine: Callable[..., MinedNegatives],
 ) -> None:
-    few = ["stroll", "run", "nap"]
-    dropped = mine(corpus=few, per_anchor=3)
+    # Of at least .5 there are run (.6) for walk, and stroll (.6) for rest, whose march is .28.
+    dropped = mine(per_anchor=3, min_score=0.5)
     assert dropped.rows == ()
     assert (dropped.report.anchors_with_some, dropped.report.negatives) == (2, 0)
     assert dropped.report.negative_score is None
-    triplets = mine(corpus=few, per_anchor=3, triplets=True)
-    assert triplets.rows == (
-        ("walk", "stroll", "run"),
-        ("walk", "stroll", "nap"),
-        ("rest", "nap", "stroll"),
-        ("rest", "nap", "run"),
-    )
-    assert triplets.report.negatives == 4
+    triplets = mine(per_anchor=3, min_score=0.5, triplets=True)
+    assert triplets.rows == (("walk", "stroll", "run"), ("rest", "nap", "stroll"))
+    assert triplets.report.negatives == 2
 
 
 def test_an_anchor_without_negatives_is_never_in_the_rows(mine: Callable[..., MinedNegatives]) -> None:
-    mined = mine(absolute_margin=1.3, triplets=True)  # of at most -.5 there is fall for walk alone
+    mined = mine(max_score=-0.5, triplets=True)
     assert mined.rows == (("walk", "stroll", "fall"),)
     assert mined.report.anchors_with_none == 1
 
@@ -344,6 +340,10 @@ def varied(text: str, seed: int) -> str:
         (
             {"num_negatives": 2, "range_min": 5},
             MiningConfig(per_anchor=2, relative_margin=None, first_rank=6),
+        ),
+        (
+            {"num_negatives": 4, "max_score": 0.9, "min_score": 0.85},
+            MiningConfig(per_anchor=4, relative_margin=None, max_score=0.9, min_score=0.85),
         ),
     ],
 )

@@ -31,6 +31,7 @@ def test_choices_may_be_given_by_their_names() -> None:
         ({"relative_margin": 1.5}, "relative margin is 1.5"),
         ({"relative_margin": -0.1}, "relative margin is -0.1"),
         ({"absolute_margin": math.nan}, "absolute margin is nan"),
+        ({"min_score": 0.9, "max_score": 0.3}, "0.9 and at most 0.3"),
         ({"seed": -1}, "the seed is -1"),
     ],
 )
