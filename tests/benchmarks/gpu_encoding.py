@@ -54,7 +54,7 @@ def shares_of(device: str, tflops: float) -> dict[str, float | None]:
     """What is reached, and its shares of the peaks."""
     sheet, measured = peaks(device).values()
     return {
-        "tflops": round(tflops, 4),
+        "tflops": float(f"{tflops:.4g}"),
         "share_of_datasheet_bf16": round(tflops / sheet, 4) if sheet else None,
         "share_of_measured_bf16": round(tflops / measured, 4) if measured else None,
     }
