@@ -155,12 +155,13 @@ def compare_encoders(
             encoder.source,
             encoder.dimension,
             encoder.max_tokens,
-            *(size or (None, None)),
+            parameters=None if size is None else size[0],
+            megabytes=None if size is None else size[1],
             sentences_a_second=None if speed is None else median(speed),
             sentences_a_second_range=None if speed is None else (min(speed), max(speed)),
         )
         for name, encoder, size, speed in zip(
-            names, encoders, sizes or repeat(None), speeds, strict=bool(sizes)
+            names, encoders, sizes or repeat(None, len(encoders)), speeds, strict=True
         )
     )
     return Comparison(costs, tuple(cells), tuple(notes), chosen)
