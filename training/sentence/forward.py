@@ -2,8 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,12 +38,15 @@ class ForwardPass:
         precision: a resolved one; a loaded model is converted to it in place
         """
         self._turn = threading.Lock()
-        self._runtime: PackedEncoder | ModelPass
+        self._device = device
+        self._precision = precision
+        self._packed: PackedEncoder | None = None
         if isinstance(model, PlainEncoder):
-            self._runtime = PackedEncoder(model, device=device, dtype=product_format(precision))
-        else:
-            narrow_linear_weights(model, precision)
-            self._runtime = ModelPass(model, partial(computing_in, precision, device))
+            self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
+            return
+        narrow_linear_weights(model, precision)
+        self._model = model
+        self._inputs = ModelInputs(model)
 
     def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension) float32, in the texts' order.
@@ -61,42 +62,28 @@ class ForwardPass:
 
         On a CPU they are there already; a GPU computes them while the caller makes the next texts ready.
         """
-        with self._turn:
-            return self._runtime.start(token_ids, prompt_length)
+        if self._packed is not None:
+            with self._turn:
+                return self._packed.start(token_ids, prompt_length)
+        vectors = self._by_modules(token_ids, prompt_length)
+        return lambda: vectors
 
-    def token_vectors(self, token_ids: Sequence[list[int]]) -> list[NDArray[np.float32]]:
-        """Give each text's tokens as the pooling gets them, (tokens, width); for a handful of texts."""
-        with self._turn:
-            return self._runtime.token_vectors(token_ids)
-
-
-class ModelPass:
-    """Runs a loaded model by its own modules, with the weights that it has at the time."""
-
-    def __init__(
-        self,
-        model: "SentenceTransformer",
-        computing: Callable[[], AbstractContextManager[object]] = torch.inference_mode,
-    ) -> None:
-        """`computing`: gives the block that it runs in, as `computing_in` does."""
-        self._model = model
-        self._inputs = ModelInputs(model)
-        self._computing = computing
-
-    def start(self, token_ids: Sequence[list[int]], prompt_length: int) -> Callable[[], NDArray[np.float32]]:
-        """As `PackedEncoder.start`, of texts that may be without tokens; the vectors are there already."""
+    def _by_modules(self, token_ids: Sequence[list[int]], prompt_length: int) -> NDArray[np.float32]:
         lengths = [len(ids) for ids in token_ids]
-        batches = inference_batches(lengths, str(self._model.device), self._model)
-        with self._computing():
+        batches = inference_batches(lengths, self._device, self._model)
+        with self._turn, computing_in(self._precision, self._device):
             outputs = [self._batch([token_ids[index] for index in batch], prompt_length) for batch in batches]
             in_batch_order = torch.cat(outputs).float().cpu().numpy()
         vectors = np.empty_like(in_batch_order)
         vectors[np.concatenate(batches)] = in_batch_order
-        return lambda: vectors
+        return vectors
 
     def token_vectors(self, token_ids: Sequence[list[int]]) -> list[NDArray[np.float32]]:
-        """Give each text's tokens as the pooling gets them, (tokens, width)."""
-        with self._computing():
+        """Give each text's tokens as the pooling gets them, (tokens, width); for a handful of texts."""
+        if self._packed is not None:
+            with self._turn:
+                return self._packed.token_vectors(token_ids)
+        with self._turn, computing_in(self._precision, self._device):
             return [self._last_layer(ids).float().cpu().numpy() for ids in token_ids]
 
     def _last_layer(self, token_ids: list[int]) -> torch.Tensor:
@@ -119,8 +106,7 @@ class ModelPass:
         return vectors[:, : self._model.truncate_dim]
 
     def _features(self, token_ids: Sequence[list[int]]) -> dict[str, Any]:
-        device = self._model.device
-        return {name: tensor.to(device) for name, tensor in self._inputs.of(token_ids).items()}
+        return {name: tensor.to(self._device) for name, tensor in self._inputs.of(token_ids).items()}
 
 
 class ModelInputs:

@@ -13,7 +13,6 @@ from transformers.utils import logging as transformers_logging
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.sentence.encoder import Encoder
 
 MakeFolder = Callable[..., Path]
@@ -156,8 +155,8 @@ def test_weights_stored_in_half_precision_run_in_float32(make_folder: MakeFolder
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}), encoding="utf-8")
     encoder = load(folder)
-    assert isinstance(encoder._forward._runtime, PackedEncoder)
-    assert encoder._forward._runtime._bert._words.dtype == torch.float32
+    assert encoder._forward._packed is not None
+    assert encoder._forward._packed._bert._words.dtype == torch.float32
     assert (encoder.encode(TEXTS) * tiny.encode(TEXTS)).sum(axis=1).min() > 0.99
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from nearsay.training.encoder.hardware import Precision, Processor, computing_in, resolve_precision
@@ -18,8 +20,9 @@ from nearsay.training.evaluation.judged.judged_set import (
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.loop import Evaluation
 from nearsay.training.run.training_progress import go_on
+from nearsay.training.sentence.batching import inference_batches
 from nearsay.training.sentence.encoder import streamed
-from nearsay.training.sentence.forward import ModelPass
+from nearsay.training.sentence.forward import ModelInputs
 from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 from nearsay.training.sentence.prompts import prompts_of_model
@@ -48,7 +51,7 @@ class TrainedEncoder:
         self.dimension = int(model.get_embedding_dimension() or 0)
         self.prompts = prompts_of_model(model)
         self.tokenizer = self._cutting_at(length_limit(model, source.folder))
-        self._runtime = ModelPass(model)
+        self._inputs = ModelInputs(model)
 
     def cutting_at(self, length: int | None) -> TextTokenizer:
         """Give the tokenizer, or one that cuts texts earlier."""
@@ -70,8 +73,21 @@ class TrainedEncoder:
     def _encoded(self, window: TokenizedWindow) -> Callable[[], EncodedWindow]:
         vectors = np.empty((len(window.texts), self.dimension), dtype=np.float32)
         if window.texts:
-            vectors = checked_vectors(self._runtime.start(window.token_ids, 0)(), window.texts, self.name)
+            vectors = checked_vectors(self._vectors(window.token_ids), window.texts, self.name)
         return lambda: EncodedWindow(vectors[window.positions], window.truncated)
+
+    @torch.inference_mode()
+    def _vectors(self, token_ids: Sequence[list[int]]) -> NDArray[np.float32]:
+        device = self.model.device
+        batches = inference_batches([len(ids) for ids in token_ids], str(device), self.model)
+        found = []
+        for rows in batches:
+            batch = self._inputs.of([token_ids[row] for row in rows])
+            features = {name: tensor.to(device) for name, tensor in batch.items()}
+            found.append(self.model(features)["sentence_embedding"].float())
+        vectors = np.empty((len(token_ids), self.dimension), dtype=np.float32)
+        vectors[np.concatenate(batches)] = torch.cat(found).cpu().numpy()
+        return vectors
 
 
 Measured: TypeAlias = TrainedEncoder | CrossEncoderJudge  # a model in training, or its base
