@@ -70,10 +70,11 @@ class PooledVector:
         if self._plain is None:
             return own.mean(dim=0)
         vectors = torch.cat([pooled(mode, own[None]) for mode in self._plain.modes], dim=1)
+        features = {"sentence_embedding": vectors}
         for step in self._plain.steps:
             if step is not None:  # a normalisation only divides; the cosine does not see it
-                vectors = on_vectors(step, str(last.device))(vectors)
-        return vectors[0, : self._plain.truncate]
+                features = on_vectors(step, str(last.device))(features)
+        return features["sentence_embedding"][0, : self._plain.truncate]
 
 
 def rollout(attentions: NDArray[np.float32]) -> NDArray[np.float64]:

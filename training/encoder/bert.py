@@ -1,23 +1,29 @@
 """BERT's layers on packed texts."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
 from nearsay.training.encoder.hardware import Processor
 from nearsay.training.encoder.packed_window import Blocks, PackedBatch
 from nearsay.training.encoder.plain_encoder import (
-    LayerWeights,
     LinearWeights,
     NormWeights,
     PlainTransformer,
     relative_bias,
 )
+
+if TYPE_CHECKING:
+    from transformers import BertModel
+    from transformers.models.bert.modeling_bert import BertLayer
 
 Attention: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
@@ -114,27 +120,32 @@ _TAKES_BFLOAT16: Callable[[], bool] | None = getattr(torch.ops.mkldnn, "_is_mkld
 _TYPICAL_ROWS = 2048  # the number of rows that the weight's order in memory is chosen for
 
 
+class LinearLayer(Protocol):
+    """torch.nn.Linear, or its two tensors alone."""
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """(outputs, inputs)."""
+
+    @property
+    def bias(self) -> torch.Tensor:
+        """(outputs,)."""
+
+
 class Product:
     """rows (tokens, inputs) -> rows @ weight.T + bias, (tokens, outputs), optionally through GELU."""
 
     def __init__(
-        self,
-        layers: Sequence[tuple[torch.Tensor, torch.Tensor]],
-        *,
-        dtype: torch.dtype,
-        device: str,
-        gelu: bool = False,
+        self, layers: Sequence[LinearLayer], *, dtype: torch.dtype, device: str, gelu: bool = False
     ) -> None:
         """Take copies of layers that read the same rows; their outputs come side by side.
 
-        layers: of each its weight (outputs, inputs) and its bias (outputs,)
         dtype: the format of the weights, of the rows given and of the result
         gelu:  whether the exact GELU of the result is given (Hendrycks & Gimpel 2016,
                https://arxiv.org/abs/1606.08415)
         """
-        weights, biases = zip(*layers, strict=True)
-        weight = torch.cat(weights).to(device, dtype).contiguous()
-        self._bias = torch.cat(biases).to(device, dtype)
+        weight = torch.cat([layer.weight.detach() for layer in layers]).to(device, dtype).contiguous()
+        self._bias = torch.cat([layer.bias.detach() for layer in layers]).to(device, dtype)
         self._gelu = gelu
         # oneDNN keeps such a weight in blocks as its kernels read it; F.linear would reorder it every time.
         self._multiply = _MULTIPLY if torch.device(device).type == "cpu" and _has_blocks(dtype) else None
@@ -170,6 +181,19 @@ _MANY_ROWS = 512
 _OnStates: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
+@dataclass(frozen=True, slots=True)
+class _LayerParts:
+    """What a layer is made of, whoever read it."""
+
+    mix: list[LinearLayer]  # queries, keys, values
+    attended: LinearLayer
+    attended_norm: _OnStates
+    up: LinearLayer
+    activation: _OnStates | None  # None: the exact GELU
+    down: LinearLayer
+    norm: _OnStates
+
+
 class PackedBert:
     """An encoder of BERT's family that runs over texts without padding.
 
@@ -177,24 +201,56 @@ class PackedBert:
     normalising are float32 in every precision: narrow sums would cost the vectors' least cosine.
     """
 
-    def __init__(self, plain: PlainTransformer, *, dtype: torch.dtype, device: str) -> None:
-        """Read the layers' weights; `dtype`: the products' format."""
-        self._padding = plain.padding  # a token that takes no position; the first comes after its number
-        self._distances = plain.distances
-        self._biases: dict[int, torch.Tensor] = {}
-        self._words = torch.from_numpy(plain.words).to(device)
-        self._places = torch.from_numpy(plain.positions).to(device)
-        self._normalise = _norm(plain.norm, device)
+    def __init__(self, model: "BertModel | PlainTransformer", *, dtype: torch.dtype, device: str) -> None:
+        """`dtype`: the products' format; the layers' weights are copied from what `runs` must accept."""
+        self._padding: int | None = None  # a token that takes no position; the first comes after its number
         self._project: Product | None = None
-        if plain.project is not None:
-            self._project = Product([_linear(plain.project)], dtype=torch.float32, device=device)
-        self.width, self._heads = plain.width, plain.heads
+        self._distances: NDArray[np.float32] | None = None
+        self._biases: dict[int, torch.Tensor] = {}
+        if isinstance(model, PlainTransformer):
+            self._padding, self._distances = model.padding, model.distances
+            if model.project is not None:
+                self._project = Product([_linear(model.project)], dtype=torch.float32, device=device)
+            self._words = torch.from_numpy(model.words).to(device)
+            self._places = torch.from_numpy(model.positions).to(device)
+            self._normalise = _norm(model.norm, device)
+            self.width, heads, layers = model.width, model.heads, _read_layers(model, device)
+        else:
+            embeddings: Any = model.embeddings
+            self._words = embeddings.word_embeddings.weight.detach()
+            # Every token is of the first segment.
+            self._places = (
+                embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+            ).detach()
+            self._normalise = embeddings.LayerNorm
+            self.width, heads = model.config.hidden_size, model.config.num_attention_heads
+            layers = map(_parts_of, cast("Iterable[BertLayer]", model.encoder.layer))
+        self._heads = heads
         biased = self._distances is not None
-        self._by_bounds = takes_bounds(device, dtype, self.width // self._heads) and not biased
+        self._by_bounds = takes_bounds(device, dtype, self.width // heads) and not biased
         self.by_blocks = takes_blocks(device, dtype) and not biased  # whether batches should come in blocks
-        self._layers = [
-            _Layer(layer, plain.activation, dtype=dtype, device=device) for layer in plain.layers()
-        ]
+        self._layers = [_Layer(layer, dtype=dtype, device=device) for layer in layers]
+
+    @staticmethod
+    def runs(model: object) -> bool:
+        """Whether its files were read, or it is a BERT as transformers has it, its layers unchanged."""
+        if isinstance(model, PlainTransformer):
+            return True
+        if not isinstance(model, torch.nn.Module):
+            return False
+        from transformers import BertModel
+
+        if type(model) is not BertModel:
+            return False
+        config = model.config
+        layers = [module for name, module in model.named_modules() if _is_linear_place(name)]
+        return (
+            not config.is_decoder
+            and not config.add_cross_attention
+            and getattr(config, "position_embedding_type", None) in {None, "absolute"}
+            and len(layers) == 6 * config.num_hidden_layers
+            and all(type(layer) is torch.nn.Linear and layer.bias is not None for layer in layers)
+        )
 
     def __call__(self, batch: PackedBatch) -> torch.Tensor:
         """Give the last layer's states, (tokens, width) float32."""
@@ -232,16 +288,15 @@ class PackedBert:
 
 
 class _Layer:
-    def __init__(self, plain: LayerWeights, activation: str, *, dtype: torch.dtype, device: str) -> None:
+    def __init__(self, parts: _LayerParts, *, dtype: torch.dtype, device: str) -> None:
         self._dtype = dtype
-        mix = [_linear(part) for part in (plain.query, plain.key, plain.value)]
-        self._mix = Product(mix, dtype=dtype, device=device)
-        self._attended = Product([_linear(plain.attended)], dtype=dtype, device=device)
-        self._normalise_attended = _norm(plain.attended_norm, device)
-        self._activate = _ACTIVATIONS[activation]
-        self._widen = Product([_linear(plain.up)], dtype=dtype, device=device, gelu=self._activate is None)
-        self._narrow = Product([_linear(plain.down)], dtype=dtype, device=device)
-        self._normalise = _norm(plain.norm, device)
+        self._mix = Product(parts.mix, dtype=dtype, device=device)
+        self._attended = Product([parts.attended], dtype=dtype, device=device)
+        self._normalise_attended = parts.attended_norm
+        self._widen = Product([parts.up], dtype=dtype, device=device, gelu=parts.activation is None)
+        self._activate = parts.activation
+        self._narrow = Product([parts.down], dtype=dtype, device=device)
+        self._normalise = parts.norm
 
     def __call__(self, states: torch.Tensor, attend: Attention) -> torch.Tensor:
         """`states`: (tokens, width) float32, which is used up; so is the result."""
@@ -256,27 +311,67 @@ class _Layer:
         return normalised
 
 
+def _parts_of(layer: "BertLayer") -> _LayerParts:
+    from transformers.activations import GELUActivation
+
+    attention: Any = layer.attention
+    activation = layer.intermediate.intermediate_act_fn
+    # It may go into the same step as the product; other activations run after it.
+    exact_gelu = isinstance(activation, GELUActivation) and activation.act is functional.gelu
+    return _LayerParts(
+        mix=[attention.self.query, attention.self.key, attention.self.value],
+        attended=attention.output.dense,
+        attended_norm=attention.output.LayerNorm,
+        up=layer.intermediate.dense,
+        activation=None if exact_gelu else activation,
+        down=layer.output.dense,
+        norm=layer.output.LayerNorm,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensors:
+    """A linear layer's tensors."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+
+def _read_layers(plain: PlainTransformer, device: str) -> Iterator[_LayerParts]:
+    activations: dict[str, _OnStates | None] = {
+        "gelu": None,
+        "gelu_new": _gelu_by_tanh,
+        "gelu_pytorch_tanh": lambda states: functional.gelu(states, approximate="tanh"),
+        "relu": functional.relu,
+    }
+    for layer in plain.layers():
+        yield _LayerParts(
+            mix=[_linear(part) for part in (layer.query, layer.key, layer.value)],
+            attended=_linear(layer.attended),
+            attended_norm=_norm(layer.attended_norm, device),
+            up=_linear(layer.up),
+            activation=activations[plain.activation],
+            down=_linear(layer.down),
+            norm=_norm(layer.norm, device),
+        )
+
+
 def _gelu_by_tanh(states: torch.Tensor) -> torch.Tensor:
     """Hendrycks & Gimpel 2016, step by step as transformers rounds it; in one step half precision differs."""
     inner = math.sqrt(2 / math.pi) * (states + 0.044715 * torch.pow(states, 3.0))
     return 0.5 * states * (1.0 + torch.tanh(inner))
 
 
-# The exact GELU, None, goes into the same step as the product before it; the others run after that.
-_ACTIVATIONS: Mapping[str, _OnStates | None] = {
-    "gelu": None,
-    "gelu_new": _gelu_by_tanh,
-    "gelu_pytorch_tanh": lambda states: functional.gelu(states, approximate="tanh"),
-    "relu": functional.relu,
-}
-
-
-def _linear(plain: LinearWeights) -> tuple[torch.Tensor, torch.Tensor]:
+def _linear(plain: LinearWeights) -> _Tensors:
     if plain.bias is None:
         raise ValueError("a linear layer of BERT has no bias")
-    return torch.from_numpy(plain.weight.read()), torch.from_numpy(plain.bias.read())
+    return _Tensors(torch.from_numpy(plain.weight.read()), torch.from_numpy(plain.bias.read()))
 
 
 def _norm(plain: NormWeights, device: str) -> _OnStates:
     weight, bias = (torch.from_numpy(part.read()).to(device) for part in (plain.weight, plain.bias))
     return lambda states: functional.layer_norm(states, weight.shape, weight, bias, plain.epsilon)
+
+
+def _is_linear_place(name: str) -> bool:
+    return name.startswith("encoder.layer.") and name.endswith(("dense", "query", "key", "value"))

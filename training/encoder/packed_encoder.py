@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,11 @@ from nearsay.training.encoder.memory import inference_tokens
 from nearsay.training.encoder.packed_window import PackedBatch, pack
 from nearsay.training.encoder.plain_encoder import DenseStep, PlainEncoder
 from nearsay.training.encoder.workers import Workers
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from transformers import BertModel
 
 
 def pool(states: torch.Tensor, batch: PackedBatch, modes: Sequence[str], prompt: int) -> torch.Tensor:
@@ -44,14 +49,19 @@ def pooled(mode: str, texts: torch.Tensor, prompt: int = 0) -> torch.Tensor:
     match mode:
         case "cls":
             return rest[:, 0]
+        case "lasttoken":
+            return rest[:, -1]
         case "max":
             return rest.amax(dim=1)
         case "mean":
             return rest.mean(dim=1)
-    return rest.sum(dim=1) / math.sqrt(rest.shape[1])  # mean_sqrt_len_tokens
+        case "mean_sqrt_len_tokens":
+            return rest.sum(dim=1) / math.sqrt(rest.shape[1])
+    places = torch.arange(prompt + 1, texts.shape[1] + 1, dtype=rest.dtype, device=rest.device)
+    return (places @ rest) / places.sum()  # weightedmean, by the token's place in the text
 
 
-_Step: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+_Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _CPU_BATCH_TOKENS = (
     256,
@@ -70,18 +80,49 @@ class PackedEncoder:
     order for another number of rows.
     """
 
-    def __init__(self, plain: PlainEncoder, *, device: str, dtype: torch.dtype) -> None:
-        """Read the weights; `dtype`: the format of the products. ValueError for one without a transformer."""
-        if plain.transformer is None:
-            raise ValueError("the encoder has no transformer: it is a table of tokens")
-        self._bert = PackedBert(plain.transformer, dtype=dtype, device=device)
-        self._modes, self._include_prompt = plain.modes, plain.include_prompt
-        self._further = [on_vectors(step, device) for step in plain.steps]
-        self._truncate = plain.truncate
+    def __init__(
+        self, model: "SentenceTransformer | PlainEncoder", *, device: str, dtype: torch.dtype
+    ) -> None:
+        """Copy the weights of a model that `runs` accepts; `dtype`: the format of the products."""
+        self._further: list[_Step]
+        if isinstance(model, PlainEncoder):
+            if model.transformer is None:
+                raise ValueError("the encoder has no transformer, which PackedEncoder.runs asks for")
+            self._bert = PackedBert(model.transformer, dtype=dtype, device=device)
+            self._modes, self._include_prompt = model.modes, model.include_prompt
+            self._further = [on_vectors(step, device) for step in model.steps]
+            self._truncate = model.truncate
+        else:
+            modules: list[Any] = list(model)
+            self._bert = PackedBert(cast("BertModel", modules[0].auto_model), dtype=dtype, device=device)
+            named = modules[1].pooling_mode
+            self._modes = (named,) if isinstance(named, str) else tuple(named)
+            self._include_prompt = bool(modules[1].include_prompt)
+            self._further = modules[2:]
+            self._truncate = model.truncate_dim
         self._dimension = len(self._modes) * self._bert.width  # of what is pooled
         self._by_blocks = self._bert.by_blocks
         self._device = device
         self._workers = Workers() if torch.device(device).type == "cpu" else None
+
+    @staticmethod
+    def runs(model: "SentenceTransformer | PlainEncoder") -> bool:
+        """Whether the model is BERT, then a pooling, then layers on vectors."""
+        if isinstance(model, PlainEncoder):
+            return PackedBert.runs(model.transformer)
+        from sentence_transformers.base.modules import Transformer
+        from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+
+        modules = list(model)
+        if len(modules) < 2 or type(modules[0]) is not Transformer:
+            return False
+        transformer = cast("Transformer", modules[0])
+        return (
+            PackedBert.runs(transformer.auto_model)
+            and transformer.modality_config["text"]["method_output_name"] == "last_hidden_state"
+            and type(modules[1]) is PoolingModule
+            and all(_is_on_vectors(module) for module in modules[2:])
+        )
 
     def start(
         self, token_ids: Sequence[Sequence[int]], prompt_length: int
@@ -133,21 +174,22 @@ class PackedEncoder:
         return min(max(-(-tokens // self._workers.count), least), most)
 
     def _finished(self, pooled: torch.Tensor) -> torch.Tensor:
-        for step in self._further:
-            pooled = step(pooled)
-        return pooled[:, : self._truncate].float()
+        features = {"sentence_embedding": pooled}
+        for module in self._further:
+            features = module(features)
+        return features["sentence_embedding"][:, : self._truncate].float()
 
 
 def on_vectors(step: DenseStep | None, device: str) -> _Step:
-    """Give a step after the pooling, which takes and gives vectors, (texts, width)."""
+    """Give a step after the pooling as a module's call."""
     if step is None:
-        return functional.normalize
+        return lambda features: {"sentence_embedding": functional.normalize(features["sentence_embedding"])}
     weight = torch.from_numpy(step.weight).to(device)
     bias = None if step.bias is None else torch.from_numpy(step.bias).to(device)
 
-    def through(vectors: torch.Tensor) -> torch.Tensor:
-        outcome = functional.linear(vectors, weight, bias)
-        return outcome.tanh() if step.tanh else outcome
+    def through(features: dict[str, Any]) -> dict[str, Any]:
+        vectors = functional.linear(features["sentence_embedding"], weight, bias)
+        return {"sentence_embedding": vectors.tanh() if step.tanh else vectors}
 
     return through
 
@@ -172,3 +214,13 @@ def _fetched(vectors: torch.Tensor, order: NDArray[np.int64]) -> Callable[[], ND
         return result
 
     return finish
+
+
+def _is_on_vectors(module: torch.nn.Module) -> bool:
+    """Whether a module after the pooling reads and writes the texts' vectors and nothing else."""
+    from sentence_transformers.base.modules import Dense, Normalize
+    from sentence_transformers.sentence_transformer.modules import LayerNorm
+
+    if type(module) is Dense:
+        return module.module_input_name == module.module_output_name == "sentence_embedding"
+    return type(module) in {Normalize, LayerNorm}

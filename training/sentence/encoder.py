@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import UnsupportedEncoderError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
+from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import PlainEncoder, read_plain_encoder
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
@@ -106,7 +107,7 @@ class Encoder(OpenedEncoder):
         if plain is None and (note := prompt_note(source)) is not None:
             logger.warning("%s", note)
         plain = plain or _read(source)
-        if plain is None or plain.transformer is None:
+        if plain is None or not PackedEncoder.runs(plain):
             from nearsay.training.sentence.loading import load_model
 
             model = load_model(source.folder, chosen)

@@ -21,10 +21,6 @@ def rows() -> torch.Tensor:
     return torch.randn(70, 24, generator=torch.Generator().manual_seed(1))
 
 
-def tensors(layers: list[torch.nn.Linear]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return [(layer.weight.detach(), layer.bias.detach()) for layer in layers]
-
-
 def multiplied(
     layers: list[torch.nn.Linear],
     rows: torch.Tensor,
@@ -36,7 +32,7 @@ def multiplied(
     if not blocked:
         monkeypatch.setattr(product_module, "_MULTIPLY", None)
     with torch.inference_mode():
-        return Product(tensors(layers), dtype=rows.dtype, device="cpu", gelu=gelu)(rows)
+        return Product(layers, dtype=rows.dtype, device="cpu", gelu=gelu)(rows)
 
 
 @KINDS
@@ -81,7 +77,7 @@ def test_gelu_is_the_exact_one(
 
 
 def test_later_changes_of_the_layer_do_not_matter(layers: list[torch.nn.Linear], rows: torch.Tensor) -> None:
-    product = Product(tensors(layers), dtype=torch.float32, device="cpu")
+    product = Product(layers, dtype=torch.float32, device="cpu")
     with torch.inference_mode():
         before = product(rows)
         layers[0].weight.zero_()
@@ -97,7 +93,7 @@ def test_without_avx512_narrow_weights_stay_plain(
     processor = Processor("some", avx2=True, avx512=avx512, avx512_bf16=False, amx_bf16=False)
     monkeypatch.setattr(Processor, "detect", lambda: processor)
     monkeypatch.setattr(product_module, "_TAKES_BFLOAT16", lambda: not avx512)
-    product = Product(tensors(layers), dtype=torch.bfloat16, device="cpu")
+    product = Product(layers, dtype=torch.bfloat16, device="cpu")
     assert product._multiply is None
     with torch.no_grad():
         expected = torch.cat([layer(rows) for layer in layers], dim=1)
