@@ -40,7 +40,7 @@ from nearsay.indexer.inside.tokens import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import numbers_in
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
@@ -57,7 +57,7 @@ _SUBJECT = "catalogue"
 _SAMPLE = 50  # passages that are encoded again
 _LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
 _NEAREST = 10  # passages that each of them is looked for among
-_DOUBT = 2.0  # standard deviations of how many of them an index finds that keeps its promise
+_DOUBT = 2.0  # standard deviations of how many of them an index finds that keeps its contract
 _SEED = 20190827
 _NAMED = 5  # leftover folders
 
@@ -389,17 +389,17 @@ def _prove(collection: Collection) -> Iterator[Finding]:
         if not _first(snapshot.nearest(vector, _NEAREST), number)
     ]
     detail = f"{count - len(missed)} of {count} found themselves first"
-    # An index finds what it promises; exact search tells whether vectors are those of their passages.
+    # An index may miss what its contract lets it; exact search tells whether vectors are their passages'.
     exact = all(
         _first(snapshot.vectors.nearest(vector, _NEAREST, snapshot.alive), number)
         for number, vector in missed
     )
-    if not exact or snapshot.index is None:
+    if not exact or snapshot.answered_by == PlanKind.EXACT:
         yield _finding(subject, detail, anew, sound=not missed)
         return
     recall = snapshot.plan.contract.recall
     doubt = _DOUBT * math.sqrt(count * recall * (1.0 - recall))
-    detail += f" through the index, which promises {snapshot.plan.contract}" if missed else ""
+    detail += f" through the index, whose contract is {snapshot.plan.contract}" if missed else ""
     remedy = f"Choose and build the index anew: nearsay index tune {name}"
     yield _finding(subject, detail, remedy, sound=len(missed) <= count * (1.0 - recall) + doubt)
 

@@ -29,7 +29,8 @@ def pairs_of_retrieval(judged: RetrievalSet, *, folder: Path | None = None) -> S
     ]
     if not rows:
         raise BadInputError(
-            f"{judged.name} has no judgement of 1 or more; give one in which passages answer its queries"
+            f"{judged.name} has no judgement of 1 or more. Name a set or split in which passages answer "
+            "queries"
         )
     texts = tuple(dict.fromkeys(rows))
     of = counted(len(judged.queries), "query", "queries")

@@ -1,8 +1,9 @@
 """The newest snapshot of a collection, opened again only when something was committed.
 
 Files that others committed are opened in a thread of their own. Searches wait for it in its first .1 s, and
-not at all where only an index is new; then the former snapshot serves. What this process wrote is opened
-by whoever wrote it before the call returns: a caller sees its own work, and no search waits for it either.
+not at all where only an index is new; then the former snapshot serves. Where it fails, a search says so: the
+next one, if none waited. What this process wrote is opened by whoever wrote it before the call returns: a
+caller sees its own work, and no search waits for it either.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ import sqlalchemy as sa
 
 from nearsay.data.errors import NearsayError
 from nearsay.data.threads import ThreadLock
-from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue import collections, generations, refinements
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
@@ -56,7 +57,8 @@ class LatestSnapshot:
         self._last: dict[int | None, Snapshot] = {}  # by the generation's number; None: the live one
         self._lock = ThreadLock()  # of `_last`; nothing is opened while it is held
         self._opening: dict[int, ThreadLock] = {}  # held while a generation's files are opened and hashed
-        # What threads of their own are opening; after a fork they are the parent's.
+        # What threads of their own are opening, or failed to open, which no search has said yet; after a fork
+        # they are the parent's.
         self._begun: dict[tuple[int, int | None], _Opening] = {}
 
     def take(self, generation: int | None = None) -> Snapshot:
@@ -101,6 +103,9 @@ class LatestSnapshot:
                 opening.snapshot.result(max(0.0, min(until, opening.until) - time.monotonic()))
             except TimeoutError:
                 return former
+            except BaseException:
+                self._leave(generation, opening)
+                raise
         return found
 
     def settle(self) -> None:
@@ -134,24 +139,23 @@ class LatestSnapshot:
         key = os.getpid(), generation
         with self._lock:
             begun = self._begun.get(key)
-        if begun is not None and not begun.snapshot.done():
+        if begun is not None:
             return begun
         patience = 0.0 if self._only_indexed(generation, former) else _PATIENCE
         with self._lock:
             begun = self._begun.get(key)
-            if begun is not None and not begun.snapshot.done():
+            if begun is not None:
                 return begun
             begun = self._begun[key] = _Opening(time.monotonic() + patience)
 
         def opening() -> None:
             try:
-                begun.snapshot.set_result(self.take(generation))
-            except BaseException as error:  # noqa: BLE001 - who waits raises it
+                found = self.take(generation)
+            except BaseException as error:  # noqa: BLE001 - who waits raises it, or the next search
                 begun.snapshot.set_exception(error)
-            finally:
-                with self._lock:  # it would keep its files open
-                    if self._begun.get(key) is begun:  # not another's that has begun since
-                        del self._begun[key]
+            else:
+                self._leave(generation, begun)  # it would keep its files open
+                begun.snapshot.set_result(found)
 
         try:
             threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
@@ -159,26 +163,36 @@ class LatestSnapshot:
             begun.snapshot.set_exception(error)
         return begun
 
+    def _leave(self, generation: int | None, opening: _Opening) -> None:
+        """Have done with an opening; not with another's that has begun since."""
+        key = os.getpid(), generation
+        with self._lock:
+            if self._begun.get(key) is opening:
+                del self._begun[key]
+
     def _only_indexed(self, generation: int | None, former: Snapshot) -> bool:
-        """Whether the former snapshot has the vectors and removals that are there now, and other indexes."""
+        """Whether the former snapshot lacks indexes alone: not vectors, removals or a refinement."""
         with self._record.store.database.reading() as connection:
             now = former.collection.id
             live = generations.live(connection, now) if generation is None else former.generation
             if live is None or live.number != former.generation.number:
                 return False
             rows = generations.segments_of(connection, now, live.number)
+            refined = refinements.live_of(connection, now, live.number, former.refinement)
             last = sa.select(sa.func.max(removed_passages.c.sequence))
             last = last.where(removed_passages.c.collection_id == now)
             removed = connection.execute(last).scalar_one() or 0
         vectors = {row.id for row in rows if row.kind is SegmentKind.VECTORS and row.count}
         indexes = {row.id for row in rows if row.kind is SegmentKind.INDEX}
-        same = vectors == set(former.opened) and removed == former.removals.last
+        sound = all(row.state is SegmentState.CURRENT for row in rows) and refined is former.refinement
+        same = sound and vectors == set(former.opened) and removed == former.removals.last
         return same and indexes != former.indexes
 
     def forget(self) -> None:
         """Let go of the files of the last ones."""
         with self._lock:
             self._last.clear()
+            self._begun.clear()
 
     def _current(self, generation: int | None) -> Snapshot | None:
         """The last snapshot if nothing was committed since."""
@@ -214,6 +228,7 @@ class LatestSnapshot:
             raise self._record.empty()
         with self._lock:
             self._keep(generation, found)
+            self._begun.pop((os.getpid(), generation), None)  # what failed before is over
         return found
 
     def _taken(

@@ -317,7 +317,7 @@ class Snapshot:
         return best
 
     def _wanted(self, k: int) -> int:
-        """How many an index is asked for: its reach is measured for ten, and says nothing of fewer."""
+        """How many an index is asked for: what is measured for `contract.at` says nothing of fewer."""
         return max(k, self.plan.contract.at)
 
     def _looked_beyond(

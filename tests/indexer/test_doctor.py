@@ -124,7 +124,7 @@ def test_an_index_may_miss_as_many_as_its_contract_lets_it(
     monkeypatch.setattr(Snapshot, "nearest", missing)
     finding = examine(indexed.library, prove=True)[-1]
     assert finding.sound == sound
-    said = f"{50 - lost} of 50 found themselves first through the index, which promises recall 0.95@10"
+    said = f"{50 - lost} of 50 found themselves first through the index, whose contract is recall 0.95@10"
     assert finding.detail == said + (
         "" if sound else ". Choose and build the index anew: nearsay index tune table"
     )

@@ -12,7 +12,9 @@ from words_encoder import WordsEncoder
 from nearsay.data import known_hashes
 from nearsay.data.errors import StorageError
 from nearsay.indexer import Collection, Library, collection_writing
-from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue import collections, generations, refinements
+from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.query import search as query_search
 from nearsay.indexer.snapshots import latest_snapshot, snapshot
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
@@ -327,7 +329,14 @@ def test_searches_wait_together_and_not_each_for_what_takes_long_to_open(
 
 
 @pytest.mark.parametrize(
-    ("also", "waits"), [("nothing", [0.0]), ("a removal", [8.0]), ("an addition", [8.0])]
+    ("also", "waits"),
+    [
+        ("nothing", [0.0]),
+        ("a removal", [8.0]),
+        ("an addition", [8.0]),
+        ("a refinement", [8.0]),
+        ("a quarantine", [8.0]),
+    ],
 )
 def test_nobody_waits_where_only_an_index_is_new(
     open_it: Callable[[], Collection],
@@ -342,6 +351,11 @@ def test_nobody_waits_where_only_an_index_is_new(
         path = store.segments(live.collection_id) / "index"
         path.write_bytes(b"an index")
         generations.add_segment(connection, live, SegmentKind.INDEX, path, 3, (1, 3))
+        if also == "a refinement":
+            refinements.add(connection, live.collection_id, live.number, Refinement(0, None, 0.4, {}, ""))
+        if also == "a quarantine":
+            vectors, *_ = generations.segments_of(connection, live.collection_id, live.number)
+            generations.set_segment_state(connection, vectors, SegmentState.QUARANTINED)
         collections.changed(connection, live.collection_id)
     if also == "a removal":
         other.remove([other.search("a cat")[0].id])
@@ -350,3 +364,29 @@ def test_nobody_waits_where_only_an_index_is_new(
     clock = nothing_opens(pets)
     assert len(pets.search("a", 9, mode="dense")) == 3 - (also == "a removal")
     assert clock.waits == waits
+
+
+def test_what_fails_after_the_former_snapshot_served_is_said_once_by_the_next_search(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets, other = open_it(), open_it()
+    pets.search("a cat")
+    other.add_rows(["a fish swam"])
+    other.compact()
+    monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 0.0)
+    let_go = threading.Event()
+
+    def refused(_: Path) -> str:
+        assert let_go.wait(_LONG)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(segment, "known_sha256", refused)
+    assert len(pets.search("a cat", 9)) == 3  # the former snapshot serves
+    (opening,) = pets._snapshot._begun.values()
+    let_go.set()
+    assert isinstance(opening.snapshot.exception(_LONG), StorageError)
+    with pytest.raises(StorageError, match="Permission denied"):
+        pets.search("a cat", 9)
+    monkeypatch.undo()
+    assert pets.snapshot().searchable == 4

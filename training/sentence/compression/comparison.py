@@ -50,7 +50,7 @@ class Variant:
     """
 
     name: str
-    bits: int  # a number
+    bits: int  # per dimension
     restored: _Restored
     finer: _Restored | None = None  # of the same vectors once more, by which candidates are ranked again
 
@@ -98,7 +98,7 @@ def compare_compressions(
     """Measure float32, float16, int8, binary, binary with rescoring, and cut vectors on the same texts.
 
     pairs:      scored pairs, for Spearman's correlation; both sides are stored in fewer bits
-    retrieval:  a judged corpus, for nDCG@10; the query stays float32
+    retrieval:  a judged corpus, for nDCG@10; the query stays float32, but for `Variant`s of bits
     dimensions: first numbers of the vectors to keep, as for an encoder trained with the Matryoshka objective
     progress:   called with texts encoded and texts in all
 
