@@ -95,24 +95,14 @@ def _compared(
 
     print_notes(suite.notes)
     loaded = [run.loaded(name) for name in encoders]
-    bars: dict[tuple[str, str], ProgressBar] = {}
-
-    def watch(encoder: str, judged: str, done: int, total: int) -> None:
-        if (encoder, judged) not in bars:
-            for bar in bars.values():
-                bar.close()
-            bars[encoder, judged] = ProgressBar(f"{encoder} on {judged}", unit="texts")
-        bars[encoder, judged].at(done, total)
-
-    comparison = compare_encoders(
-        loaded,
-        suite.sets,
-        sizes=[encoder_size(encoder.source) for encoder in loaded],
-        options=options,
-        watch=watch,
-    )
-    for bar in bars.values():
-        bar.close()
+    with ProgressBar("measuring", unit="texts") as bar:
+        comparison = compare_encoders(
+            loaded,
+            suite.sets,
+            sizes=[encoder_size(encoder.source) for encoder in loaded],
+            options=options,
+            watch=lambda encoder, judged, done, total: bar.at(done, total, doing=f"{encoder} on {judged}"),
+        )
     print_notes(comparison.notes)
     return comparison
 

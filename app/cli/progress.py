@@ -105,15 +105,19 @@ class ProgressBar(_Line):
 
     def __call__(self, progress: "Progress") -> None:
         """Show one look at the work."""
-        wanted = (progress.doing, progress.unit) if progress.doing else self._made_for
-        if wanted != (self._what, self._unit):
-            self._turn_to(*wanted)
-        self.at(progress.done, progress.total)
+        self.at(progress.done, progress.total, doing=progress.doing, unit=progress.unit)
 
-    def at(self, done: int, total: int | None = None) -> None:
-        """Show how much is done; total: an estimate, which more may be done than."""
+    def at(self, done: int, total: int | None = None, *, doing: str = "", unit: str = "") -> None:
+        """Show how much is done.
+
+        total:       an estimate, which more may be done than
+        doing, unit: where it is other work, or counts something else, than the bar was made for
+        """
         from nearsay.app.jobs import JobProgress
 
+        wanted = (doing or self._made_for[0], unit or self._made_for[1])
+        if wanted != (self._what, self._unit):
+            self._turn_to(*wanted)
         total = None if total is None else max(done, total)
         seconds = time.monotonic() - self._begun
         rate = done / seconds if done and seconds else None

@@ -1,6 +1,5 @@
 """`nearsay train negatives`: hard negatives for pairs, from a corpus or a collection."""
 
-import contextlib
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -166,14 +165,10 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
     corpus, encoder = _corpus_and_encoder(source, fields, place, pairs, judged)
     print_notes(corpus.notes)
     judge = _judge(source, place)
-    with contextlib.ExitStack() as stack:
-        bars: dict[MiningStage, ProgressBar] = {}
+    with ProgressBar(MiningStage.ENCODING, unit="texts") as bar:
 
         def show(stage: MiningStage, done: int, total: int) -> None:
-            if stage not in bars:  # not before: its rate is counted from there on
-                unit = "texts" if stage is MiningStage.ENCODING else "anchors"
-                bars[stage] = stack.enter_context(ProgressBar(stage, unit=unit))
-            bars[stage].at(done, total)
+            bar.at(done, total, doing=stage, unit="texts" if stage is MiningStage.ENCODING else "anchors")
 
         return mine_negatives(pairs, corpus, encoder, config, judge=judge, progress=show)
 

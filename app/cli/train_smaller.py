@@ -252,8 +252,6 @@ def static(
     Example:
         nearsay train static all-MiniLM-L6-v2 abstracts.txt --out quick-encoder
     """
-    from contextlib import ExitStack
-
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data.durable import require_new
     from nearsay.data.reading import read
@@ -262,8 +260,7 @@ def static(
 
     find_encoder(encoder)
     require_new(out)  # before a large sample is read
-    with ExitStack() as stack:
-        bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
+    with ProgressBar("encoding", unit="tokens") as bar:
         reading = read(sources, fields.reading()) if sources else None
         sample = TextSample(reading.texts() if reading else (), rows, seed=seed)
         print_notes([*(reading.notes if reading else ()), *([sample.note] if sample.note else ())])
@@ -276,6 +273,6 @@ def static(
             texts=sample,
             device=run.device,
             precision=run.precision,
-            progress=lambda what, done, total: bars[what].at(done, total),
+            progress=lambda what, done, total: bar.at(done, total, unit=what),
         )
     print_reports([report], as_json=as_json)
