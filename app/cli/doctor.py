@@ -53,11 +53,7 @@ def doctor(
         if as_json:
             print_json(finding)
         else:
-            mark = (
-                click.style("ok   ", fg="green")
-                if finding.sound
-                else click.style("WRONG", fg="red", bold=True)
-            )
-            click.echo(f"{mark} {visible(f'{finding.subject}: {finding.detail}')}")
+            for line in finding.lines():
+                click.secho(visible(line), fg=None if finding.sound else "red", bold=not finding.sound)
     if not all(finding.sound for finding in findings):
         sys.exit(1)

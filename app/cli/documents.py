@@ -80,9 +80,6 @@ def add(
         "Unit of a txt file that becomes a document; auto means paragraphs if lines are hard-wrapped, "
         "otherwise lines.",
         default="auto",
-        beside=(
-            click.Option(["--whole-file", "split"], flag_value="file", hidden=True, help="As --split file."),
-        ),
     ),
     whole_page: bool = option("Index the whole HTML page, including menus and banners around its main part."),
     encoding: str | None = TEXT_ENCODING,

@@ -9,11 +9,10 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-from unicodedata import east_asian_width
 
 import click
 
@@ -112,21 +111,11 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
     by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
     """
-    from nearsay.indexer.catalogue.passages import headline
-
     for hit in hits:
         if as_json:
             print_json(hit.to_json())
-            continue
-        facts = metadata_line(hit.metadata)
-        called = headline(hit.title, hit.id, hit.text)
-        head = click.style(visible(called), bold=True)
-        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit, by_ranks=by_ranks)}")
-        if called != hit.text or hit.explanation is not None:
-            click.echo(textwrap.indent(_body(hit), "     "))
-        below = facts if called == hit.id else f"{hit.id}  {facts}".strip()
-        if below:
-            click.echo(click.style(f"     {visible(below)}", dim=True))
+        else:
+            _print_passage(hit, _parts(hit, by_ranks=by_ranks), why=hit.explanation)
     device = next((hit.lineage.device for hit in hits), "cpu")
     if device != "cpu":
         click.echo(f"searched on {device}", err=True)
@@ -163,14 +152,31 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
             why = f"{scores.word_share:.0%} of a full match by words"
             shown = f"{shown}, {why}" if shown else f"words nothing, {why}"
         said = " + ".join(part for part in (cosine, shown) if part) if shown else ""
-    return click.style(f"  ({said})", dim=True) if said else ""
+    return said
 
 
-def _body(hit: "Hit") -> str:
+def _print_passage(
+    found: "Hit | ShownPassage", said: str, below: str = "", why: "Explanation | None" = None
+) -> None:
+    """A block of lines: rank, score and title, the text or why it matched, and what it comes from.
+
+    said:  behind the title; below: a line of its own under the text
+    """
+    from nearsay.indexer.catalogue.passages import headline
+
+    called = headline(found.title, found.id, found.text)
+    behind = click.style(f"  ({said})", dim=True) if said else ""
+    click.echo(f"{found.rank:3}. {found.score:.3f}  {click.style(visible(called), bold=True)}{behind}")
     width = _terminal_width() - 5
-    if hit.explanation is not None:
-        return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
-    return filled(beginning(visible(hit.text), _PREVIEW), width)
+    if why is not None:
+        for line in explanation_lines(found.text, why, width=width, in_colour=takes_colour()):
+            click.echo(f"     {line}")
+    elif called != found.text:
+        click.echo(textwrap.indent(filled(beginning(visible(found.text), _PREVIEW), width), "     "))
+    facts = metadata_line(found.metadata)
+    for line in (below, facts if called == found.id else f"{found.id}  {facts}".strip()):
+        if line:
+            click.echo(click.style(f"     {visible(line)}", dim=True))
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -278,23 +284,11 @@ def print_passages(
 
     said: what is told of a passage: behind its title, and in a line of its own
     """
-    from nearsay.indexer.catalogue.passages import headline
-
     for each in found:
         if as_json:
             print_json(each)
-            continue
-        behind, below = said(each)
-        facts = metadata_line(each.metadata)
-        called = headline(each.title, each.id, each.text)
-        head = click.style(visible(called), bold=True)
-        click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
-        text = beginning(visible(each.text), _PREVIEW)
-        click.echo(textwrap.indent(filled(text, _terminal_width() - 5), "     "))
-        place = facts if called == each.id else f"{each.id}  {facts}".strip()
-        for line in (below, place):
-            if line:
-                click.echo(click.style(f"     {visible(line)}", dim=True))
+        else:
+            _print_passage(each, *said(each))
 
 
 def near_line(near: "Near | None", what: str) -> str:
@@ -411,33 +405,25 @@ def filled(text: str, width: int) -> str:
 
 def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
     """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
+    from rich.cells import cell_len, chop_cells
+
     lines: list[list[tuple[int, int]]] = [[]]
     room = width
     for found in re.finditer(r"\S+", text[start:end]):
-        for first, last, columns in _pieces(text, start + found.start(), start + found.end(), width):
-            needed = columns + bool(lines[-1])
+        first = start + found.start()
+        for piece in chop_cells(found[0], width):
+            needed = cell_len(piece) + bool(lines[-1])
             if needed > room and lines[-1]:
                 lines.append([])
-                room, needed = width, columns
-            lines[-1].append((first, last))
+                room, needed = width, cell_len(piece)
+            lines[-1].append((first, first + len(piece)))
+            first += len(piece)
             room -= needed
     shown = [" ".join(_styled(text, first, last, marks) for first, last in line) for line in lines if line]
     if shown:
         shown[0] = f"… {shown[0]}" if start else shown[0]
         shown[-1] = f"{shown[-1]} …" if end < len(text.rstrip()) else shown[-1]
     return shown
-
-
-def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """Where a word is cut so that each piece fits a line, and its columns: two for a character of CJK."""
-    columns = 0
-    for at in range(first, end):
-        own = 2 if east_asian_width(text[at]) in "WF" else 1
-        if columns + own > width and columns:
-            yield first, at, columns
-            first, columns = at, 0
-        columns += own
-    yield first, end, columns
 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:

@@ -1,6 +1,5 @@
 """What is asked of the page: the controls above the results, all of which stand in the address."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -141,8 +140,8 @@ def ask(expert: str) -> Asked:
         choices_said(),
         expert,
         _first(int(k)),
-        read_ids(st.query_params.get("like", "")),
-        read_ids(st.query_params.get("unlike", "")),
+        _ids("like"),
+        _ids("unlike"),
     )
 
 
@@ -236,10 +235,9 @@ def keep_choices(choices: Choices) -> None:
 def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
     """Look for what is like documents; only in a callback. None: for what answers the query again."""
     for name, ids in (("like", like), ("unlike", unlike)):
+        st.query_params.pop(name, None)
         if ids:
-            st.query_params[name] = written_ids(ids)
-        elif name in st.query_params:
-            del st.query_params[name]
+            st.query_params[name] = ids
     begin_anew()
 
 
@@ -260,24 +258,9 @@ def _first(k: int) -> int:
     return (number - 1) // PAGE * PAGE if 1 <= number <= k else 0
 
 
-def written_ids(ids: Sequence[str]) -> str:
-    """The ids on one line; "" for none, and one that stands for itself as it is."""
-    if len(ids) == 1 and read_ids(ids[0]) == (ids[0],):
-        return ids[0]
-    return json.dumps(list(ids), ensure_ascii=False, separators=(",", ":")) if ids else ""
-
-
-def read_ids(text: str) -> tuple[str, ...]:
-    """The ids that `written_ids` wrote, each once; any other text is one id."""
-    if not text.strip():
-        return ()
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, list) and all(isinstance(one, str) for one in found):
-        return tuple(dict.fromkeys(one for one in found if one.strip()))
-    return (text,)
+def _ids(name: str) -> tuple[str, ...]:
+    """The ids that the address has under a name, each once."""
+    return tuple(dict.fromkeys(one for one in st.query_params.get_all(name) if one.strip()))
 
 
 _LONGEST = 5_000  # characters: a question stands in the address, which servers take up to some length only

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter, written_ids
+from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
 from nearsay.app.ui.controls import as_note, pick, widths
@@ -120,7 +120,7 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
         with st.expander("Edit", icon=":material/edit:"):
             _edit(visit, collection, found)
     with st.container(horizontal=True, vertical_alignment="center"):
-        link_to("search", "More like this", icon=":material/search:", like=written_ids([found.id]))
+        link_to("search", "More like this", icon=":material/search:", like=found.id)
         if visit.may_write and st.button("Delete …", icon=":material/delete:", key="doc-delete"):
             ask_to_remove(visit, [found.id])
 

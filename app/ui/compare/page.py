@@ -4,7 +4,6 @@ import hashlib
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
@@ -40,13 +39,6 @@ _UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # seen on light and on dark
 _TEXT = 160  # characters of a passage
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    ranks: Mapping[Place, int]
-    other: Mapping[Place, int]
-    absent: str  # what is said of what the other side has not
-
-
 def place_of(hit: Hit) -> Place:
     """Which passage a hit is."""
     return hit.id, hit.passage
@@ -69,8 +61,7 @@ def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -
         '<div class="ns-versus">'
         f'<div class="ns-side-name">{as_html(names[0])}</div><div></div>'
         f'<div class="ns-side-name">{as_html(names[1])}</div>'
-        f"{_list(left, _Side(before, after, 'gone'), from_left=True)}{lines}"
-        f"{_list(right, _Side(after, before, 'new'), from_left=False)}</div>"
+        f"{_list(left, after, from_left=True)}{lines}{_list(right, before, from_left=False)}</div>"
     )
 
 
@@ -101,14 +92,14 @@ def moved(before: int | None, after: int) -> str:
     return f"▲ {before - after}" if after < before else f"▼ {after - before}"
 
 
-def _list(hits: Sequence[Hit], side: _Side, *, from_left: bool) -> str:
-    items = "".join(_item(hit, side, from_left=from_left) for hit in hits)
+def _list(hits: Sequence[Hit], other: Mapping[Place, int], *, from_left: bool) -> str:
+    """other: the ranks of the other side."""
+    items = "".join(_item(hit, other.get(place_of(hit)), from_left=from_left) for hit in hits)
     return f'<ol class="ns-list">{items}</ol>' if hits else '<div class="ns-list">Nothing was found.</div>'
 
 
-def _item(hit: Hit, side: _Side, *, from_left: bool) -> str:
-    there = side.other.get(place_of(hit))
-    change = (side.absent if there is None else "") if from_left else moved(there, hit.rank)
+def _item(hit: Hit, there: int | None, *, from_left: bool) -> str:
+    change = ("gone" if there is None else "") if from_left else moved(there, hit.rank)
     called, said = heading(hit.title, hit.id, hit.text)
     text = " ".join(hit.text[said:].split())
     cut = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
@@ -169,10 +160,9 @@ Drawn = list[tuple[Hit, Verdict]]
 
 def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: str) -> Drawn:
     """The passages of both sides as one list by team draft, each with whose it is; the same at every look."""
-    hits = {(hit.id, hit.passage): hit for hit in (*right, *left)}
+    hits = {place_of(hit): hit for hit in (*right, *left)}
     seed = int.from_bytes(hashlib.sha256(f"{sides}\0{query}".encode("utf-8", "surrogatepass")).digest()[:8])
-    first, second = ([(hit.id, hit.passage) for hit in ranking] for ranking in (left, right))
-    drawn = team_draft(first, second, _SHOWN, np.random.default_rng(seed))
+    drawn = team_draft([*map(place_of, left)], [*map(place_of, right)], _SHOWN, np.random.default_rng(seed))
     return [(hits[place], team) for place, team in drawn]
 
 
@@ -243,15 +233,6 @@ _RANKED_HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one side gave."""
-
-    side: Side
-    hits: Hits
-    seconds: float
-
-
 def show(visit: Visit) -> None:
     """Show the page."""
     st.title("Compare", anchor=False)
@@ -271,9 +252,14 @@ def show(visit: Visit) -> None:
     if not query:
         st.markdown("Ask something: both sides answer, and what changes between them is drawn.")
         return
-    found = [_searched(visit, side, query, depth, where) for side in sides]
-    if found[0] is None or found[1] is None:
-        return
+    found, seconds = [], []
+    for side in sides:
+        begun = time.perf_counter()
+        hits = _searched(visit, side, query, depth, where)
+        if hits is None:
+            return
+        found.append((side, hits))
+        seconds.append(time.perf_counter() - begun)
     by_meaning = {side.generation for side in sides if side.ranking is not Ranking.LEXICAL}
     for each in generations:
         if each.number in by_meaning:
@@ -285,10 +271,10 @@ def show(visit: Visit) -> None:
         help="The passages of both sides as one list, without saying whose they are: mark what answers.",
     )
     if blind:
-        show_blind(visit, query, [(one.side, one.hits) for one in found if one is not None])
+        show_blind(visit, query, found)
         return
-    _show_found(found[0], found[1], depth)
-    show_passages(visit, query, [(one.side, one.hits) for one in found if one is not None])
+    _show_found(found, seconds, depth)
+    show_passages(visit, query, found)
 
 
 def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
@@ -319,11 +305,11 @@ def _filter(visit: Visit) -> str:
     return filter_text(choices, expert)
 
 
-def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _Found | None:
-    begun = time.perf_counter()
+def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> Hits | None:
+    """What one side gives; None where that fails, which is told."""
     try:
         with st.spinner(f"Searching in {side} …"):
-            hits = visit.collection.search(
+            return visit.collection.search(
                 query,
                 depth,
                 where=where or None,
@@ -334,19 +320,19 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _
     except NearsayError as error:
         say_error(error)
         return None
-    return _Found(side, hits, time.perf_counter() - begun)
 
 
-def _show_found(left: _Found, right: _Found, depth: int) -> None:
-    both = [note for note in left.hits.notes if note in right.hits.notes]
+def _show_found(found: Sequence[tuple[Side, Hits]], seconds: Sequence[float], depth: int) -> None:
+    (left, ours), (right, theirs) = found
+    both = [note for note in ours.notes if note in theirs.notes]
     said = [as_note(note) for note in both]
-    for one in (left, right):
-        said += [f"{one.side}: {as_note(note)}" for note in one.hits.notes if note not in both]
+    for side, hits in found:
+        said += [f"{side}: {as_note(note)}" for note in hits.notes if note not in both]
     for note in said:
         st.info(as_markdown(note), icon=":material/info:")
-    if not left.hits and not right.hits:
+    if not ours and not theirs:
         return
-    before, after = ([place_of(hit) for hit in one.hits] for one in (left, right))
+    before, after = [*map(place_of, ours)], [*map(place_of, theirs)]
     new = len(set(after) - set(before))
     with st.container(horizontal=True):
         st.metric(
@@ -361,8 +347,8 @@ def _show_found(left: _Found, right: _Found, depth: int) -> None:
             "same ranking, 0 has nothing in common. Webber, Moffat and Zobel 2010.",
         )
         st.metric("New to the right", new, help="Passages that only the right side has among these.")
-    st.html(drawing(left.hits.hits, right.hits.hits, (str(left.side), str(right.side))))
-    st.caption(f"{left.seconds:.2f} s to the left, {right.seconds:.2f} s to the right")
+    st.html(drawing(ours.hits, theirs.hits, (str(left), str(right))))
+    st.caption(f"{seconds[0]:.2f} s to the left, {seconds[1]:.2f} s to the right")
 
 
 def _how_to_make_another(visit: Visit) -> None:

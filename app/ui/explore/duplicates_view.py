@@ -21,7 +21,7 @@ from nearsay.app.ui.controls import (
 from nearsay.app.ui.download import csv_bytes, json_lines_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels, json_text
-from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, offer_file
+from nearsay.app.ui.explore.looking import Look, like_link, look_at, offer_file
 from nearsay.app.ui.removing import ask_to_remove, names_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import visible
@@ -224,13 +224,11 @@ def _groups_now(collection: Collection, threshold: float, link: str) -> Groups:
     return groups_of(found, found.notes)
 
 
-def still_there(collection: Collection, found: Groups, since: str | None) -> Groups:
+def still_there(collection: Collection, found: Groups, since: str) -> Groups:
     """The groups without documents that are gone or were written since, and without those left alone.
 
-    since: when they were compared (ISO 8601); None = they are about the collection as it is
+    since: when they were compared (ISO 8601)
     """
-    if since is None:
-        return found
     every = [id_ for group in found.groups for id_ in group]
     there = collection.explore.untouched(every, since)
     kept = (tuple(id_ for id_ in group if id_ in there) for group in found.groups)
@@ -265,7 +263,7 @@ def show_pairs(visit: Visit) -> None:
         lambda: tuple(visit.collection.explore.pairs(top)),
         lambda lines: tuple(every(lines, Pair)),
     )
-    look_at(visit, look, lambda found: _show(visit, found.rows))
+    look_at(visit, look, partial(_show, visit))
 
 
 def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
@@ -353,16 +351,12 @@ def _show_groups(visit: Visit) -> None:
         _QUICK,
         lambda: _groups_now(visit.collection, threshold, link),
         lambda lines: groups_of(every(lines, DuplicateGroup)),
+        partial(still_there, visit.collection),
     )
-
-    def show(found: Found[Groups]) -> None:
-        since = None if found.job is None else found.job.started_at
-        _show_found(visit, still_there(visit.collection, found.rows, since), arguments)
-
-    look_at(visit, look, show)
+    look_at(visit, look, partial(_show_found, visit, arguments))
 
 
-def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
+def _show_found(visit: Visit, arguments: Sequence[str], found: Groups) -> None:
     apart = apart_of(visit)
     groups = left_over(found, apart)
     hidden = len(found.groups) - len(groups)

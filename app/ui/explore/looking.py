@@ -9,7 +9,6 @@ import streamlit as st
 
 from nearsay.app.jobs import Job, JobKind, JobState
 from nearsay.app.jobs.command_line import checked
-from nearsay.app.ui.asked import written_ids
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.opened import remembered, state_of
@@ -22,7 +21,7 @@ from nearsay.indexer.neighbours.points import Near, ShownPassage
 
 def like_link(document: str) -> None:
     """A link to the passages nearest to a document."""
-    link_to("search", "More like this", icon=":material/hub:", like=written_ids([document]))
+    link_to("search", "More like this", icon=":material/hub:", like=document)
 
 
 def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> None:
@@ -58,14 +57,7 @@ class Look(Generic[_Rows]):
     most: int  # passages: of a larger collection it takes more than some two seconds
     at_once: Callable[[], _Rows]
     from_output: Callable[[Iterable[Any]], _Rows]  # the same from the reports of a job that found it
-
-
-@dataclass(frozen=True, slots=True)
-class Found(Generic[_Rows]):
-    """What an exploration found."""
-
-    rows: _Rows
-    job: Job | None  # that found it; None: it is about the collection as it is now
+    still: Callable[[_Rows, str], _Rows] = lambda rows, _: rows  # what is so of them since the job began
 
 
 def is_quick(visit: Visit, most: int) -> bool:
@@ -73,7 +65,7 @@ def is_quick(visit: Visit, most: int) -> bool:
     return visit.collection.snapshot().searchable <= most
 
 
-def look_at(visit: Visit, look: Look[_Rows], show: Callable[[Found[_Rows]], None]) -> None:
+def look_at(visit: Visit, look: Look[_Rows], show: Callable[[_Rows], None]) -> None:
     """Show what is found, once it is, and the same as a command line."""
     found = _found_by(visit, look)
     if found is not None:
@@ -81,11 +73,10 @@ def look_at(visit: Visit, look: Look[_Rows], show: Callable[[Found[_Rows]], None
     show_command(visit, look.arguments)
 
 
-def _found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
+def _found_by(visit: Visit, look: Look[_Rows]) -> _Rows | None:
     """What is found, or None while somebody has to start a job or to wait for it: then the page says so."""
     if is_quick(visit, look.most):
-        found = remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
-        return Found(found, None)
+        return remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
     subject = checked(look.arguments).subject
     before = [job for job in newest_jobs(visit, JobKind.of(look.arguments)) if job.subject == subject]
     done = next((job for job in before if job.state is JobState.DONE), None)
@@ -94,7 +85,8 @@ def _found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
     if done is None:
         return None
     key = f"{visit.library.store.folder}|job {done.number}|{done.created_at}"
-    return Found(remembered(key, lambda: look.from_output(done.folder.output())), done)
+    found = remembered(key, lambda: look.from_output(done.folder.output()))
+    return look.still(found, str(done.started_at))
 
 
 def offer_look(

@@ -10,7 +10,7 @@ import streamlit as st
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.controls import choose_part, say_notes
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
+from nearsay.app.ui.explore.looking import Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.opened import kept_drawing, remembered, state_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
@@ -173,8 +173,7 @@ def _through_time(visit: Visit, field: str | None) -> None:
     look_at(visit, look, partial(_chart, visit))
 
 
-def _chart(visit: Visit, found: Found[ThroughTime | None]) -> None:
-    line = found.rows
+def _chart(visit: Visit, line: ThroughTime | None) -> None:
     if line is None:
         return
     if not line.every:
@@ -237,8 +236,7 @@ def _news(visit: Visit, field: str | None) -> None:
     look_at(visit, look, _show_news)
 
 
-def _show_news(found: Found[News | None]) -> None:
-    news = found.rows
+def _show_news(news: News | None) -> None:
     if news is None:
         return
     st.markdown(

@@ -11,7 +11,7 @@ from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.controls import choose_part
 from nearsay.app.ui.download import csv_bytes, offer_download
-from nearsay.app.ui.explore.looking import Found, Look, like_link, look_at, near_words, show_passage
+from nearsay.app.ui.explore.looking import Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
@@ -95,10 +95,10 @@ def _show(
     *,
     removing: bool,
 ) -> None:
-    def show(found: Found[tuple[_Passage, ...]]) -> None:
-        make = partial(csv_bytes, [asdict(each) for each in found.rows], _COLUMNS)
+    def show(found: tuple[_Passage, ...]) -> None:
+        make = partial(csv_bytes, [asdict(each) for each in found], _COLUMNS)
         offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
-        for each in found.rows:
+        for each in found:
             said, below = words(each)
             with st.container(border=True):
                 show_passage(each, said=said, below=below)

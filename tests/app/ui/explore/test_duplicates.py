@@ -47,11 +47,6 @@ def test_a_job_and_a_look_at_once_give_the_same_groups(papers):
     assert groups_of(every([*printed, "a line of text"], DuplicateGroup)) == groups_of(found)
 
 
-def test_groups_of_now_are_taken_as_they_are(papers):
-    found = Groups((("a", "b"),))
-    assert still_there(papers, found, None) is found
-
-
 def test_a_document_that_was_written_since_is_in_no_group_any_more(papers):
     found = Groups((("a", "b"),))
     assert still_there(papers, found, "2999-01-01T00:00:00.000+00:00") == found

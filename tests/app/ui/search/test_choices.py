@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.asked import read_ids, written_ids
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.filters.choices import Choice, filter_text, read_choices, said, without, written
 from nearsay.indexer.filters.expression import And, Compare, Contains, Moment, Operator
@@ -109,15 +108,3 @@ def test_one_field_can_be_left_out() -> None:
     choices = {"a": Choice(low=1), "b": Choice(low=2)}
     assert without(choices, "a") == {"b": Choice(low=2)}
     assert without(choices, "c") == choices
-
-
-@given(st.lists(st.text(min_size=1).filter(str.strip), unique=True, max_size=4))
-def test_ids_come_back_from_the_address(ids: list[str]) -> None:
-    assert read_ids(written_ids(ids)) == tuple(ids)
-
-
-def test_a_plain_id_stands_for_itself() -> None:
-    assert written_ids(["P19-1001"]) == "P19-1001"
-    assert written_ids(["a", "b"]) == '["a","b"]'
-    assert written_ids(['["a"]']) == '["[\\"a\\"]"]'
-    assert read_ids("P19-1001") == ("P19-1001",)
