@@ -1,14 +1,14 @@
-"""`nearsay evaluate`: how good an encoder is."""
+"""`nearsay evaluate`: several encoders in one table, how an encoder is run and stored, and what texts alone say."""
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nearsay.app.cli.command import FOLDER, GROUP, CommandGroup, argument, command, option
-from nearsay.app.cli.evaluate_encoder import compression, layers
 from nearsay.app.cli.evaluate_heads import classifier, mlm, reader, tagger
 from nearsay.app.cli.evaluate_judged import (
     classification,
@@ -20,14 +20,247 @@ from nearsay.app.cli.evaluate_judged import (
     sts,
     triplets,
 )
-from nearsay.app.cli.evaluate_unjudged import tokenizer, unlabelled
-from nearsay.app.cli.options import ENCODER, JSON, PLOT, RESAMPLES, SAMPLE, SEED, Run
-from nearsay.app.cli.printing import print_notes, print_reports
+from nearsay.app.cli.options import (
+    ENCODER,
+    JSON,
+    JUDGED_CORPUS,
+    ONE_ENCODER,
+    PLOT,
+    RESAMPLES,
+    SAMPLE,
+    SCORED_PAIRS,
+    SEED,
+    SEVERAL_ENCODERS,
+    SPLIT,
+    TITLE,
+    Run,
+    TextFields,
+)
+from nearsay.app.cli.printing import print_json, print_notes, print_reports
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
+    from nearsay.data.retrieval_set import RetrievalSet
+    from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
     from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions
     from nearsay.training.evaluation.judged.suite import Suite
+    from nearsay.training.evaluation.proxies.panel import EncoderPanel, Proxy, ProxyFigure, ProxyScore
+
+
+@command()
+def compression(
+    encoder: str = ONE_ENCODER,
+    sts: Path | None = SCORED_PAIRS,
+    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    split: str = SPLIT,
+    dimensions: tuple[int, ...] = option(
+        "Number of dimensions of the vectors. Can be repeated.", "--dimension", metavar="N"
+    ),
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
+    """Measure an encoder's vectors with fewer bits and fewer dimensions.
+
+    Reports Spearman's correlation (times 100) on scored pairs, nDCG@10 on a judged corpus, and the loss
+    against float32. Use `nearsay evaluate compare` for smaller encoders.
+
+    \b
+    Example:
+        nearsay evaluate compression --sts stsb/test.tsv --retrieval scifact/ --dimension 256 --dimension 128
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.retrieval_set import read_retrieval_set
+    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
+    from nearsay.training.sentence.compression.comparison import compare_compressions
+    from nearsay.training.sentence.encoder import Encoder
+
+    if not sts and not retrieval:
+        raise click.UsageError("say what to measure on: --sts FILE, --retrieval FOLDER or both")
+    judged = read_retrieval_set(retrieval, split) if retrieval else None
+    print_notes(judged.notes if judged else ())
+    with ProgressBar("encoding", unit="texts") as bar:
+        rows = compare_compressions(
+            Encoder.load(encoder, device=run.device, precision=run.precision),
+            pairs=read_scored_pairs(sts) if sts else (),
+            retrieval=judged,
+            dimensions=dimensions,
+            progress=bar.at,
+        )
+    print_reports(rows, as_json=as_json)
+
+
+@command()
+def layers(
+    sts: Path | None = SCORED_PAIRS,
+    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    split: str = SPLIT,
+    encoder: str = ONE_ENCODER,
+    plot: Path | None = PLOT,
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
+    """Measure every layer of an encoder, and combinations of layers, with each pooling.
+
+    Reports Spearman's correlation (times 100) on scored pairs, or nDCG@10 on a judged corpus. Layer 0 is the
+    embeddings, whose [CLS] vector is the same for every text. Vectors of all layers are stored in a temporary
+    file in the folder that TMPDIR names.
+
+    \b
+    Example:
+        nearsay evaluate layers --sts stsb/test.tsv --plot layers.png
+        nearsay evaluate layers --retrieval scifact/ --encoder my-bert/
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.picture import picture_format, write_picture
+    from nearsay.training.bert.bert_folder import load_bert
+    from nearsay.training.evaluation.judged.layer_plot import layer_figure
+    from nearsay.training.evaluation.judged.layers import evaluate_layers
+
+    if plot:
+        picture_format(plot)  # a wrong ending is told now, not when all is measured
+    judged = _judged(sts, retrieval, split)
+    bert = load_bert(encoder)
+    with ProgressBar("encoding") as bar:
+        report = evaluate_layers(
+            bert,
+            judged,
+            device=run.device,
+            precision=run.precision,
+            progress=bar.at,
+        )
+    if plot:
+        write_picture(plot, lambda: layer_figure(report))
+    if as_json:
+        best = report.best
+        for score in report.scores:
+            row = {"encoder": report.encoder, **score.to_json(), **score.figures}
+            print_json(row | {"best": score is best})
+        return
+    print_reports(report.scores, as_json=False)
+    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
+    scale = " times 100" if report.measure == "Spearman" else ""
+    print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
+
+
+def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[ScoredPair] | RetrievalSet":
+    from nearsay.data.retrieval_set import read_retrieval_set
+    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
+
+    if sts and not retrieval:
+        return read_scored_pairs(sts)
+    if retrieval and not sts:
+        judged = read_retrieval_set(retrieval, split)
+        print_notes(judged.notes)
+        return judged
+    raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
+
+
+@command()
+def unlabelled(
+    sources: tuple[str, ...] = argument("FILE…", required=True),
+    encoders: tuple[str, ...] = SEVERAL_ENCODERS,
+    title: str | None = TITLE(shown="guessed and reported"),
+    sample: int = SAMPLE(500, least=2),
+    seed: int = SEED(0),
+    fields: TextFields = GROUP,
+    as_json: bool = JSON,
+    run: Run = GROUP,
+) -> None:
+    """Measure proxies for the quality of encoders on a corpus without judgements.
+
+    FILE is a file, folder, quoted glob, or - for standard input, as in `documents add`. No proxy measures
+    search quality; each line says what its proxy shows and what it does not. To measure search quality, judge
+    some queries.
+
+    \b
+    Example:
+        nearsay evaluate unlabelled papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.training.evaluation.proxies.corpus import read_unjudged_corpus
+    from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
+
+    corpus = read_unjudged_corpus(sources, fields.reading(title), most=sample, seed=seed)
+    print_notes(corpus.notes)
+    texts = UnjudgedTexts(corpus, seed=seed)
+    scores: list[ProxyScore] = []
+    for name in encoders:
+        encoder = run.loaded(name)
+        with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:
+            panel = encoder_panel(encoder, texts, progress=bar.at)
+        scores += [_score(panel, proxy, found, seed) for proxy, found in panel.figures.items()]
+    print_reports(scores, as_json=as_json)
+
+
+def _score(panel: "EncoderPanel", proxy: "Proxy", found: "ProxyFigure | None", seed: int) -> "ProxyScore":
+    from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
+    from nearsay.training.evaluation.proxies.panel import ProxyScore
+
+    interval = None if found is None else interval_of_mean(found.each, seed=seed)
+    return ProxyScore(
+        encoder=panel.encoder,
+        proxy=proxy,
+        measure=proxy.measure,
+        figure=None if found is None else found.figure,
+        interval=None if interval is None else (interval.low, interval.high),
+        chance=None if found is None else found.chance,
+        items=0 if found is None else len(found.each),
+        does_not_show=proxy.does_not_show,
+        truncated=panel.truncated,
+        seed=seed,
+    )
+
+
+@command()
+def tokenizer(
+    sources: tuple[str, ...] = argument("TEXT…", required=True),
+    encoders: tuple[str, ...] = SEVERAL_ENCODERS,
+    lengths: tuple[int, ...] = option(
+        "Maximum number of tokens in a sequence. Can be repeated.",
+        "--length",
+        metavar="N",
+        default=(64, 128, 256, 512),
+    ),
+    new_size: int | None = option(
+        "Number of tokens in the new vocabulary.", metavar="N", shown="as many as the encoder's"
+    ),
+    no_new: bool = option("Do not train a new vocabulary for comparison."),
+    sample: int = SAMPLE(50_000),
+    seed: int = SEED(0),
+    fields: TextFields = GROUP,
+    as_json: bool = JSON,
+) -> None:
+    """Measure how well the tokenizer of an encoder fits your texts.
+
+    TEXT is a file, folder, quoted glob, or - for standard input, as in `train vocabulary`. A word is a run of
+    letters and digits. For comparison a new vocabulary is trained on one half of the texts and measured on
+    the other half.
+
+    \b
+    Example:
+        nearsay evaluate tokenizer papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.reading import read
+    from nearsay.training.evaluation.text_sample import TextSample
+    from nearsay.training.evaluation.tokenizer_fit import encoder_fit
+
+    with ProgressBar("reading") as bar:
+        reading = read(sources, fields.reading())
+        drawn = TextSample(reading.texts(bar.at), sample, seed=seed)
+    print_notes(reading.notes)
+    with ProgressBar("tokenizing") as bar:
+        fits = []
+        for index, encoder in enumerate(encoders):
+
+            def look(done: int, before: int = index * len(drawn)) -> None:
+                bar.at(before + done, len(encoders) * len(drawn))
+
+            fits.append(
+                encoder_fit(encoder, drawn, lengths=lengths, new_size=new_size, new=not no_new, listener=look)
+            )
+    print_notes([drawn.note] if drawn.note else [])
+    print_reports([replace(fit, texts_in_all=drawn.seen, seed=seed) for fit in fits], as_json=as_json)
 
 
 @command()

@@ -9,10 +9,11 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from unicodedata import east_asian_width
 
 import click
 
@@ -405,25 +406,33 @@ def filled(text: str, width: int) -> str:
 
 def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
     """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
-    from rich.cells import cell_len, chop_cells
-
     lines: list[list[tuple[int, int]]] = [[]]
     room = width
     for found in re.finditer(r"\S+", text[start:end]):
-        first = start + found.start()
-        for piece in chop_cells(found[0], width):
-            needed = cell_len(piece) + bool(lines[-1])
+        for first, last, columns in _pieces(text, start + found.start(), start + found.end(), width):
+            needed = columns + bool(lines[-1])
             if needed > room and lines[-1]:
                 lines.append([])
-                room, needed = width, cell_len(piece)
-            lines[-1].append((first, first + len(piece)))
-            first += len(piece)
+                room, needed = width, columns
+            lines[-1].append((first, last))
             room -= needed
     shown = [" ".join(_styled(text, first, last, marks) for first, last in line) for line in lines if line]
     if shown:
         shown[0] = f"… {shown[0]}" if start else shown[0]
         shown[-1] = f"{shown[-1]} …" if end < len(text.rstrip()) else shown[-1]
     return shown
+
+
+def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Where a word is cut so that each piece fits a line, and its columns: two for a character of CJK."""
+    columns = 0
+    for at in range(first, end):
+        own = 2 if east_asian_width(text[at]) in "WF" else 1
+        if columns + own > width and columns:
+            yield first, at, columns
+            first, columns = at, 0
+        columns += own
+    yield first, end, columns
 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:

@@ -1,42 +1,326 @@
 """`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
 
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
+from click.core import ParameterSource
 
 from nearsay.app.cli.command import FILE, GROUP, argument, command, option
 from nearsay.app.cli.options import (
+    BATCH,
     COLLECTION,
+    COLUMNS,
+    DEV,
+    DIMENSION,
+    ENCODER,
+    EPOCHS,
     EVALUATE,
     JSON,
+    LEARNING_RATE,
+    LENGTH,
+    MINUTES,
     OUT_ENCODER,
+    POOLING,
     SEED,
+    STEPS,
+    TOKENS_AT_ONCE,
+    WARMUP,
+    WEIGHT_DECAY,
     Encoding,
     Run,
+    TrainingRun,
+    encoder_named,
     note,
     trains_encoder,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
-from nearsay.app.cli.sentence_options import (
-    KIND,
-    LOSSES_OF_PAIRS,
-    Adapters,
-    CrossModel,
-    Data,
-    Objective,
-    Structure,
-    Training,
-    flat,
-    recipe_of,
-)
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 if TYPE_CHECKING:
+    from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
     from nearsay.training.sentence.fine_tuning.settings import SentenceResult
+
+
+KIND = option("Kind of the examples.", shown="guessed")
+_OBJECTIVE = option("Loss to train with.", shown="by the kind of the examples")
+_GUIDE = option(
+    "Encoder that guides or teaches. A teacher encodes the first column, also for the others. Where its "
+    "scores are learned (mse, margin-mse, kl), it may be a cross-encoder.",
+    metavar="ENCODER",
+    type=ENCODER,
+)
+_BASE = option(
+    "Name or folder of the model to start from: a BERT or a sentence encoder; a cross-encoder may also start "
+    "from another one.",
+    metavar="ENCODER",
+    type=ENCODER,
+    shown="all-MiniLM-L6-v2",
+)
+_REVISION = option("Branch, tag or commit of the base on the hub.", metavar="NAME", shown="the main branch")
+LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss in CrossLoss) + "."
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is trained and measured on."""
+
+    columns: tuple[str, ...] | None = COLUMNS
+    label: str | None = option(
+        "Field that holds the label or score, or a score for each passage.", metavar="FIELD", shown="guessed"
+    )
+    rows: int | None = option(
+        "Maximum number of rows of each file, drawn at random.", "--sample", shown="all"
+    )
+    dev: str | None = DEV
+    evaluate: tuple[str, ...] = EVALUATE
+
+
+def _setting(part: Field[Any]) -> tuple[str, Any, Any]:
+    """The option for a setting of losses: which use it and what is usual, from their table."""
+    usual: dict[str, list[str]] = {}
+    for kind in ObjectiveKind:
+        if part.name in kind.loss.settings:
+            usual.setdefault(kind.loss.usual(part.name), []).append(kind)
+    users = [kind for kinds in usual.values() for kind in kinds]
+    told = part.metadata["help"]
+    if len(users) < len(ObjectiveKind) - 1:
+        told += f" For {', '.join(users)}."
+    if isinstance(part.default, bool):
+        return part.name, bool, option(told)
+    defaults = [f"{value} for {', '.join(kinds)}" for value, kinds in usual.items() if value]
+    shown = "; ".join(defaults) if len(usual) > 1 else next(iter(usual), "")
+    if float in get_args(part.type) and "list" not in part.metadata:
+        return part.name, float | None, option(told, shown=shown or None)
+    metavar = "N,N" if "list" in part.metadata else "NAME"
+    return part.name, str | None, option(told, shown=shown or None, metavar=metavar)
+
+
+_OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
+_SETTINGS = tuple(part.name for part in _OF_OBJECTIVES)
+_Settings: Any = make_dataclass("_Settings", [_setting(part) for part in _OF_OBJECTIVES], frozen=True)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a sentence encoder is trained by."""
+
+    objective: ObjectiveKind | None = _OBJECTIVE
+    settings: _Settings = GROUP
+    guide: str | None = _GUIDE
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a sentence encoder is made of."""
+
+    base: str | None = _BASE
+    pooling: Literal["cls", "mean", "max", "mean-sqrt-length", "weighted", "last"] | None = POOLING(
+        shown="that of the base, or mean"
+    )
+    dimension: int | None = DIMENSION(shown="that of the base")
+    normalise: bool | None = option(
+        "Normalise vectors to length 1.", "--normalise/--no-normalise", shown="as the base does"
+    )
+    length: int | None = LENGTH(shown="that of the base")
+    revision: str | None = _REVISION
+    query_prompt: str | None = option(
+        "Prompt that is put before each query, in training and in use, as in 'query: '.",
+        metavar="TEXT",
+        shown="that of the base",
+    )
+    passage_prompt: str | None = option(
+        "Prompt that is put before each passage, in training and in use, as in 'passage: '.",
+        metavar="TEXT",
+        shown="that of the base",
+    )
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """How much of a sentence encoder is trained."""
+
+    training_length: int | None = option(
+        "Maximum number of tokens in a sequence during training.", shown="--length"
+    )
+    lora_rank: int | None = option(
+        "Rank of the low-rank adapters that are trained instead of the whole transformer.", shown="none"
+    )
+    lora_alpha: int | None = option(
+        "Scale of the adapters: they are weighted by alpha / rank.", shown="twice the rank"
+    )
+    lora_targets: str | None = option(
+        "Names of the linear layers that get adapters.", metavar="A,B", shown="all"
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long and by which steps both kinds of encoders are trained."""
+
+    epochs: float | None = EPOCHS(shown="by the number of rows")
+    steps: int | None = STEPS
+    minutes: float | None = MINUTES
+    batch: int | None = BATCH(shown="32")
+    learning_rate: float | None = LEARNING_RATE(shown="2e-5")
+    warmup_share: float | None = WARMUP(shown="0.1")
+    weight_decay: float | None = WEIGHT_DECAY(shown="0.01")
+    sampling: Literal["proportional", "round-robin"] | None = option(
+        "How steps are divided among several sets.", shown="proportional"
+    )
+    evaluations: float | None = option("Number of measurements on --dev per epoch.", shown="1")
+    patience: int | None = option(
+        "Number of measurements without improvement after which the training stops.", shown="never"
+    )
+    tokens_at_once: int | None = TOKENS_AT_ONCE
+    seed: int | None = SEED(shown="0")
+    seeds: int | None = option("Number of trainings, with consecutive seeds from --seed on.", shown="1")
+    resuming: TrainingRun = GROUP
+
+
+@dataclass(frozen=True)
+class CrossModel:
+    """What a cross-encoder is trained by and made of."""
+
+    objective: CrossLoss | None = _OBJECTIVE
+    negatives: int = option(
+        "Number of texts of other rows that a pair without negatives is ranked above.", default=NEGATIVES
+    )
+    guide: str | None = _GUIDE
+    base: str | None = _BASE
+    revision: str | None = _REVISION
+    length: int | None = LENGTH(shown="that of the base, at most 512")
+
+
+_OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
+
+
+def flat(*groups: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
+    """The options of groups, and of groups in them, by their names."""
+    found: dict[str, Any] = {}
+    for group in groups:
+        for part in fields(group):
+            value = getattr(group, part.name)
+            found |= flat(value) if is_dataclass(value) else {part.name: value}
+    return found
+
+
+def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
+    """The recipe that the options name, changed by the other options."""
+    from nearsay.data.errors import BadInputError
+    from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
+    from nearsay.training.sentence.fine_tuning.settings import (
+        EncoderStructure,
+        SentencePooling,
+        SentenceTraining,
+    )
+
+    given = {name: value for name, value in options.items() if value is not None}
+    _require_files(files, given)
+    lengths = [name for name in ("epochs", "steps", "minutes") if name in given]
+    if len(lengths) > 1:
+        raise BadInputError(f"--{lengths[0]} and --{lengths[1]} both say how long to train. Give one of them")
+    recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
+    structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
+    if "pooling" in structure:
+        structure["pooling"] = SentencePooling(structure["pooling"])
+    training = {part.name: given[part.name] for part in fields(SentenceTraining) if part.name in given}
+    source = click.get_current_context().get_parameter_source("precision")
+    if "recipe" in given and source is ParameterSource.DEFAULT:
+        training.pop("precision")  # the recipe's
+    else:
+        training["precision"] = options["precision"]
+    if given["inexact_resume"]:
+        training["exact_resume"] = False
+    if lengths and lengths != ["minutes"]:
+        training.setdefault("minutes", None)  # what a recipe says of it gives way
+    if lengths and lengths != ["steps"]:
+        training.setdefault("steps", None)
+    if "sampling" in training:
+        from nearsay.data.sentence_examples.mixing import Sampling
+
+        training["sampling"] = Sampling(training["sampling"])
+    changes = {name: given[name] for name in ("base", "dev", "seeds") if name in given}
+    changes.setdefault("base", encoder_named(recipe.base, click.get_current_context()))
+    if "revision" in given:
+        from nearsay.training.sentence.source import at_revision
+
+        changes["base"] = at_revision(changes["base"], given["revision"])
+    return replace(
+        recipe,
+        sets=(*map(_with_guide, recipe.sets), *_sets(files, given)),
+        structure=replace(recipe.structure, **structure),
+        training=replace(recipe.training, **training),
+        evaluate=(*recipe.evaluate, *options["evaluate"]),
+        **changes,
+    )
+
+
+def _with_guide(one: "SetRecipe") -> "SetRecipe":
+    """A recipe's set, its guide as the library at hand knows it."""
+    if one.guide is None:
+        return one
+    return replace(one, guide=encoder_named(one.guide, click.get_current_context()))
+
+
+def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
+    """Raise BadInputError for options about files when there is no file; a recipe tells its own."""
+    from nearsay.data.errors import BadInputError
+
+    if files:
+        return
+    for name in (*_OF_FILES, *_SETTINGS):
+        if given.get(name, False) is not False:
+            option = "sample" if name == "rows" else name.replace("_", "-")
+            raise BadInputError(
+                f"--{option} is for the files that the command names, and there is none. Name a file, or "
+                f"write {name} into the recipe's [[set]]"
+            )
+
+
+def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
+    from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
+
+    settings = {name: given[name] for name in _SETTINGS if given.get(name, False) is not False}
+    for part in _OF_OBJECTIVES:
+        if "list" in part.metadata and part.name in settings:
+            settings[part.name] = _numbers(part, settings[part.name])
+    objective = None
+    if "objective" in given:
+        objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
+        settings = {}
+    return [
+        SetRecipe(
+            file,
+            objective=objective,
+            settings=settings,
+            kind=ExampleKind(given["kind"]) if "kind" in given else None,
+            columns=given.get("columns"),
+            label=given.get("label"),
+            rows=given.get("rows"),
+            guide=given.get("guide"),
+        )
+        for file in files
+    ]
+
+
+def _numbers(part: Field[Any], text: str) -> list[Any]:
+    from nearsay.data.errors import BadInputError
+
+    try:
+        return [part.metadata["list"](number) for number in text.split(",")]
+    except ValueError as error:
+        what = "whole numbers" if part.metadata["list"] is int else "numbers"
+        option = part.name.replace("_", "-")
+        raise BadInputError(f"--{option} is {text!r}. Give {what}. {part.metadata['help']}") from error
 
 
 @command()

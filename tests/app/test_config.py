@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.app.jobs import process
+from nearsay.app.jobs import jobs as starting
 from nearsay.app.jobs.command_line import checked
 from nearsay.app.jobs.job_folder import JobFolder
 from nearsay.app.life_lock import wait_until_free
@@ -170,10 +170,10 @@ def test_a_job_has_what_the_file_of_the_command_that_starts_it_says(home: str) -
 
 def test_a_job_reads_no_file_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     child = (sys.executable, "-c", "import os; print(os.environ['NEARSAY_CONFIG'])")
-    monkeypatch.setattr(process, "CHILD", child)
+    monkeypatch.setattr(starting, "CHILD", child)
     folder = JobFolder(tmp_path, 1)
     lock = folder.make()
-    process.spawn(folder, lock, working_folder=Path.cwd(), database=None)
+    starting.spawn(folder, lock, working_folder=Path.cwd(), database=None)
     os.close(lock)
     wait_until_free(folder.lock_file)
     assert folder.output_file.read_text() == f"{os.devnull}\n"

@@ -234,7 +234,7 @@ def test_a_document_that_is_removed_while_it_is_judged_is_passed_over(
                 library.collection("pets").remove([first])
         return next(keys, "")
 
-    monkeypatch.setattr("nearsay.app.cli.judgements_next._piped", pressed)
+    monkeypatch.setattr("nearsay.app.cli.judgements._piped", pressed)
     result = run(*compared)
     assert result.stderr == Naming(first, "removed")
     rows = objects(run("judgements", "list", "pets", "--json"))

@@ -7,8 +7,8 @@ from typing import Final, Literal
 import streamlit as st
 
 from nearsay.app.ui.asked import LONGEST_FILTER, are_short, example_filter
+from nearsay.app.ui.collections.adding import DOCUMENT_WIDTHS
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.fields_choice import DOCUMENT_WIDTHS
 from nearsay.app.ui.controls import as_note, pick, widths
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels, json_text

@@ -4,22 +4,234 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from nearsay.app.jobs.command_line import options_of
 from nearsay.app.jobs.results import built_words, generation_row, results_of, settings_words
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.rollout_forms import show_rollout, show_upkeep
-from nearsay.app.ui.controls import on_page, pick
-from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.controls import confirmed, on_page, pick
+from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.offered import ask_encoder
+from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import show_command
-from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.app.ui.watching import offer_job, show_command
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.quantity import counted
+from nearsay.indexer import Collection
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.encoders import source_of
+from nearsay.indexer.judgements.gate import QUERIES
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind, RecallContract, TunedPlan, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 from nearsay.indexer.writing.report_plot import front
 
 if TYPE_CHECKING:
     import altair as alt
+
+
+def show_upkeep(visit: Visit, found: CollectionOverview) -> None:
+    """Index, compact, delete."""
+    if found.live is not None:
+        with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
+            _index(visit, found)
+    with st.expander("Compact: free the room of what was removed", icon=":material/compress:"):
+        _compact(visit, found)
+    with st.expander("Delete the collection", icon=":material/delete_forever:"):
+        _delete(visit, found)
+
+
+def _index(visit: Visit, found: CollectionOverview) -> None:
+    st.caption(
+        f"{counted(found.unindexed, 'passage')} outside of an index. Up to {EXACT_UP_TO:,} are compared one "
+        "by one in milliseconds. Above that one index of everything is measured and built. Searches go on "
+        "meanwhile."
+    )
+    newer = st.checkbox(
+        "Only what came since the last index",
+        key=f"optimize-newer-{found.name}",
+        help="Where there is an index: once a twentieth more has come, and 16,384 passages at least, only "
+        "that is indexed. Quicker.",
+    )
+    arguments = ["index", "optimize", *options_of({"newer": newer}), "--", found.name]
+    key, icon = f"optimize-{found.name}", ":material/bolt:"
+    offer_job(visit, "Index", arguments, f"Index {found.name}", key, icon, begin=start)
+
+
+def _compact(visit: Visit, found: CollectionOverview) -> None:
+    retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
+    st.caption(
+        f"{counted(found.removed, 'removed passage')} still in segments. Small segments are merged; searches "
+        "go on meanwhile."
+    )
+    drop = False
+    if retired:
+        numbers = ", ".join(str(row.number) for row in retired)
+        drop = st.checkbox(
+            f"Also forget what is retired (generation {numbers}): no way back to it",
+            key=f"compact-drop-{found.name}",
+        )
+    arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
+    key, icon = f"compact-{found.name}", ":material/compress:"
+    offer_job(visit, "Compact", arguments, f"Compact {found.name}", key, icon, begin=start)
+
+
+def _delete(visit: Visit, found: CollectionOverview) -> None:
+    st.markdown(
+        f"Everything in it goes: {counted(found.documents, 'document')}, their vectors, clusters, the map "
+        "and the judgements of its results. There is no way back."
+    )
+    with st.form(f"delete-{found.name}", border=False):
+        typed = st.text_input(f"Type its name to delete it: {as_markdown(found.name)}")
+        sent = st.form_submit_button("Delete the collection", icon=":material/delete_forever:")
+    if sent and typed.strip() != found.name:
+        st.error("That is not its name, so nothing was deleted.")
+    elif sent:
+        arguments = ["collections", "remove", "--yes", "--", found.name]
+        start(visit, arguments, f"Delete the collection {found.name}")
+
+
+def promotion_changes(
+    live: GenerationRow | None, chosen: GenerationRow, waiting: int, refined: str | None = None
+) -> list[str]:
+    """What is different once a generation answers instead of the live one.
+
+    waiting: passages that have no vector in it yet
+    refined: what the live one's queries were refined by
+    """
+    said: list[str] = []
+    if chosen.gate is not None and chosen.gate.get("forced"):
+        said.append(f"It did not pass the gate when it went live before: {chosen.gate['figures']}.")
+    if live is not None:
+        before, after = live.encoder, chosen.encoder
+        if before.fingerprint != after.fingerprint:
+            said.append(
+                f"Questions and passages are compared by {after.name} ({after.dimension} dimensions) "
+                f"instead of {before.name} ({before.dimension} dimensions): other passages may come first."
+            )
+        if before.max_tokens != after.max_tokens:
+            said.append(
+                f"The encoder reads {after.max_tokens} tokens of a passage instead of {before.max_tokens}; "
+                f"{counted(chosen.truncated, 'passage')} were cut at its limit."
+            )
+        one, other = Plan.from_json(live.plan), Plan.from_json(chosen.plan)
+        if (one.kind, one.contract) != (other.kind, other.contract):
+            said.append(
+                f"It is searched by {other.kind} under {other.contract} instead of by {one.kind} under "
+                f"{one.contract}."
+            )
+        said.append(
+            f"Each generation has clusters and a map of its own: where generation {chosen.number} has none, "
+            f"make them anew. Those of generation {live.number} are kept with it."
+        )
+        if refined is not None:
+            anew = chosen.state is not GenerationState.RETIRED  # else it has what was applied to it then
+            said.append(
+                f"What was improved by judgements stays with generation {live.number}: {refined}."
+                + " Improve again on the page Judge." * anew
+            )
+        said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
+    if waiting:
+        said.append(f"{counted(waiting, 'passage')} that came since are embedded first.")
+    return said
+
+
+def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
+    """What is ready to go live first, then the way to make another."""
+    live = found.live
+    ready = [row for row in found.generations if row.state is GenerationState.READY]
+    retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
+    if ready:
+        _offer_promotion(visit, collection, ready, None if live is None else live.number)
+    with st.expander("Rebuild with another encoder", icon=":material/model_training:", expanded=False):
+        _ask_rebuild(visit, found)
+    with st.expander("Mend the live generation", icon=":material/healing:"):
+        st.caption(
+            "What is damaged or missing is made anew from the stored text, and passages that wait get their "
+            "vectors. Nothing is done where all is well."
+        )
+        arguments = ["index", "rebuild", "--", found.name]
+        key, icon = f"mend-{found.name}", ":material/healing:"
+        offer_job(visit, "Mend it", arguments, f"Mend {found.name}", key, icon, begin=start)
+    if retired and live is not None:
+        before = max(retired, key=lambda row: row.promotion or 0)
+        label = f"Roll back to generation {before.number} …"
+        if st.button(label, key=f"rollback-{found.name}", icon=":material/undo:"):
+            _confirm(visit, collection, before, live.number, back=True)
+
+
+def _offer_promotion(
+    visit: Visit, collection: Collection, ready: list[GenerationRow], live: int | None
+) -> None:
+    for row in ready:
+        with st.container(border=True):
+            st.markdown(
+                f"**Generation {row.number}** by {as_markdown(row.encoder.name)} is ready. "
+                "Compare its results with the live one's, then promote it."
+            )
+            with st.container(horizontal=True, vertical_alignment="center"):
+                link_to("compare", "Compare", icon=":material/compare_arrows:", collection=collection.name)
+                label = f"Promote generation {row.number} …"
+                if st.button(label, key=f"promote-{collection.name}-{row.number}", icon=":material/upgrade:"):
+                    _confirm(visit, collection, row, live, back=False)
+
+
+def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
+    st.caption(
+        "Every passage is embedded again beside the live generation, which goes on answering. Nothing "
+        "changes for searches until you promote the new one."
+    )
+    live = found.live
+    source = ask_encoder(
+        visit,
+        key="rebuild_encoder",
+        label="New encoder",
+        without=None if live is None else source_of(live.encoder),
+    )
+    at_once = st.checkbox("Promote it as soon as it is ready", key="rebuild_promote")
+    arguments = [
+        *("index", "rebuild", "--encoder", source or "ENCODER"),
+        *(["--promote"] if at_once else []),
+        *("--", found.name),
+    ]
+    names = {each.source: each.name for each in visit.library.encoders.list()}
+    title = f"Rebuild {found.name} with {names.get(source or '', source)}"
+    label = f"Rebuild {counted(found.passages, 'passage')}"
+    key, icon, shell = f"rebuild-{found.name}", ":material/play_arrow:", source is not None
+    how = {"type": "primary", "disabled": source is None}
+    offer_job(visit, label, arguments, title, key, icon, begin=start, shell=shell, **how)
+
+
+@st.dialog("Which generation answers", icon=":material/layers:")
+def _confirm(
+    visit: Visit, collection: Collection, chosen: GenerationRow, live: int | None, *, back: bool
+) -> None:
+    """live: the number of the generation that answered when this was asked for."""
+    with telling_errors():
+        found = collection.overview()
+        if found.live is not None and found.live.number != live:  # the command would go back from another
+            raise BadInputError(f"generation {found.live.number} went live meanwhile. Load the page again")
+        what = "Roll back to" if back else "Promote"
+        st.markdown(
+            f"**{what} generation {chosen.number}** of {as_markdown(collection.name)}? This will change:"
+        )
+        refined = None if found.live is None else collection.browser.refined(found.live)
+        for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen), refined):
+            st.markdown(f"- {as_markdown(said)}")
+        arguments = ["index", "rollback", "--", collection.name]
+        if not back:
+            force = st.checkbox(
+                "Even if it fails the gate",
+                key=f"promote-force-{collection.name}-{chosen.number}",
+                help=f"From {QUERIES} judged questions of the test part on, it is measured first, and goes "
+                "live only where it is shown not to answer worse. Ticked, it goes live all the same, and its "
+                "results are marked.",
+            )
+            forced = ["--force"] if force else []
+            number = str(chosen.number)
+            arguments = ["index", "promote", "--generation", number, *forced, "--", collection.name]
+        sure = confirmed(what.removesuffix(" to"), "Leave it", "rollout")
+        if sure:
+            start(visit, arguments, f"{what} generation {chosen.number} of {collection.name}")
+        show_command(visit, arguments)
 
 
 def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list[str]:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from nearsay.app.cli import main
-from nearsay.app.jobs import Jobs, process
+from nearsay.app.jobs import Jobs
+from nearsay.app.jobs import jobs as starting
 from nearsay.app.jobs.job_folder import JobFolder
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import jobs as rows
@@ -34,7 +35,7 @@ import scripted_child  # noqa: E402
 def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of `scripted_child` are commands of nearsay, here and in processes of jobs."""
     monkeypatch.setitem(main.commands, "scripted", scripted_child.scripted)
-    monkeypatch.setattr(process, "CHILD", (sys.executable, str(_HERE / "scripted_child.py")))
+    monkeypatch.setattr(starting, "CHILD", (sys.executable, str(_HERE / "scripted_child.py")))
 
 
 @pytest.fixture

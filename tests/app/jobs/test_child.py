@@ -18,7 +18,8 @@ from naming import Naming
 
 from nearsay.app import life_lock
 from nearsay.app.cli import child
-from nearsay.app.jobs import Job, Jobs, JobState, process
+from nearsay.app.jobs import Job, Jobs, JobState
+from nearsay.app.jobs import jobs as starting
 from nearsay.indexer import Library
 
 Pipe = Any  # of conftest
@@ -160,7 +161,7 @@ def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
 def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> None:
     lock = life_lock.take(tmp_path / "lock")
     assert lock is not None
-    command = [*process.CHILD, str(tmp_path / "moved"), "7", str(lock)]
+    command = [*starting.CHILD, str(tmp_path / "moved"), "7", str(lock)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=(lock,))
     os.close(lock)
     assert done.returncode == 1
@@ -180,8 +181,8 @@ def test_a_job_outlives_who_started_it(library: Library, jobs: Jobs, new_pipe: N
         "module = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(module)\n"
         "main.add_command(module.scripted)\n"
-        "from nearsay.app.jobs import process\n"
-        "process.CHILD = (sys.executable, sys.argv[1])\n"
+        "from nearsay.app.jobs import jobs\n"
+        "jobs.CHILD = (sys.executable, sys.argv[1])\n"
         "main(['jobs', 'start', '--library', sys.argv[2], '--json', 'scripted', 'hold', sys.argv[3]])\n"
     )
     commands = str(Path(__file__).parent / "scripted_child.py")

@@ -7,7 +7,7 @@ import pytest
 
 from nearsay.app.jobs import job_folder
 from nearsay.app.jobs.job_folder import JobFolder, JobProgress
-from nearsay.app.jobs.process import spawn
+from nearsay.app.jobs.jobs import spawn
 from nearsay.data.errors import DiskFullError, NearsayError
 
 LOOK = JobProgress(

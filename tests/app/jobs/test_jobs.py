@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState, process
+from nearsay.app.jobs import Job, JobKind, JobProgress, Jobs, JobState
 from nearsay.app.jobs import jobs as module
+from nearsay.app.jobs import jobs as starting
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import jobs as rows
@@ -286,7 +287,7 @@ def test_what_cannot_be_removed_is_said_with_its_remedy(
 def test_a_process_that_cannot_be_started_is_a_failed_job(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "CHILD", ("/no/such/python",))
+    monkeypatch.setattr(starting, "CHILD", ("/no/such/python",))
     with pytest.raises(NearsayError, match=r"no process .*memory"):
         jobs.start("other", ["scripted", "say"])
     job = jobs.get(1)

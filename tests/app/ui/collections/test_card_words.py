@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nearsay.app.ui.collections.overview_part import facts, to_be_told
+from nearsay.app.ui.collections.page import facts, to_be_told
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
@@ -46,7 +46,7 @@ def test_what_no_index_has_is_told_when_it_is_much(library: Library, monkeypatch
     cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(300)])
     assert cats.overview().unindexed == 300
     assert to_be_told(cats.overview()) == []
-    monkeypatch.setattr("nearsay.app.ui.collections.overview_part.EXACT_UP_TO", 299)
+    monkeypatch.setattr("nearsay.app.ui.collections.page.EXACT_UP_TO", 299)
     (said,) = to_be_told(cats.overview())
     assert said.startswith("300 passages have no index")
 

@@ -5,9 +5,13 @@ from dataclasses import replace
 from naming import Naming
 
 from nearsay.app.jobs.results import generation_row
-from nearsay.app.ui.collections.generations_part import pareto_chart, pareto_points, tune_arguments
-from nearsay.app.ui.collections.overview_part import finding_rows, verdict
-from nearsay.app.ui.collections.rollout_forms import promotion_changes
+from nearsay.app.ui.collections.generations_part import (
+    pareto_chart,
+    pareto_points,
+    promotion_changes,
+    tune_arguments,
+)
+from nearsay.app.ui.collections.page import finding_rows, verdict
 from nearsay.data.report import Finding
 from nearsay.indexer.catalogue.generations import (
     EncoderRow,

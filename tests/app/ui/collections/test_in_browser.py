@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.jobs import JobKind, Jobs, process
+from nearsay.app.jobs import JobKind, Jobs
+from nearsay.app.jobs import jobs as starting
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
@@ -23,7 +24,7 @@ _IN_VIEW = """(() => {
 def test_a_collection_is_shown_as_soon_as_it_is_made(
     settings: Settings, visitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
+    monkeypatch.setattr(starting, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
     with Library.open(settings.library, device="cpu") as library:
         job = Jobs(library).start(JobKind.OTHER, ["collections", "list"], title="Something long")
         try:

@@ -397,7 +397,7 @@ def test_a_contract_that_cannot_be_takes_nothing_else_away(page: Page, started: 
 
 
 def _rolling_back() -> None:
-    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.collections.generations_part import _confirm
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
@@ -409,7 +409,7 @@ def _rolling_back() -> None:
 
 
 def _asked_to_roll_back() -> None:
-    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.collections.generations_part import _confirm
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
@@ -434,7 +434,7 @@ def test_nothing_is_rolled_back_after_another_generation_went_live(page: Page) -
 
 
 def _promoting() -> None:
-    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.collections.generations_part import _confirm
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
