@@ -1,4 +1,4 @@
-"""`nearsay evaluate`: several encoders in one table, how an encoder is run and stored, and what texts alone say."""
+"""`nearsay evaluate`: encoders in one table, how they are stored and run, and what texts alone say."""
 
 import sys
 from collections.abc import Sequence

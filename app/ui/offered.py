@@ -80,9 +80,9 @@ def evaluation_sets(visit: Visit) -> dict[str, str]:
     if visit.name is not None and visit.collection.judgements.counts().queries >= _FEWEST_QUERIES:
         sets[JUDGED] = f"judgements of {visit.name}: the fifth of its queries that is not learned from"
     for file in TrainingFiles(visit.library.store.folder).list():
-        kind = _kind(file.path)
+        kind = _kind(file)
         if kind is not None:
-            sets[f"{kind}:{file.path}"] = f"{file.name}: {KIND_NAMES[kind]}"
+            sets[f"{kind}:{file}"] = f"{file.name}: {KIND_NAMES[kind]}"
     return distinct_labels(sets, lambda spec: Path(spec).parent.name[:6])
 
 

@@ -8,7 +8,6 @@ import shutil
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -24,14 +23,6 @@ _LONGEST: Final = 120  # characters of a name
 _BLOCK: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """One file as the browser sent it."""
-
-    name: str  # as the visitor's machine calls it: not to be trusted
-    content: BinaryIO
-
-
 class Uploads:
     """`LIBRARY/uploads`, with a folder for each time that somebody uploaded."""
 
@@ -39,20 +30,21 @@ class Uploads:
         """Nothing is made yet."""
         self.folder = library / "uploads"
 
-    def keep(self, files: Sequence[Upload]) -> Path:
+    def keep(self, files: Sequence[tuple[str, BinaryIO]]) -> Path:
         """Write the files to a folder of their own, each whole or not at all; the folder.
 
+        files: each its name, as the visitor's machine calls it, not to be trusted, and what is in it
         DiskFullError, NearsayError if they cannot be written: then none is kept.
         """
         place = self.folder / secrets.token_hex(8)
         try:
             taken: set[str] = set()
-            for file in files:
-                name = _free(safe_name(file.name), taken)
+            for given, content in files:
+                name = _free(safe_name(given), taken)
                 taken.add(name.casefold())
-                file.content.seek(0)
+                content.seek(0)
                 with replacing(place / name) as stream:
-                    shutil.copyfileobj(file.content, stream, _BLOCK)
+                    shutil.copyfileobj(content, stream, _BLOCK)
         except NearsayError:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -131,15 +123,6 @@ UPLOAD_TYPES: Final = (*readable_suffixes().replace(".", "").split(", "), "gz")
 # A training that is resumed, or made again with other settings, needs them still.
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingFile:
-    """One of them."""
-
-    name: str
-    path: Path
-    size: int  # bytes
-
-
 class TrainingFiles:
     """`LIBRARY/uploads/training`, a folder for each different content."""
 
@@ -175,7 +158,7 @@ class TrainingFiles:
             shutil.rmtree(begun, ignore_errors=True)
         return place / name
 
-    def list(self) -> list[TrainingFile]:
+    def list(self) -> list[Path]:
         """The files, the newest first."""
         files = (
             file
@@ -184,8 +167,7 @@ class TrainingFiles:
             for file in place.iterdir()
             if file.is_file() and not file.name.startswith(TEMPORARY_PREFIX)
         )
-        newest = sorted(files, key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
-        return [TrainingFile(file.name, file, file.stat().st_size) for file in newest]
+        return sorted(files, key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
 
     def remove(self, path: Path) -> None:
         """Remove one; BadInputError for what is none of them. The same content under another name stays."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.opened import kept
 from nearsay.app.ui.settings import UPLOADS_HELD
-from nearsay.app.ui.uploads import UPLOAD_TYPES, Upload, Uploads, safe_name
+from nearsay.app.ui.uploads import UPLOAD_TYPES, Uploads, safe_name
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.chunking import Chunking, ChunkingMethod
@@ -308,13 +308,13 @@ def staged(visit: Visit, given: "Sequence[UploadedFile]") -> Staged:
     uploads = Uploads(visit.library.store.folder)
     if before.folder is not None:
         uploads.remove(before.folder)
-    good: list[Upload] = []
+    good: list[tuple[str, BinaryIO]] = []
     refused: list[str] = []
     with st.spinner("Looking at the files …"):
         for file in given:
             try:
                 check_content(safe_name(file.name), file, largest=visit.settings.largest_upload * 2**20)
-                good.append(Upload(file.name, file))
+                good.append((file.name, file))
             except BadInputError as error:
                 refused.append(str(error))
         folder = uploads.keep(good) if good else None

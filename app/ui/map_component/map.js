@@ -19,7 +19,7 @@ export default function ({ data, parentElement: root, setStateValue }) {
 function begun(root, board, data) {
   const $ = (id) => root.getElementById(id);
   const own = { board, untouched: board.cloneNode(true), of: data.of, tell: () => {}, calls: 0, ended: false };
-  let shown = null, tool = "move", outline = [], drawing = [], last = data, colour = null, lit = null, dark = null, hinting = 0;
+  let shown = null, tool = "move", outline = [], drawing = [], last = data, lit = null, dark = null, hinting = 0;
 
   own.heard = (next) => {
     last = next;
@@ -28,7 +28,6 @@ function begun(root, board, data) {
     dark = isDark(board);
     board.classList.toggle("dark", dark);
     if (!shown) return;
-    if (next.colour !== colour) take(next.colour);
     const now = JSON.stringify(next.lit);
     if (now !== lit) { lit = now; light(next.lit); shown.paint(); }
     if (was !== dark) shown.restyle(); else shown.draw();
@@ -44,11 +43,6 @@ function begun(root, board, data) {
     shown.marks.lit = places === null ? null : new Uint8Array(shown.x.length);
     for (const place of places ?? []) shown.marks.lit[place] = 1;
     board.dataset.lit = places === null ? "" : String(places.length);
-  }
-  function take(name) {  // the colours that Python asks for
-    colour = name;
-    const option = [...$("colour").options].find((each) => each.textContent === name);
-    if (option) { $("colour").value = option.value; shown.colourBy(Number(option.value)); }
   }
   function select(corners, tell) {
     outline = corners;
@@ -105,12 +99,11 @@ function begun(root, board, data) {
     dark = isDark(board); board.classList.toggle("dark", dark);
     shown = mapView(root, map, told);
     if (!shown) return;
-    colour = last.colour;
     const was = left.get(data.key);
     if (was && was.of === data.of) {
       Object.assign(shown.view, was.view);
       if (was.colour) { $("colour").value = was.colour; shown.colourBy(Number(was.colour)); }
-    } else if (colour) take(colour);
+    }
     lit = JSON.stringify(last.lit); light(last.lit);
     use("move");
     select(last.outline, false);

@@ -173,14 +173,12 @@ def show_map(
     *,
     key: str,
     height: int = 600,
-    colour_by: str | None = None,
     highlight: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> Selection:
     """Draw a map that can be moved, searched, coloured and selected from; the selection as it now stands.
 
     key:       names the map on the page; its selection lives as long as it is shown
     height:    of the map, pixels; on a narrow screen less
-    colour_by: "cluster" or a field of the drawing; None = as it was drawn. Whoever looks can take another.
     highlight: numbers of passages that stand out; None = all are alike
 
     The points travel to a browser once and not again when the page runs anew.
@@ -191,7 +189,6 @@ def show_map(
         "of": shown.digest,
         "key": key,
         "height": height,
-        "colour": colour_by,
         "lit": None if highlight is None else _places(shown, highlight),
         "outline": outline,
     }

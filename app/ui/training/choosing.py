@@ -113,7 +113,7 @@ def kept_files(visit: Visit) -> dict[str, str]:
     """What was uploaded before: its place, and its name with its size."""
     files = TrainingFiles(visit.library.store.folder).list()
     return distinct_labels(
-        {str(file.path): f"{file.name}, {size_words(file.size)}" for file in files},
+        {str(file): f"{file.name}, {size_words(file.stat().st_size)}" for file in files},
         lambda path: Path(path).parent.name[:6],
     )
 

@@ -15,7 +15,7 @@ from nearsay.app.jobs import JobKind, Jobs, JobState
 from nearsay.app.jobs.command_line import checked
 from nearsay.app.ui.collections import at_work
 from nearsay.app.ui.settings import Settings
-from nearsay.app.ui.uploads import Upload, Uploads
+from nearsay.app.ui.uploads import Uploads
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.tables import documents
 
@@ -313,7 +313,7 @@ def test_uploads_are_checked_by_content_and_kept(page: Page, settings: Settings)
 def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Settings) -> None:
     with _library(settings) as library:
         uploads = Uploads(library.store.folder)
-        place = uploads.keep([Upload("a.txt", io.BytesIO(b"A line of text."))])
+        place = uploads.keep([("a.txt", io.BytesIO(b"A line of text."))])
         jobs = Jobs(library)
         arguments = ["documents", "add", "--relative-to", str(place), "--", "mine", str(place / "a.txt")]
         job = jobs.wait(jobs.start(JobKind.ADD, arguments, collection="mine").number)

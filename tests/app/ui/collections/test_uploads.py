@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.app.jobs import JobState
-from nearsay.app.ui.uploads import Upload, Uploads, safe_name
+from nearsay.app.ui.uploads import Uploads, safe_name
 
 _DAY = 24 * 3600
 
@@ -46,7 +46,7 @@ def test_a_long_name_keeps_its_suffix() -> None:
 
 
 def _kept(uploads: Uploads, *names: str) -> Path:
-    return uploads.keep([Upload(name, io.BytesIO(name.encode())) for name in names])
+    return uploads.keep([(name, io.BytesIO(name.encode())) for name in names])
 
 
 def test_files_are_written_whole_each_in_its_name(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_what_was_drawn_around_comes_back(shown: PackedMap, mounted: tuple[Mount
 
 def test_points_travel_apart_from_what_changes(shown: PackedMap, mounted: tuple[Mounted, Mounted]) -> None:
     points, settings = mounted
-    module.show_map(shown, key="map", highlight=[101, 155, 999], colour_by="year", height=420)
+    module.show_map(shown, key="map", highlight=[101, 155, 999], height=420)
     module.show_map(shown, key="map")
     assert [each["data"] for each in points.given] == [shown.packed, shown.packed]
     first, second = (each["data"] for each in settings.given)
@@ -45,11 +45,10 @@ def test_points_travel_apart_from_what_changes(shown: PackedMap, mounted: tuple[
         "of": shown.digest,
         "key": "map",
         "height": 420,
-        "colour": "year",
         "lit": [1, 55],
         "outline": (),
     }
-    assert (second["lit"], second["colour"]) == (None, None)
+    assert second["lit"] is None
 
 
 def test_a_page_with_a_map_runs() -> None:
