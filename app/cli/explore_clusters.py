@@ -22,6 +22,7 @@ from nearsay.app.cli.options import (
     WHERE,
     Encoding,
     Place,
+    ending,
 )
 from nearsay.app.cli.printing import (
     filled,
@@ -33,6 +34,7 @@ from nearsay.app.cli.printing import (
 )
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
+from nearsay.data.picture import PICTURES
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ def clusters(
         "Also write each passage with its cluster to this file: .jsonl or .csv.",
         metavar="FILE",
         type=NamedPath(dir_okay=False),
+        callback=ending("jsonl", "csv"),
     ),
     as_json: bool = ROWS,
     place: Encoding = GROUP,
@@ -90,10 +93,6 @@ def clusters(
         nearsay explore clusters papers
         nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
     """
-    from nearsay.data.durable import ending_of
-
-    if out is not None:
-        ending_of(out, "jsonl", "csv")  # refused now rather than after the work
     with place.open() as library:
         explorer = library.collection(collection).explore
         found = _found(explorer, asdict(how), where, anew=replace, assign=assign)
@@ -208,6 +207,7 @@ def over_time(
         "Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
         metavar="FILE",
         type=NamedPath(dir_okay=False),
+        callback=ending(*PICTURES, "csv", "jsonl"),
     ),
     limit: int = LIMIT(8),
     where: str | None = WHERE,
@@ -225,11 +225,8 @@ def over_time(
     Example:
         nearsay explore time papers --field year --out trend.png
     """
-    from nearsay.data.durable import ending_of
-    from nearsay.indexer.exploring.through_time import FORMATS, write_over_time
+    from nearsay.indexer.exploring.through_time import write_over_time
 
-    if out is not None:
-        ending_of(out, *FORMATS)  # refused now rather than after the work
     with place.open() as library:
         explorer = library.collection(collection).explore
         found = explorer.over_time(field, period, where, level=level, counted=unit)

@@ -229,13 +229,10 @@ def tune(
         nearsay index tune papers --recall 0.95@10 --memory 2GB
         nearsay index tune papers --queries asked.txt --plot papers.png
     """
-    from nearsay.data.picture import picture_format
     from nearsay.data.query_file import read_queries
     from nearsay.indexer.plans.plan import TunedPlan
     from nearsay.indexer.writing.report_plot import plot_report
 
-    if plot is not None:
-        picture_format(plot)  # refused now rather than after the work
     asked = None if queries is None else read_queries(queries)
     with place.open() as library, ProgressBar("measuring", unit="candidates") as bar:
         plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)

@@ -18,6 +18,7 @@ from nearsay.app.cli.command import FILE, argument, option
 from nearsay.app.cli.printing import ROWS_FORMAT, print_done, print_notes
 from nearsay.app.cli.progress import ProgressBar, TrainingLine, hearer, stoppable
 from nearsay.data.document import visible
+from nearsay.data.picture import PICTURES
 from nearsay.data.read_options import Format, ReadOptions, Split, field_names
 from nearsay.data.report import Done
 from nearsay.training.encoder.hardware import Precision
@@ -134,6 +135,19 @@ def _field_names(context: click.Context, param: click.Parameter, value: str | No
     return names
 
 
+def ending(*known: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
+    """A callback that refuses a file of another format before there is any work; known: without dots."""
+
+    def check(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+        from nearsay.data.durable import ending_of
+
+        if file is not None:
+            ending_of(file, *known)
+        return file
+
+    return check
+
+
 # What is printed.
 JSON = option("Print one JSON object per line.", "--json")
 ROWS = JSON(  # of a command that prints rows
@@ -152,7 +166,7 @@ ROWS = JSON(  # of a command that prints rows
     ),
 )
 LIMIT = option("Maximum number of results to show.", "-n", "--limit", metavar="N", default=20, least=1)
-PLOT = option("Write a chart to this file, .png or .svg.")
+PLOT = option("Write a chart to this file, .png or .svg.", callback=ending(*PICTURES))
 # What is worked with.
 COLLECTION = argument(shell_complete=_collections)
 WHERE = option(

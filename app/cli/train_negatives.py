@@ -17,6 +17,7 @@ from nearsay.app.cli.options import (
     SEED,
     Encoding,
     TextFields,
+    ending,
     settings_of,
 )
 from nearsay.app.cli.printing import print_notes, print_reports
@@ -103,7 +104,7 @@ class _Mining:
 
 @command()
 def negatives(
-    out: Path = option("File to write, .jsonl or .csv."),
+    out: Path = option("File to write, .jsonl or .csv.", callback=ending("jsonl", "csv")),
     source: _Sources = GROUP,
     mining: _Mining = GROUP,
     texts: TextFields = GROUP,
@@ -126,22 +127,19 @@ def negatives(
         nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --cross-encoder my-reranker/
         nearsay train negatives titles.tsv --collection papers --out tuples.jsonl --per-anchor 5
     """
-    from nearsay.data.durable import ending_of
-
-    kind = ending_of(out, "jsonl", "csv")  # a wrong ending is told now, not when all is mined
     mined = _mine(source, mining.config(), texts, place)
-    _write(mined, out, kind)
+    _write(mined, out)
     print_reports([replace(mined.report, out=out)], as_json=as_json)
 
 
-def _write(mined: "MinedNegatives", out: Path, kind: str) -> None:
+def _write(mined: "MinedNegatives", out: Path) -> None:
     """Write the rows to a file that is there whole or not at all; BadInputError when there are none."""
     from nearsay.indexer.query.export import write_csv, write_lines
     from nearsay.training.sentence.negatives.candidates import Filter
 
     rows = (dict(zip(mined.columns, row, strict=True)) for row in mined.rows)
     if mined.rows:
-        if kind == "csv":
+        if out.suffix.lower() == ".csv":
             write_csv(rows, mined.columns, out, defuse=False)
         else:
             write_lines(rows, out)
