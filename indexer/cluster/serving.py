@@ -288,14 +288,18 @@ class ShardedSnapshot(Snapshot):
         return str(self.plan.kind)
 
     def nearest_many(
-        self, queries: NDArray[np.float32], k: int, allowed: Passages | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        allowed: Passages | None = None,
+        sure_of: int | None = None,
     ) -> list[Candidates]:
         """The k nearest living passages of each query, by all shards.
 
         Where only some are allowed, each shard knows for itself how far it has to look, and whether by lists.
         """
         if allowed is None:
-            return self._of_all(queries, k)
+            return self._of_all(queries, k, k if sure_of is None else sure_of)
         return self._merged("nearest_many", np.ascontiguousarray(queries), k, allowed)
 
     def newer(

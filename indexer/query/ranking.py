@@ -102,13 +102,15 @@ def dense_candidates(
     queries: NDArray[np.float32],
     count: int,
     selection: Selection,
+    sure_of: int,
 ) -> list[Candidates]:
     """Each query's `count` nearest living passages that the selection lets through, in this transaction.
 
     queries: (n, d) unit length. Fewer passages come back only when fewer qualify.
+    sure_of: of how many of them the contract's recall is kept, where every passage is let through
     """
     if selection.everything:
-        return snapshot.nearest_many(queries, count)
+        return snapshot.nearest_many(queries, count, sure_of=sure_of)
     allowed = selection.allowed
     if allowed is None and len(queries) < _WORTH_LISTING:
         return [_drawn(connection, snapshot, query, count, selection) for query in queries]

@@ -327,7 +327,8 @@ def search(
             each: Iterable[tuple[str, NDArray[np.float32] | None, Candidates | None]]
             each = ((text, None, None) for text in texts)
             if vectors is not None:
-                near = dense_candidates(connection, snapshot, vectors, request.drawn, selection)
+                drawn = request.drawn
+                near = dense_candidates(connection, snapshot, vectors, drawn, selection, request.wanted)
                 each = zip(texts, vectors, near, strict=True)
             found = [_Query(connection, snapshot, request, selection, *one).found() for one in each]
     except UnreadableWordsError as error:
@@ -402,8 +403,8 @@ class _Query:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
         if count <= self.request.drawn:
             return Candidates(self.near.ids[:count], self.near.scores[:count])
-        query = self.vector[None, :]
-        return dense_candidates(self.connection, self.snapshot, query, count, self.selection)[0]
+        query, sure_of = self.vector[None, :], self.request.wanted
+        return dense_candidates(self.connection, self.snapshot, query, count, self.selection, sure_of)[0]
 
     def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         return passing(self.connection, self.snapshot, ids, self.selection)

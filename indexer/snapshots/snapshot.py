@@ -99,7 +99,8 @@ _SCAN_SHARE = 0.05
 _SCAN_MOST = 100_000
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
-_FAR = 10  # times as many passages as the contract is measured at: of so many the usual reach finds most
+_FAR = 10  # times as many passages as the contract is measured at: for so many one reach is enough
+_SURER = 0.3  # power of how many more than the contract is measured at: twice the reach for ten times as many
 _CALM = 2  # times running that nothing better turns up where a search under a filter looks twice as far
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
@@ -207,14 +208,16 @@ class Snapshot:
         queries: NDArray[np.float32],
         k: int,
         allowed: Passages | None = None,
+        sure_of: int | None = None,
     ) -> list[Candidates]:
         """The k nearest living passages of each query; fewer only when fewer may be found.
 
-        queries: (n, d) unit length; allowed: rising passage numbers that may be found, or bool by passage
-        number; None = all.
+        queries: (n, d) unit length
+        allowed: rising passage numbers that may be found, or bool by passage number; None = all
+        sure_of: of how many of them the recall is that of the contract; None = all k. The others cost little
         """
         if allowed is None:
-            return self._of_all(queries, k)
+            return self._of_all(queries, k, k if sure_of is None else sure_of)
         if allowed.dtype == np.bool_:
             chosen = np.zeros_like(self.alive)
             chosen[: allowed.size] = allowed[: chosen.size]
@@ -231,13 +234,16 @@ class Snapshot:
         chosen[allowed] = True
         return self._settled(queries, k, chosen, allowed.size)
 
-    def _of_all(self, queries: NDArray[np.float32], k: int) -> list[Candidates]:
-        """Of many more than the contract speaks of, looked for until hardly any better one turns up.
+    def _of_all(self, queries: NDArray[np.float32], k: int, sure_of: int) -> list[Candidates]:
+        """Looked for further where there are to be more than the contract is measured at.
 
-        The usual reach is measured for `contract.at`: of a thousand it may find a third.
+        For up to ten times as many by a rule: the usual reach finds .941 of ten WordNet definitions and .889
+        of a hundred, twice of it .942. For more until hardly any better one turns up: of a thousand the usual
+        reach may find a third.
         """
-        if k <= _FAR * self.plan.contract.at or not self.reaches_beyond(1.0):
-            return self.looked_up(queries, k, self.alive)
+        more = max(1.0, sure_of / self.plan.contract.at)
+        if more <= _FAR or not self.reaches_beyond(1.0):
+            return self.looked_up(queries, k, self.alive, more**_SURER)
         return self._settled(queries, k, self.alive, self.searchable)
 
     def _scanned(self, queries: int) -> float:

@@ -30,7 +30,7 @@ def found(
     snapshot, database = collection.snapshot(), collection.library.store.database
     with database.reading() as connection:
         chosen = select(connection, snapshot, where, without)
-        (candidates,) = dense_candidates(connection, snapshot, TABLE[query][None], count, chosen)
+        (candidates,) = dense_candidates(connection, snapshot, TABLE[query][None], count, chosen, count)
     assert (np.diff(candidates.scores) <= 0).all()
     return [f"d{number - 1}" for number in candidates.ids.tolist()], chosen
 

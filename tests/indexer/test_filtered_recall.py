@@ -4,7 +4,7 @@ The passages stand in topics that lie well apart. No set of passages is small en
 all indexes widen, as they would among millions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -76,7 +76,7 @@ class Made:
         return ids[np.argpartition(-scores, min(k, ids.size) - 1, axis=1)[:, :k]]
 
 
-def share_of(truth: NDArray[np.int64], found: Sequence[Candidates]) -> float:
+def share_of(truth: Iterable[NDArray[np.int64]], found: Sequence[Candidates]) -> float:
     return float(np.mean([np.isin(row, each.ids).mean() for row, each in zip(truth, found, strict=True)]))
 
 
@@ -217,7 +217,7 @@ def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked
         if not columns:
             patch.setattr(selection, "columnar", lambda _: False)  # as where a filter asks of texts
         selected = select(connection, opened[way], where, frozenset())
-        found = dense_candidates(connection, opened[way], queries, 10, selected)
+        found = dense_candidates(connection, opened[way], queries, 10, selected, 10)
     assert TABLE.recall(found, queries, TABLE.allowed(chosen, lot)) >= 0.95
 
 
@@ -233,6 +233,24 @@ def test_who_wants_few_finds_the_first_of_ten(opened: dict[str, Snapshot], way: 
         assert share_of(TABLE.nearest(queries, every, k), found) >= 0.95
         found = opened[way].nearest_many(queries[::10], k, np.concatenate([[False], half]))
         assert share_of(TABLE.nearest(queries[::10], half, k), found) >= 0.95
+
+
+def test_recall_is_kept_of_up_to_ten_times_as_many_as_the_contract_speaks_of(topics: Collection) -> None:
+    random = np.random.default_rng(5)
+    drawn = unit_length(random.standard_normal((COUNT + 200, 16)).astype(np.float32))
+    vectors = VectorStore([VectorSegment("", np.arange(1, COUNT + 1), drawn[:COUNT])], 16)
+    plain, queries = topics.snapshot(), drawn[COUNT:]
+    index = build(PlanKind.IVF, vectors, vectors.ids, COUNT, {"lists": 128}).looking({"probes": 32})
+    found = replace(plain, vectors=vectors, index=index, plan=replace(plain.plan, kind=PlanKind.IVF))
+    truth = [each.ids for each in vectors.nearest_many(queries, 100, found.alive)]
+
+    assert share_of([ids[:10] for ids in truth], found.nearest_many(queries, 10)) >= 0.95
+    usual = found.nearest_many(queries, 100, sure_of=10)
+    assert share_of(truth, usual) < 0.9
+    for k in (20, 50, 100):
+        assert share_of([ids[:k] for ids in truth], found.nearest_many(queries, k)) >= 0.95
+    for each, only_ten in zip(usual, found.nearest_many(queries, 10), strict=True):
+        assert each.ids[:10].tolist() == only_ten.ids.tolist()
 
 
 @pytest.mark.parametrize("parts", [1, 2])
