@@ -99,6 +99,13 @@ def evaluate_mlm(
     )
 
 
+def unpaired(text: PreparedText) -> str | None:
+    """Say what a text is that holds no next sentences to tell from those of others; None for one that does."""
+    if not text.has_breaks:
+        return "one document"
+    return "documents of one sentence each" if text.sentences == text.documents else None
+
+
 def evaluate_mlm_of(
     name_or_folder: str,
     texts: Sequence[str | Path],
@@ -137,9 +144,8 @@ def evaluate_mlm_of(
         text = prepare_text(
             texts, bert.tokenizer, Path(folder) / "text", reading or PrepareOptions(), report=notes.append
         )
-        if pairs and (not text.has_breaks or text.sentences == text.documents):
-            why = "documents of one sentence each" if text.has_breaks else "one document"
-            notes.append(f"the text is {why}, so next sentences are not measured")
+        if pairs and (what := unpaired(text)) is not None:
+            notes.append(f"the text is {what}, so next sentences are not measured")
             pairs = False
         packing = Packing.SENTENCE_PAIRS if pairs else Packing.FULL_SENTENCES
         network = PretrainingNetwork(model, next_sentence=pairs).to(chosen).eval()

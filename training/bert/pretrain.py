@@ -18,7 +18,7 @@ from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import load_bert, load_model
-from nearsay.training.bert.mlm import evaluate_mlm
+from nearsay.training.bert.mlm import evaluate_mlm, unpaired
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
@@ -174,7 +174,7 @@ def pretrain(
         if joined.leads and _begin(wanted, folder, config, joined):
             watch.report(f"going on with the run in {folder.out}")
         joined.wait()
-        evaluation = _evaluation(wanted, network, dev, special, watch.stop) if dev else None
+        evaluation = _evaluation(wanted, network, dev, special, watch) if dev else None
         result = train(task, folder, wanted.optimisation, joined, evaluation=evaluation, watch=watch)
         if result.finished and joined.leads:
             _finish(folder, network.cpu(), tokenizer, lineage, text, result)
@@ -307,11 +307,15 @@ def _evaluation(
     network: PretrainingNetwork,
     dev: PreparedText,
     special: SpecialTokens,
-    stop: Callable[[], bool] | None,
+    watch: Watch,
 ) -> Evaluation:
     # Held-out text is masked token by token, so that runs with different masking can be compared.
     masking = Masking.CAUSAL if wanted.examples.masking is Masking.CAUSAL else Masking.TOKENS
-    examples = replace(wanted.examples, masking=masking)
+    packing = wanted.examples.packing
+    if packing is Packing.SENTENCE_PAIRS and (what := unpaired(dev)) is not None:
+        watch.report(f"the held-out text is {what}, so next sentences are not measured on it")
+        packing = Packing.FULL_SENTENCES
+    examples = replace(wanted.examples, masking=masking, packing=packing)
 
     def measure() -> dict[str, float]:
         return evaluate_mlm(
@@ -320,7 +324,7 @@ def _evaluation(
             special,
             examples,
             most_rows=wanted.dev_rows,
-            progress=lambda rows: go_on(rows, wanted.dev_rows, stop),
+            progress=lambda rows: go_on(rows, wanted.dev_rows, watch.stop),
         ).metrics()
 
     return Evaluation(measure, every=wanted.evaluate_every)

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from click.testing import CliRunner
+from naming import Naming
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertForPreTraining
 
@@ -217,6 +218,25 @@ def test_held_out_text_is_measured_while_it_goes_on(pretraining: Make, tmp_path:
     assert [line["step"] for line in found] == [3, 6]
     assert found[-1]["evaluation"] == result.evaluation
     assert set(result.evaluation) == {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("A boat came late. The net was empty.\nThe crew went home.\n", "one document"),
+        ("The boat left.\n\nThe fog came.\n", "documents of one sentence each"),
+    ],
+)
+def test_held_out_text_without_next_sentences_is_measured_by_masked_words(
+    pretraining: Make, tmp_path: Path, text: str, what: str
+) -> None:
+    (tmp_path / "held-out.txt").write_text(text)
+    said: list[str] = []
+    made = pretraining(2, dev=(str(tmp_path / "held-out.txt"),))
+    result = pretrain(made, tmp_path / "out", device="cpu", watch=Watch(report=said.append))
+    assert set(result.evaluation) == {"mlm_loss", "mlm_accuracy"}
+    assert "nsp_loss" in result.metrics
+    assert any(note == Naming("held-out text", what) for note in said)
 
 
 @pytest.mark.long
