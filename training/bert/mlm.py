@@ -100,7 +100,7 @@ def evaluate_mlm(
 
 
 def unpaired(text: PreparedText) -> str | None:
-    """Say what a text is that holds no next sentences to tell from those of others; None for one that does."""
+    """Say what a text is that holds no next sentences to tell from others; None for one that does."""
     if not text.has_breaks:
         return "one document"
     return "documents of one sentence each" if text.sentences == text.documents else None

@@ -138,6 +138,8 @@ def encode_tokens(
 
 
 def _require_npy(out: Path) -> None:
+    if out.is_dir():
+        raise BadInputError(f"{out} is a folder. Name a file in it, such as {out / 'vectors.npy'}")
     if out.suffix.lower() not in (".npy", ""):  # a pipe has no ending
         raise BadInputError(
             f"a vector for each text is one array in an .npy file, and {out} ends otherwise. Name a file "

@@ -22,6 +22,7 @@ _WORDS: Final = {
     int: "a whole number",
     float: "a number",
 }
+_TOO_LARGE: Final = 2**63  # for 64 bits: the command line refuses it, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,8 @@ def _read(kind: Any, value: object, place: str) -> Any:  # noqa: ANN401 - what t
         return kind(value)
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise BadInputError(f"{place} is {value!r}. Give {_WORDS[kind]}")
+    if isinstance(value, int | float) and abs(value) >= _TOO_LARGE:
+        raise BadInputError(f"{place} is {value!r}. Give a smaller number")
     return value
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,11 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.training.sentence.compression.vector_file import EncodeReport, encode_file
+from nearsay.training.sentence.compression.vector_file import (
+    EncodeReport,
+    encode_features,
+    encode_file,
+)
 from nearsay.training.sentence.encoder import Encoder
 
 
@@ -69,6 +74,20 @@ def test_a_file_without_texts_is_refused(tmp_path: Path, asked: list[tuple[objec
     with pytest.raises(BadInputError, match=r"in\.txt .*no texts"):
         encode_file(str(source), tmp_path / "out.npy", "mine")
     assert asked == []
+
+
+@pytest.mark.parametrize("write", [encode_file, encode_features])
+def test_a_folder_is_refused_before_anything_is_encoded(
+    tmp_path: Path, asked: list[tuple[object, ...]], write: Callable[..., EncodeReport]
+) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "vectors"
+    source.write_text("a\n")
+    out.mkdir()
+    with pytest.raises(BadInputError) as refused:
+        write(str(source), out, "mine")
+    assert str(refused.value) == Naming(out, out / "vectors.npy")
+    assert asked == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "vectors"]
 
 
 def test_a_full_disk_keeps_the_old_file(

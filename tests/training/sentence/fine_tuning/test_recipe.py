@@ -111,6 +111,8 @@ def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
         ("epochs = 'two'", "epochs is 'two'. Give a number"),
         ("seeds = 1.5", "Give a whole number"),
         ("seeds = 0", "seeds is 0"),
+        ("seed = 99999999999999999999", "seed is 99999999999999999999. Give a smaller"),
+        ("epochs = 1e308", r"epochs is 1e\+308. Give a smaller"),
         ("base = 3", "base is 3. Give a text"),
         ("[[set]]\nfile = 'a'\nrows = '5'", "rows is '5'. Give a whole number"),
         ("[[set]]\nfile = 'a'\nbatch = 0", "batch of"),
