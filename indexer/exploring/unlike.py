@@ -396,8 +396,7 @@ def read_moment(when: When) -> dt.datetime:
         raise BadInputError(f"'{when}' is not a date. Write it as 2026-11-01, or 2026-11-01T08:00")
     if isinstance(when, str):
         text = when.strip()
-        has_time = "T" in text or " " in text or ":" in text
-        if has_time and "W" not in text:
+        if "T" in text or " " in text or ":" in text:  # it has a time
             return _in_utc(dt.datetime.fromisoformat(text))
         dated = read_date(text)
         return _midnight(dated.first if dated is not None else dt.date.min)
