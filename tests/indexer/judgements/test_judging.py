@@ -297,6 +297,12 @@ def test_a_word_that_nobody_could_say_is_written_and_read_back(
         ("a.csv", "query,document,relevant\nbirds,owl,perhaps\n", "line 2: relevant is 'perhaps'"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is no passage"),
         ("a.csv", "query,relevant\nbirds,1\n", "line 2: .*query .*document"),
+        (
+            "a.csv",
+            "query,document,grade\nbirds,owl,1\n",
+            "no column 'relevant'.* 'document', 'grade'",
+        ),
+        ("a.jsonl", '{"query": "birds", "document": "owl", "label": 1}\n', "line 1: there is no column"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is no passage"),
         ("a.csv", f"query,document,relevant,passage\nbirds,owl,1,{MANY}\n", "line 2: '111.* is no passage"),
         ("a.csv", f"query,document,relevant\nbirds,owl,{MANY}\n", "line 2: relevant is '111"),
