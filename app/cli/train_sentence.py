@@ -343,11 +343,11 @@ def sentence(
     """Train a sentence encoder on pairs, triplets, labels, scores or texts.
 
     FILE is a tsv, csv, jsonl or parquet (also .gz) with two texts and a score, an NLI label or a label of 0
-    and 1; two texts that match; anchor, positive and negatives; one text per line; or the output of `nearsay
-    search -f`. The kind of data and the loss are detected and reported. The encoder loads in
-    sentence-transformers. If the command is interrupted, running it again resumes it. For several GPUs:
-    torchrun --nproc-per-node 4 -m nearsay.app.cli train …; the GPUs share each batch, and all of its rows
-    serve as negatives for each other.
+    and 1; two texts that match; anchor, positive and negatives; a text and its class; one text per line; or
+    the output of `nearsay search -f`. The kind of data and the loss are detected and reported. The encoder
+    loads in sentence-transformers. If the command is interrupted, running it again resumes it. For several
+    GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …; the GPUs share each batch, and all of its
+    rows serve as negatives for each other.
 
     \b
     Example:
@@ -367,7 +367,9 @@ def cross_encoder(
     files: tuple[str, ...] = argument("FILE…", required=True),
     out: Path = option("Folder to write the new cross-encoder to."),
     kind: str | None = KIND(
-        type=click.Choice([each.value for each in ExampleKind if each is not ExampleKind.TEXTS])
+        type=click.Choice(
+            [each.value for each in ExampleKind if each not in {ExampleKind.TEXTS, ExampleKind.CLASSES}]
+        )
     ),
     data: Data = GROUP,
     model: CrossModel = GROUP,

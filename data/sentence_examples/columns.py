@@ -91,11 +91,17 @@ def choose_columns(
 
     Texts: names that usually stand together (premise and hypothesis; anchor, positive and negatives; …), else
     the only two columns of text, else the only one. Label: a usual name (score, label, gold_label, …), looked
-    for beside two texts; beside more, `scores`: a teacher's, of each passage. BadInputError when nothing can
-    be told, or a name is not there.
+    for beside two texts; beside more, `scores`: a teacher's, of each passage; beside one a class, whose
+    values come again. BadInputError when nothing can be told, or a name is not there.
     """
     names = _checked(sample, columns, label, path)
+    if kind is ExampleKind.CLASSES:  # of which a file holds single texts
+        return _choose_classes(sample, columns=columns, label=label, path=path)
     texts = tuple(columns or _guessed_texts(names, sample, kind=kind, label=label, path=path))
+    if kind is None and (text := _text_of_class(texts, columns)) is not None:
+        of_class = label or first_named([name for name in names if name != text], LABELS)
+        if of_class is not None and (label is not None or _comes_again(sample, of_class)):
+            return ExampleColumns((text,), of_class, columns is None, label is None)
     if kind is not None and not (kind.takes(len(texts)) or (kind is ExampleKind.TUPLES and len(texts) == 2)):
         raise BadInputError(
             f"{path}: examples of kind {kind} cannot be made of the columns {_listed(texts)}; name "
@@ -146,6 +152,33 @@ def choose_labelled(
     if not texts:
         raise _unknown_columns(path, names, "text", option)
     return ExampleColumns(texts, found, columns is None, label is None)
+
+
+def _choose_classes(
+    sample: Sequence[Mapping[str, object]], *, columns: Sequence[str] | None, label: str | None, path: str
+) -> ExampleColumns:
+    found = choose_labelled(sample, columns=columns, label=label, path=path, option="--columns")
+    if len(found.texts) > 1:
+        raise BadInputError(
+            f"{path}: examples of kind classes have one text, and the columns are {_listed(found.texts)}. "
+            "Name one by --columns, or another kind"
+        )
+    return found
+
+
+def _text_of_class(texts: Sequence[str], columns: Sequence[str] | None) -> str | None:
+    """The only text that there is, or the one beside a column of words that is called as classes are."""
+    if columns is None and len(texts) == _PAIR:
+        name = first_named(texts, _CLASSES)
+        texts = [text for text in texts if text != name]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _comes_again(sample: Sequence[Mapping[str, object]], name: str) -> bool:
+    """Whether the values of a column stand in two rows each, or more, on average."""
+    written = (str(row[name]).strip().lower() for row in sample if row.get(name) is not None)
+    values = [value for value in written if value]
+    return 0 < 2 * len(set(values)) <= len(values)
 
 
 def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) -> UnknownColumnsError:

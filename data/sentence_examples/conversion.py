@@ -1,6 +1,7 @@
 """Sentence examples of one kind made into those of another."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,17 @@ def as_tuples(examples: SentenceExamples) -> SentenceExamples:
 
     NLI gives triplets (premise, entailed, contradicted) of the premises with both: the first entailed
     hypothesis with the first contradicted one and so on, the shorter list starting again, so that each
-    hypothesis is used. Tuples and pairs stay; all else is made pairs by `as_pairs`. Gao et al. 2021, section
-    4, https://arxiv.org/abs/2104.08821
+    hypothesis is used. Gao et al. 2021, section 4, https://arxiv.org/abs/2104.08821. Classes give triplets of
+    a text, another of its class and one of another class, as sections of articles do in Reimers & Gurevych
+    2019, section 4.4, https://arxiv.org/abs/1908.10084. Tuples and pairs stay; all else is made pairs by
+    `as_pairs`.
 
     BadInputError for texts alone, scored pairs without a minimum score, and when nothing comes out.
     """
     if examples.kind is ExampleKind.TUPLES:
         return examples
+    if examples.kind is ExampleKind.CLASSES:
+        return _of_classes(examples)
     if examples.kind is not ExampleKind.NLI:
         return as_pairs(examples)
     if examples.labels is None:
@@ -84,6 +89,51 @@ def _triplets(
     return np.stack(made, axis=1), alone
 
 
+def _of_classes(examples: SentenceExamples) -> SentenceExamples:
+    """Put each text between another of its class and one of another class."""
+    of, alike = _alike(examples)
+    sizes = np.bincount(of)
+    classes, alone = int(np.count_nonzero(sizes)), int((sizes == 1).sum())
+    if classes < 2 or alone == classes:
+        raise BadInputError(
+            f"{examples.name} has {counted(len(of), 'text')} of {counted(classes, 'class', 'classes')}, and "
+            "they make no triplets. Give texts of two classes or more, two of one of them at least, or take "
+            "the kind texts, which leaves the classes out"
+        )
+    class_by_class, begins = np.argsort(of, kind="stable"), np.cumsum(sizes) - sizes
+    other = (np.random.default_rng(0).random(len(of)) * (len(of) - sizes[of])).astype(np.int64)
+    other += np.where(other >= begins[of], sizes[of], 0)  # passes the own class over
+    made = np.stack([np.arange(len(of)), alike, class_by_class[other]], axis=1)[sizes[of] > 1]
+    triplets, disputed = _undisputed(TextRows(examples.texts.texts, examples.texts.numbers[:, 0][made]))
+    notes = [f"{examples.name}: {counted(len(triplets), 'triplet')} of {classes} classes"]
+    if alone:
+        notes.append(f"{examples.name}: the texts of {alone} classes with one are negatives alone")
+    if disputed:
+        notes.append(f"{examples.name}: {counted(disputed, 'triplet')} with one text in both places left out")
+    return _made(examples, ExampleKind.TUPLES, ("text", "same class", "other class"), triplets, notes)
+
+
+def in_twos(examples: SentenceExamples) -> SentenceExamples:
+    """Put each text of classes beside another of its class, a text that is alone there beside itself."""
+    _, alike = _alike(examples)
+    texts = examples.texts.numbers[:, 0]
+    rows = TextRows(examples.texts.texts, np.stack([texts, texts[alike]], axis=1))
+    return replace(examples, columns=("text", "same class"), texts=rows, sha256="")
+
+
+def _alike(examples: SentenceExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each text's class, and the row of another text of it, drawn always alike; its own where it is alone."""
+    if examples.labels is None:
+        raise BadInputError(f"{examples.name} has no classes; give examples with labels")
+    of = examples.labels.astype(np.int64)
+    order = np.lexsort(
+        (np.random.default_rng(1).permutation(len(of)), of)
+    )  # class by class, in each by chance
+    sizes = np.bincount(of)
+    begins, place = (np.cumsum(sizes) - sizes)[of], np.argsort(order)
+    return of, order[begins + (place - begins + 1) % sizes[of]]
+
+
 def _undisputed(triplets: TextRows) -> tuple[TextRows, int]:
     """Leave out triplets whose positive and negative are one text, and count them."""
     kept = np.fromiter(
@@ -103,7 +153,7 @@ def as_pairs(examples: SentenceExamples) -> SentenceExamples:
     """
     if examples.kind is ExampleKind.PAIRS:
         return examples
-    if examples.kind is ExampleKind.TEXTS:
+    if examples.kind in {ExampleKind.TEXTS, ExampleKind.CLASSES}:
         raise BadInputError(
             f"{examples.name} holds single texts, which make no pairs; take an objective for texts"
         )

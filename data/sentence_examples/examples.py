@@ -29,9 +29,9 @@ class SentenceExamples:
     kind: ExampleKind
     columns: tuple[str, ...]  # the text columns' names, one for each text of a row
     texts: TextRows = field(compare=False)  # a tuple a row, all of one length
-    # (rows,) SCORED: as they are; LABELLED: 0 or 1; NLI: index into label_names
+    # (rows,) SCORED: as they are; LABELLED: 0 or 1; NLI and CLASSES: index into label_names
     labels: NDArray[np.float64] | None = field(compare=False)
-    label_names: tuple[str, ...]  # NLI: entailment, neutral, contradiction; else none
+    label_names: tuple[str, ...]  # NLI: entailment, neutral, contradiction; CLASSES: theirs; else none
     notes: tuple[str, ...]  # for the user: what was taken, what was left out and why
     sha256: str  # of kind, texts, labels and scores: the data hash of a run
     # (rows, passages) TUPLES: a teacher's score of each text but the first, on a scale of its own
@@ -54,7 +54,7 @@ class SentenceExamples:
         if not kind.takes(width):
             raise BadInputError(
                 f"{name}: rows of kind {kind} cannot have {width} texts; "
-                "a text alone is texts, two are pairs, scored, labelled or nli, more are tuples"
+                "a text alone is texts or classes, two are pairs, scored, labelled or nli, more are tuples"
             )
         widths = texts.numbers.shape[1:] if isinstance(texts, TextRows) else map(len, texts)
         if any(one != width for one in widths):

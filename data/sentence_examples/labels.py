@@ -1,7 +1,7 @@
 """What the labels of sentence pairs mean: words or numbers of NLI, scores, or same and not the same."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -110,8 +110,10 @@ def kind_of_labels(
 class LabelReader:
     """Turns written labels into numbers, for rows of one kind."""
 
-    def __init__(self, kind: ExampleKind) -> None:
+    def __init__(self, kind: ExampleKind, classes: Sequence[str] = ()) -> None:
+        """`classes`: the labels of CLASSES, each once."""
         self._kind = kind
+        self._classes = {name: float(number) for number, name in enumerate(classes)}
         self.numbers_assumed = False
         """Whether a number was read as a word of NLI, by the usual order."""
 
@@ -127,6 +129,8 @@ class LabelReader:
         """
         if not label:
             raise UnusableRowError(f"there is no {'score' if self._kind is ExampleKind.SCORED else 'label'}")
+        if self._kind is ExampleKind.CLASSES:
+            return self._classes[label]
         if label == _NO_AGREEMENT:
             return None
         number = _number(label)

@@ -212,8 +212,8 @@ def read_sentence_examples(
 
 
 def _kind_without_labels(chosen: ExampleColumns) -> ExampleKind | None:
-    if chosen.label is not None and len(chosen.texts) == 2:
-        return None
+    if chosen.label is not None and len(chosen.texts) <= _ANCHOR_AND_POSITIVE:
+        return ExampleKind.CLASSES if len(chosen.texts) == 1 else None
     return {1: ExampleKind.TEXTS, 2: ExampleKind.PAIRS}.get(len(chosen.texts), ExampleKind.TUPLES)
 
 
@@ -256,6 +256,7 @@ class _Reading:
     lines: "array[int]" = field(default_factory=lambda: array("q"))  # of each row that has a label
     widths: "array[int]" = field(default_factory=lambda: array("i"))  # texts of each tuple
     scores: "array[float]" = field(default_factory=lambda: array("d"))  # of each tuple's passages
+    classes: tuple[str, ...] = ()  # where the labels are any words
     scored: bool = False
     left_out: int = 0  # rows that cannot be used
     faults: list[str] = field(default_factory=list)  # the first of them
@@ -355,7 +356,7 @@ class _Reading:
             notes.append(f"{self.path}: {counted(duplicates, 'exact duplicate')} left out")
             rows = rows[kept]
             labels, scores = (None if one is None else one[kept] for one in (labels, scores))
-        label_names = NLI_LABELS if kind is ExampleKind.NLI else ()
+        label_names = NLI_LABELS if kind is ExampleKind.NLI else self.classes
         return SentenceExamples(
             name, kind, columns, TextRows(texts, rows), labels, label_names, tuple(notes), scores=scores
         )
@@ -399,7 +400,9 @@ class _Reading:
         written: (rows, texts + 1) numbers of the texts, and of the written label behind them
         """
         words, place = np.unique(written[:, -1], return_inverse=True)
-        reader = LabelReader(kind)
+        if kind is ExampleKind.CLASSES:
+            self.classes = tuple(filter(None, texts.each(words)))
+        reader = LabelReader(kind, self.classes)
         numbers = np.full(len(words), np.nan)
         faulty = np.zeros(len(words), np.bool_)
         for number, label in enumerate(texts.each(words)):

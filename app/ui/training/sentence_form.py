@@ -37,6 +37,7 @@ KINDS: Final = {
     ExampleKind.LABELLED: "pairs of texts marked as the same or not",
     ExampleKind.PAIRS: "pairs of texts that belong together",
     ExampleKind.TUPLES: "a text, one that belongs to it, and some that do not",
+    ExampleKind.CLASSES: "texts with their classes",
     ExampleKind.TEXTS: "single texts",
 }
 

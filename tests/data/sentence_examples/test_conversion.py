@@ -6,7 +6,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, in_twos
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 
@@ -102,3 +102,46 @@ def test_the_texts_stay_in_the_file_where_they_are(
 ) -> None:
     examples = nli(("a", "b", "E"), ("a", "c", "C"), ("a", "d", "N"))
     assert convert(examples).texts.texts is examples.texts.texts
+
+
+def of_classes(*classes: str) -> SentenceExamples:
+    names = tuple(sorted(set(classes)))
+    texts = [(f"{name}{row}",) for row, name in enumerate(classes)]
+    labels = [float(names.index(name)) for name in classes]
+    return SentenceExamples("set", ExampleKind.CLASSES, ("text",), texts, labels, names)
+
+
+def test_classes_give_triplets_of_a_text_another_of_its_class_and_one_of_another() -> None:
+    given = of_classes(*"abcab" * 6, "d")
+    found = as_tuples(given)
+    assert found.kind is ExampleKind.TUPLES
+    assert [anchor for anchor, _, _ in found.texts] == [text for (text,) in given.texts if text != "d30"]
+    assert all(anchor[0] == positive[0] != negative[0] for anchor, positive, negative in found.texts)
+    assert all(anchor != positive for anchor, positive, _ in found.texts)
+    assert len({positive for _, positive, _ in found.texts}) == 30
+    assert {negative[0] for _, _, negative in found.texts} == set("abcd")
+    assert found.notes == (Naming("set", "30 triplets", "4 classes"), Naming("1 classes", "negatives"))
+    assert as_tuples(given).texts == found.texts
+
+
+def test_classes_in_twos_have_every_text_beside_another_of_its_class() -> None:
+    given = of_classes(*"abcab" * 3, "d")
+    found = in_twos(given)
+    assert found.kind is ExampleKind.CLASSES
+    assert [first for first, _ in found.texts] == [text for (text,) in given.texts]
+    assert all(first[0] == second[0] and (first != second or first == "d15") for first, second in found.texts)
+    assert found.labels is not None
+    assert found.labels.tolist() == ["abcd".index(first[0]) for first, _ in found.texts]
+    assert found.sha256 != given.sha256
+
+
+@pytest.mark.parametrize("classes", ["aaa", "abc"])
+def test_one_class_and_classes_of_one_text_make_no_triplets(classes: str) -> None:
+    with pytest.raises(BadInputError, match=r"3 texts of . class.*kind texts"):
+        as_tuples(of_classes(*classes))
+
+
+def test_texts_of_classes_are_texts_and_make_no_pairs() -> None:
+    assert as_texts(of_classes("a", "b", "b")).texts == (("a0",), ("b1",), ("b2",))
+    with pytest.raises(BadInputError, match="single texts"):
+        as_pairs(of_classes("a", "b", "b"))

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -96,6 +97,53 @@ def test_kind_and_columns_are_told(
     assert found.label_names == (("entailment", "neutral", "contradiction") if kind is NLI else ())
     assert found.name == "a"
     assert f"kind = {kind}" in found.notes[0]
+
+
+CLASSED = "text,label\na,X\nb,y\nc, x\nd,y\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (CLASSED, {}),
+        (CLASSED, {"kind": ExampleKind.CLASSES}),
+        (CLASSED.replace("label", "mood"), {"label": "mood"}),
+        (CLASSED.replace("text,label", "utterance,intent"), {}),
+        (CLASSED.replace("text,label", "wording,category"), {}),
+        (CLASSED.replace("text,label", "wording,mood"), {"columns": ["wording"], "label": "mood"}),
+        (CLASSED.replace("text,label", "wording,mood"), {"kind": ExampleKind.CLASSES, "label": "mood"}),
+    ],
+)
+def test_one_text_and_words_that_come_again_are_classes(
+    write: Write, content: str, options: dict[str, Any]
+) -> None:
+    found = read_sentence_examples(write("a.csv", content), **options)
+    assert (found.kind, found.texts) == (ExampleKind.CLASSES, (("a",), ("b",), ("c",), ("d",)))
+    assert (found.label_names, numbers_of(found)) == (("x", "y"), (0.0, 1.0, 0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("text,label\na,x\nb,y\nc,z\nd,x\n", TEXTS),  # hardly any comes again
+        ("text,year\na,1\nb,1\nc,2\nd,2\n", TEXTS),
+        ("wording,category\na,x\nb,y\nc,z\nd,x\n", PAIRS),
+    ],
+)
+def test_what_else_stands_beside_a_text_makes_no_classes(
+    write: Write, content: str, kind: ExampleKind
+) -> None:
+    assert read_sentence_examples(write("a.csv", content)).kind is kind
+    assert read_sentence_examples(write("b.csv", CLASSED), kind=TEXTS).kind is TEXTS
+
+
+def test_a_row_without_a_class_is_left_out_and_classes_have_one_text(write: Write) -> None:
+    found = read_sentence_examples(write("a.csv", CLASSED + "e,\n"))
+    assert len(found) == 4
+    assert found.notes[1] == Naming("1 cannot be used", "a.csv:6", "no label")
+    pairs = write("b.csv", "text1,text2,label\na,b,x\nc,d,x\n")
+    with pytest.raises(BadInputError, match=r"one text, .*'text1', 'text2'.*--columns"):
+        read_sentence_examples(pairs, kind=ExampleKind.CLASSES)
 
 
 def test_what_was_guessed_is_reported(write: Write) -> None:
@@ -368,7 +416,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
         (
             "a.tsv",
             "a\tb\nx\t1\n",
-            {"columns": ["a"], "label": "b"},
+            {"kind": TEXTS, "columns": ["a"], "label": "b"},
             "label 'b' .*kind texts",
         ),
         (

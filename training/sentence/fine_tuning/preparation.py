@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
-from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, in_twos
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
@@ -36,7 +36,12 @@ from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
 
 _ROWS_SCORED = 1024
-_CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
+_CONVERSIONS = {
+    ExampleKind.TUPLES: as_tuples,
+    ExampleKind.PAIRS: as_pairs,
+    ExampleKind.TEXTS: as_texts,
+    ExampleKind.CLASSES: in_twos,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     wanted = kind_to_learn_from(objective, examples.kind)
     if guide == "teacher" and any(map(is_negative_name, examples.columns)):
         wanted = ExampleKind.TEXTS  # no translations of the first column: each text learns its own vector
-    if wanted is not examples.kind:
+    if wanted is not examples.kind or wanted is ExampleKind.CLASSES:
         examples = _CONVERSIONS[wanted](examples)
     if not len(examples):
         raise BadInputError(

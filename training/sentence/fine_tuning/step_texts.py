@@ -175,7 +175,7 @@ class StepTexts:
         if objective.kind.loss.guide == "scores":
             self._labels = np.array(examples.scores, dtype=np.float32)
         elif examples.labels is not None:
-            of_classes = examples.kind is ExampleKind.NLI
+            of_classes = examples.kind in {ExampleKind.NLI, ExampleKind.CLASSES}
             self._labels = (
                 examples.labels.astype(np.int64) if of_classes else examples.labels.astype(np.float32)
             )

@@ -10,6 +10,7 @@ from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 NLI, SCORED, LABELLED = ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED
 PAIRS, TUPLES, TEXTS = ExampleKind.PAIRS, ExampleKind.TUPLES, ExampleKind.TEXTS
+CLASSES = ExampleKind.CLASSES
 
 
 class Distance(StrEnum):
@@ -199,6 +200,19 @@ class ObjectiveKind(NamedRows):
             compares_rows=True,
         ),
     )
+    SUPERVISED_CONTRASTIVE = (
+        "supcon",
+        Loss(
+            made_by="supervised_contrastive:SupervisedContrastiveObjective",
+            learns_from=(CLASSES,),
+            help="pull texts of one class together and push those of other classes away",
+            source="https://arxiv.org/abs/2004.11362",
+            defaults={"scale": 20.0},
+            names=("SupervisedContrastive",),
+            compares_labels=True,
+            compares_rows=True,
+        ),
+    )
     TSDAE = (
         "tsdae",
         Loss(
@@ -255,6 +269,7 @@ _CONVERTED: Final[Mapping[ExampleKind, tuple[ExampleKind, ...]]] = {
     LABELLED: (PAIRS, TEXTS),
     PAIRS: (TEXTS,),
     TUPLES: (TEXTS,),
+    CLASSES: (TUPLES, TEXTS),
     TEXTS: (),
 }
 _USUAL: Final[Mapping[ExampleKind, ObjectiveKind]] = {
@@ -263,6 +278,7 @@ _USUAL: Final[Mapping[ExampleKind, ObjectiveKind]] = {
     LABELLED: ObjectiveKind.CONTRASTIVE,
     PAIRS: ObjectiveKind.RANKING,
     TUPLES: ObjectiveKind.RANKING,
+    CLASSES: ObjectiveKind.SUPERVISED_CONTRASTIVE,
     TEXTS: ObjectiveKind.SIMCSE,
 }
 
@@ -270,9 +286,10 @@ _USUAL: Final[Mapping[ExampleKind, ObjectiveKind]] = {
 def kind_to_learn_from(objective: ObjectiveKind, kind: ExampleKind) -> ExampleKind:
     """Say which kind a set of `kind` has to be turned into for the objective: its own when that is fine.
 
-    NLI becomes triplets for ranking (the entailed and the contradicted hypothesis of a premise), labelled
-    pairs become the pairs that mean the same, and all become single texts for what needs no more. A teacher
-    takes pairs and tuples for translations; of labelled and scored pairs it teaches each text by itself.
+    NLI becomes triplets for ranking (the entailed and the contradicted hypothesis of a premise), and so do
+    classes; labelled pairs become the pairs that mean the same, and all become single texts for what needs no
+    more. A teacher takes pairs and tuples for translations; of labelled and scored pairs it teaches each text
+    by itself.
     Raises BadInputError, naming the objectives that fit, when the data do not hold what the objective needs.
     """
     wanted = objective.loss.learns_from

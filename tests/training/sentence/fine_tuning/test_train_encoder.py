@@ -246,6 +246,7 @@ def test_every_objective_trains_from_data_that_it_learns_from(
 ) -> None:
     nli = examples_of(ExampleKind.NLI, [row[:2] for row in NLI_ROWS], [row[2] for row in NLI_ROWS])
     labelled = examples_of(ExampleKind.LABELLED, PAIR_ROWS, [1.0, 0.0, 1.0, 0.0])
+    of_classes = [(text,) for pair in PAIR_ROWS for text in pair]
     data = {
         ObjectiveKind.SOFTMAX: nli,
         ObjectiveKind.TRIPLET: nli,  # becomes triplets
@@ -253,6 +254,9 @@ def test_every_objective_trains_from_data_that_it_learns_from(
         ObjectiveKind.GUIDED: examples_of(ExampleKind.PAIRS, PAIR_ROWS),
         ObjectiveKind.CONTRASTIVE: labelled,
         ObjectiveKind.SIMCSE: scored,  # becomes texts
+        ObjectiveKind.SUPERVISED_CONTRASTIVE: examples_of(
+            ExampleKind.CLASSES, of_classes, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0]
+        ),
         ObjectiveKind.TSDAE: scored,
         ObjectiveKind.TEACHER: scored,
         ObjectiveKind.MARGIN_MSE: examples_of(ExampleKind.TUPLES, TUPLE_ROWS),

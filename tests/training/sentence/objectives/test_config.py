@@ -62,6 +62,7 @@ def test_defaults_are_those_of_the_papers() -> None:
         "cosent": 20.0,
         "angle": 20.0,
         "simcse": 20.0,
+        "supcon": 20.0,
         "guided": 100.0,
         "kl": 20.0,
         "margin-mse": 5.0,  # as far as the data's scores lie apart
@@ -140,12 +141,15 @@ def test_every_kind_of_data_has_a_usual_objective_that_it_can_be_turned_into() -
     assert default_objective(ExampleKind.SCORED).kind == "cosent"
     assert default_objective(ExampleKind.NLI).kind == "ranking"
     assert default_objective(ExampleKind.TEXTS).kind == "simcse"
+    assert default_objective(ExampleKind.CLASSES).kind == "supcon"
 
 
 def test_data_are_turned_into_what_an_objective_learns_from() -> None:
     assert kind_to_learn_from(ObjectiveKind.SOFTMAX, ExampleKind.NLI) is ExampleKind.NLI
     assert kind_to_learn_from(ObjectiveKind.RANKING, ExampleKind.NLI) is ExampleKind.TUPLES
     assert kind_to_learn_from(ObjectiveKind.RANKING, ExampleKind.LABELLED) is ExampleKind.PAIRS
+    assert kind_to_learn_from(ObjectiveKind.TRIPLET, ExampleKind.CLASSES) is ExampleKind.TUPLES
+    assert kind_to_learn_from(ObjectiveKind.TEACHER, ExampleKind.CLASSES) is ExampleKind.TEXTS
     assert kind_to_learn_from(ObjectiveKind.TSDAE, ExampleKind.SCORED) is ExampleKind.TEXTS
     assert kind_to_learn_from(ObjectiveKind.TEACHER, ExampleKind.PAIRS) is ExampleKind.PAIRS
     for labelled in (ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED):

@@ -80,6 +80,10 @@ CASES = {
     "guided": Case(PAIRS, guide=5, settings=settings(scale=20.0)),
     "guided with negatives": Case(TUPLES, 4, guide=5, settings=settings(scale=20.0)),
     "simcse": Case(TEXTS),
+    "supcon": Case(ExampleKind.CLASSES, labels=torch.tensor([0, 1, 0, 2, 1, 2])),
+    "supcon matryoshka": Case(
+        ExampleKind.CLASSES, labels=torch.arange(6), settings=settings(matryoshka=(8, 4))
+    ),
     "teacher": Case(TEXTS, 1, guide=8),
     "teacher projected": Case(PAIRS, 2, guide=5, only_direction=False),
     "teacher squared": Case(TEXTS, 1, guide=8, settings=settings(distance="euclidean"), only_direction=False),
