@@ -243,13 +243,13 @@ def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
     collection, measured = snapshot.collection, snapshot.refinement
     with store.database.writing() as connection:
         live = generations.live(connection, collection.id)
-        number = None if live is None else live.number
         if (
-            number != snapshot.generation.number
-            or refinements.live_of(connection, collection.id, number, measured) is not measured
+            live is None
+            or live.identity != snapshot.generation.identity
+            or refinements.live_of(connection, collection.id, live.number, measured) is not measured
         ):
             raise BusyError(f"'{collection.name}' is searched otherwise by now. Run the command again")
-        refinements.add(connection, collection.id, number, new)
+        refinements.add(connection, collection.id, live.number, new)
         collections.changed(connection, collection.id)
 
 
@@ -257,7 +257,7 @@ def _discard(store: Store, snapshot: Snapshot) -> None:
     """Forget a ready generation that is not recommended; one that was promoted meanwhile stays."""
     with store.database.writing() as connection:
         for row in generations.all_of(connection, snapshot.collection.id):
-            if row.number == snapshot.generation.number and row.state is GenerationState.READY:
+            if row.identity == snapshot.generation.identity and row.state is GenerationState.READY:
                 drop_generation(connection, store, snapshot.collection, row)
                 collections.changed(connection, snapshot.collection.id)
 

@@ -202,7 +202,7 @@ class CollectionRecord:
 
     def require_live(self, generation: GenerationRow) -> None:
         """BusyError if another generation went live, or the collection was removed."""
-        if self.live().number != generation.number or self.row().id != generation.collection_id:
+        if self.live().identity != generation.identity:
             raise BusyError(f"'{self.name}' has another live generation now. Run the command again")
 
     def empty(self) -> BadInputError:

@@ -24,7 +24,7 @@ from nearsay.indexer.catalogue.tables import (
     refinements,
     segments,
 )
-from nearsay.indexer.vectors.errors import CatalogueError, UnknownGenerationError
+from nearsay.indexer.vectors.errors import BusyError, CatalogueError, UnknownGenerationError
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, VectorDtype
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -75,6 +75,11 @@ class GenerationRow:
     encoder: EncoderRow
     gate: dict[str, Any] | None = None  # what the gate measured when it was promoted last
     dtype: VectorDtype = VectorDtype.FLOAT32  # that its vectors are written in
+
+    @property
+    def identity(self) -> tuple[int, int, str, VectorDtype]:
+        """What tells its vectors from others': the highest number is given again once it is dropped."""
+        return self.collection_id, self.number, self.encoder.fingerprint, self.dtype
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -162,6 +167,16 @@ def numbered(every: list[GenerationRow], number: int, collection: str) -> Genera
             return generation
     there = ", ".join(str(generation.number) for generation in every) or "none"
     raise UnknownGenerationError(f"collection '{collection}' has no generation {number}; there are: {there}")
+
+
+def as_it_is(connection: sa.Connection, generation: GenerationRow, collection: str) -> GenerationRow:
+    """A generation as the catalogue has it now; BusyError if it was dropped."""
+    for row in all_of(connection, generation.collection_id):
+        if row.identity == generation.identity:
+            return row
+    raise BusyError(
+        f"generation {generation.number} of '{collection}' was dropped meanwhile. Run the command again"
+    )
 
 
 def begin(

@@ -332,7 +332,7 @@ def cluster_collection(
     listener(Progress(0, None, "keeping the clusters"))
     wait = max(explored.store.wait, time.monotonic() - started)
     with explored.locked(snapshot.collection, "cluster", wait) as store:
-        made = _saved(store, explored.name, points, parted, levels, row)
+        made = _saved(store, explored.name, snapshot.generation, points, parted, levels, row)
     return replace(made, notes=(*made.notes, *notes))
 
 
@@ -359,6 +359,7 @@ def _phrase_encoder(
 def _saved(
     store: Store,
     name: str,
+    generation: GenerationRow,
     points: Points,
     parted: Partition,
     levels: list[Described],
@@ -374,7 +375,7 @@ def _saved(
     compared = None if before is None else compare(before, points, labels)
     with database.writing() as connection:
         live = generations.live(connection, row.collection_id)
-        if live is None or live.number != row.generation:
+        if live is None or live.identity != generation.identity:
             raise BusyError(
                 f"generation {row.generation} of '{name}' is no longer the live one, so its "
                 "clusters were not kept. Run the same command again"

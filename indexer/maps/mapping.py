@@ -461,7 +461,7 @@ def _keep(explored: Explored, snapshot: Snapshot, found: Map, started: float) ->
             store.database.writing() as connection,
         ):
             live = generations.live(connection, snapshot.collection.id)
-            if live is None or live.number != found.generation:
+            if live is None or live.identity != snapshot.generation.identity:
                 said = "another generation went live meanwhile, so the map was not kept. Run it again"
                 return replace(found, notes=(*found.notes, said))
             row = MapRow(found.generation, found.parameters, found.points.to_bytes(), found.created_at)

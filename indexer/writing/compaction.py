@@ -392,6 +392,7 @@ def _vector_rows(
 ) -> list[list[SegmentRow]]:
     """The segments of vectors by their passages, in runs between which passages wait: none spans a gap."""
     with store.database.reading() as connection:
+        generations.as_it_is(connection, generation, collection.name)
         rows = generations.segments_of(connection, collection.id, generation.number)
         has_vector = [each.first for each in ranges.embedded(connection, generation)]
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]

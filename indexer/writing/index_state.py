@@ -73,9 +73,8 @@ class IndexState:
 
 def index_state(store: Store, collection: CollectionRow, generation: GenerationRow) -> IndexState:
     with store.database.reading() as connection:
+        now = generations.as_it_is(connection, generation, collection.name)
         rows = generations.segments_of(connection, collection.id, generation.number)
-        every = {row.number: row for row in generations.all_of(connection, collection.id)}
-    now = every[generation.number]
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
     indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
     indexes.sort(key=lambda row: row.last_passage)

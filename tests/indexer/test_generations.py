@@ -5,18 +5,22 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, improving
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.collection_record import CollectionEncoder
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.indexer.clusters import clustered
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import (
+    BusyError,
     EncoderMismatchError,
     UnknownCollectionError,
     UnknownGenerationError,
@@ -168,6 +172,29 @@ def test_a_rollback_makes_the_old_generation_live_again_with_all_that_came_since
     assert sorted(hit.id for hit in hits) == ["bird", "cat", "fish"]
     assert {hit.lineage.generation for hit in hits} == {1}
     _assert_sound(pets.library)
+
+
+def test_what_was_made_of_a_generation_is_not_kept_with_the_next_of_its_number(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets.rebuild("letters")
+    pets.promote()
+    snapshot, part = pets.snapshot(), clustered.partition
+
+    def numbered_anew(*given: Any, **named: Any) -> Any:
+        pets.rollback()
+        pets.compact(drop_retired=True)
+        pets.rebuild(WordsEncoder("third", dimension=5))
+        assert pets.promote() == snapshot.generation.number
+        return part(*given, **named)
+
+    monkeypatch.setattr(clustered, "partition", numbered_anew)
+    with pytest.raises(BusyError, match="generation 2 of 'pets'"):
+        pets.explore.cluster(clusters=2)
+    with pytest.raises(BusyError):
+        improving._apply(pets._store, snapshot, Refinement(0, None, 0.5, {}, ""))
+    assert not pets.explore.has_clusters()
+    assert pets.search("a cat", k=1)[0].id == "cat"
 
 
 def test_a_rollback_is_rolled_back_by_another(pets: Collection) -> None:

@@ -11,6 +11,7 @@ from table_collection import (
     DIMENSION,
     LIVING,
     TABLE,
+    TableEncoder,
     flip_last_byte,
     nearest_by_force,
     refresh,
@@ -25,7 +26,7 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans import engine
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots import snapshot
-from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import compaction, index_state, index_upkeep
 
@@ -128,6 +129,31 @@ def test_an_index_that_has_outgrown_its_lists_is_trained_anew(
     index = indexed.snapshot().index
     assert index is not None
     assert index.lists == 256
+
+
+@pytest.mark.parametrize("step", ["merged_for_index", "prepare_index"])
+@pytest.mark.parametrize("numbered_anew", [True, False])
+def test_a_generation_that_is_dropped_while_its_index_is_made_leaves_the_next_of_its_number_alone(
+    open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch, step: str, *, numbered_anew: bool
+) -> None:
+    collection = open_table()
+    collection.rebuild(TableEncoder(name="second"))
+    collection.promote()
+    made = getattr(collection_writing, step)
+
+    def dropped_meanwhile(*given: Any, **named: Any) -> Any:
+        collection.rollback()
+        collection.compact(drop_retired=True)
+        if numbered_anew:
+            collection.rebuild(TableEncoder(name="third"))
+            collection.promote()
+        return made(*given, **named)
+
+    monkeypatch.setattr(collection_writing, step, dropped_meanwhile)
+    with pytest.raises(BusyError, match="generation 2 of 'table'"):
+        collection.tune()
+    assert [row.number for row in collection.generations()] == [1, 2][: 1 + numbered_anew]
+    assert all(finding.sound for finding in examine(collection.library))
 
 
 def test_a_new_index_that_is_not_what_was_written_takes_no_place(
