@@ -19,6 +19,7 @@ pytestmark = pytest.mark.long
 
 TIMES = {"seconds", "tokens_per_second", "peak_share"}
 GUIDED = ("margin-mse", "guided")  # the scores of a guide, and its vectors
+ALONE = (*GUIDED, "supcon")  # trained from one file
 ANIMALS, PLACES = ("cat", "dog"), ("the mat", "a mat", "x y", "z", "b c")
 
 
@@ -40,9 +41,9 @@ def base(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Pairs that belong together, of many lengths, and NLI rows, which train a classifier of their own."""
+    """Pairs of many lengths, NLI rows, which train a classifier of their own, and texts with classes."""
     folder = tmp_path_factory.mktemp("files")
-    pairs, labelled = folder / "pairs.tsv", folder / "nli.tsv"
+    pairs, labelled, classes = (folder / f"{name}.tsv" for name in ("pairs", "nli", "classes"))
     rows = [
         f"the {one} sat {place} {' '.join(['x'] * number)}\t{place} {one} {number}"
         for number, (one, place) in enumerate(itertools.product(ANIMALS, PLACES))
@@ -54,6 +55,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         for number, (one, other, place) in enumerate(itertools.product(ANIMALS, ANIMALS, PLACES))
     ]
     labelled.write_text("\n".join(["sentence1\tsentence2\tlabel", *told]) + "\n")
+    kinds = [
+        f"{place} {one} {other}\t{one}" for one, other, place in itertools.product(ANIMALS, ANIMALS, PLACES)
+    ]
+    classes.write_text("\n".join(["text\tlabel", *kinds]) + "\n")
     dev = folder / "dev.tsv"
     dev.write_text(
         "score\tsentence1\tsentence2\n5\tcat the mat\tsat cat\n0\tcat z\tsat dog\n3\tdog x\ta dog\n"
@@ -64,7 +69,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         for one, other, place in itertools.product(ANIMALS, ANIMALS, PLACES[:3])
     ]
     triplets.write_text("\n".join(["anchor\tpositive\tnegative", *asked[1:]]) + "\n")  # an odd number
-    return [str(pairs), str(labelled), str(triplets), str(dev)]
+    return [str(pairs), str(labelled), str(triplets), str(classes), str(dev)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def trained(
     folder = tmp_path_factory.mktemp("trained")
 
     def commands(way: str) -> list[list[str]]:
-        *sets, triplets, dev = files
+        *sets, triplets, classes, dev = files
         usual = ["train", "sentence", *sets, "--base", str(base), "--json", "--dev", f"sts:{dev}"]
         usual += ["--epochs", "3", "--batch", "7", "--precision", "float32", "--device", "cpu"]
         usual += ["--learning-rate", "0.002", "--out"]
@@ -105,11 +110,12 @@ def trained(
             [*usual, str(folder / way / "twice"), "--tokens-at-once", "30"],
             *(
                 [
-                    *("train", "sentence", triplets, "--base", str(base), "--json", "--objective", objective),
-                    *("--guide", str(base), "--epochs", "3", "--batch", "4", "--precision", "float32"),
-                    *("--device", "cpu", "--out", str(folder / way / objective)),
+                    *("train", "sentence", triplets if objective in GUIDED else classes, "--base", str(base)),
+                    *(("--guide", str(base)) if objective in GUIDED else ()),
+                    *("--json", "--objective", objective, "--epochs", "3", "--batch", "4"),
+                    *("--precision", "float32", "--device", "cpu", "--out", str(folder / way / objective)),
                 ]
-                for objective in GUIDED
+                for objective in ALONE
             ),
         ]
 
@@ -122,7 +128,7 @@ def trained(
 
 def test_one_of_two_processes_tells_what_came_of_it(trained: Trained) -> None:
     told = [json.loads(line)["folder"] for line in trained.said.splitlines()]
-    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice", *GUIDED)]
+    assert told == [str(trained.folder / "two" / name) for name in ("plain", "twice", *ALONE)]
 
 
 def test_two_processes_train_what_one_does_with_the_same_batch(trained: Trained, base: Path) -> None:
@@ -147,8 +153,10 @@ def test_texts_that_are_computed_twice_give_the_same(trained: Trained) -> None:
         np.testing.assert_allclose(value, alone[name], atol=2e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("objective", GUIDED)
-def test_two_processes_divide_what_a_guide_scores_or_encodes(trained: Trained, objective: str) -> None:
+@pytest.mark.parametrize("objective", ALONE)
+def test_two_processes_divide_what_a_guide_scores_or_encodes_and_what_has_classes(
+    trained: Trained, objective: str
+) -> None:
     ours, theirs = (trained.numbers(way, objective) for way in ("two", "one"))
     assert sum("loss" in line for line in ours) > 3
     for our, their in zip(ours, theirs, strict=True):
