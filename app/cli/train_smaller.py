@@ -118,6 +118,7 @@ def distill(
     """
     from nearsay.data.mapped import nearest_folder
     from nearsay.data.sentence_examples.conversion import require_translations
+    from nearsay.data.sentence_examples.example_kind import ExampleKind
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
     from nearsay.training.run.run_folder import RunFolder
@@ -128,6 +129,11 @@ def distill(
     RunFolder(out).check()
     folder = nearest_folder(out)
     texts = [read_sentence_examples(file, columns=columns, folder=folder) for file in files]
+    for place, one in enumerate(texts):
+        if one.kind is ExampleKind.CLASSES:  # no label is looked at: texts without a class count, too
+            texts[place] = read_sentence_examples(
+                files[place], kind=ExampleKind.TEXTS, columns=columns, folder=folder
+            )
     print_notes([note for one in texts for note in one.notes])
     if translations:
         require_translations(texts)

@@ -42,7 +42,9 @@ _TUPLE_STARTS: Final = (
 _NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)|contradicted")
 SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
 _SCORES_OF_TUPLES: Final = ("scores", "teacher_scores")  # one of each passage
-_CLASSES: Final = ("class", "category", "intent", "sentiment")  # of one text, or what a pair is about
+_CLASSES: Final = (  # of one text, or what a pair is about
+    *("class", "category", "intent", "sentiment", "topic", "label_text", "label_name"),
+)
 LABELS: Final = (
     *("label", "gold_label", *_CLASSES, "target", "gold", "is_duplicate", "is_paraphrase", "quality"),
     *("entailment_judgment", "entailment_label", "relation", "labels"),
@@ -52,6 +54,7 @@ _BESIDE: Final = frozenset(
     {*ID_NAMES, *SCORES, *_LABELS_OF_PAIRS, "split", "subset", "dataset", "idx", "index", "url", "source"}
     | {"genre", "domain", "lang", "language", "year", "date"}
 )
+_NO_CLASS: Final = "-1"
 _PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
 _NAMES_SHOWN: Final = 12
@@ -91,16 +94,16 @@ def choose_columns(
 
     Texts: names that usually stand together (premise and hypothesis; anchor, positive and negatives; …), else
     the only two columns of text, else the only one. Label: a usual name (score, label, gold_label, …), looked
-    for beside two texts; beside more, `scores`: a teacher's, of each passage; beside one a class, whose
-    values come again. BadInputError when nothing can be told, or a name is not there.
+    for beside two texts; beside more, `scores`: a teacher's, of each passage; beside one a class, of which
+    most rows have one, and some the same. BadInputError when nothing can be told, or a name is not there.
     """
     names = _checked(sample, columns, label, path)
-    if kind is ExampleKind.CLASSES:  # of which a file holds single texts
+    if kind is ExampleKind.CLASSES:
         return _choose_classes(sample, columns=columns, label=label, path=path)
     texts = tuple(columns or _guessed_texts(names, sample, kind=kind, label=label, path=path))
     if kind is None and (text := _text_of_class(texts, columns)) is not None:
         of_class = label or first_named([name for name in names if name != text], LABELS)
-        if of_class is not None and (label is not None or _comes_again(sample, of_class)):
+        if of_class is not None and (label is not None or are_classes(sample, of_class)):
             return ExampleColumns((text,), of_class, columns is None, label is None)
     if kind is not None and not (kind.takes(len(texts)) or (kind is ExampleKind.TUPLES and len(texts) == 2)):
         raise BadInputError(
@@ -174,11 +177,29 @@ def _text_of_class(texts: Sequence[str], columns: Sequence[str] | None) -> str |
     return texts[0] if len(texts) == 1 else None
 
 
-def _comes_again(sample: Sequence[Mapping[str, object]], name: str) -> bool:
-    """Whether the values of a column stand in two rows each, or more, on average."""
-    written = (str(row[name]).strip().lower() for row in sample if row.get(name) is not None)
-    values = [value for value in written if value]
-    return 0 < 2 * len(set(values)) <= len(values)
+def are_classes(sample: Sequence[Mapping[str, object]], name: str) -> bool:
+    """Whether a column holds words or numbers in most of the rows, of which one in ten comes again.
+
+    Of 150 classes, 200 rows hold some 110. A single one may be that of a file sorted by them, but not -1, as
+    sets have it where there is none.
+    """
+    given = [row[name] for row in sample if row.get(name) is not None]
+    if any(isinstance(value, list | dict) for value in given):
+        return False
+    values = [value for value in (str(value).strip().lower() for value in given) if value]
+    different = set(values)
+    often = 2 * len(values) > len(sample) and 10 * len(different) <= 9 * len(values)
+    return often and different != {_NO_CLASS}
+
+
+def passed_over(sample: Sequence[Mapping[str, object]], texts: Sequence[str], path: str) -> list[str]:
+    """Say which column, called as classes are, is not learned from."""
+    name = first_named([name for name in names_of(sample) if name not in texts], LABELS)
+    if name is None:
+        return []
+    return [
+        f"{path}: the column {name!r} is not learned from; the kind classes would, if texts share its words"
+    ]
 
 
 def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) -> UnknownColumnsError:

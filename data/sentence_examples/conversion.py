@@ -107,37 +107,52 @@ def _of_classes(examples: SentenceExamples) -> SentenceExamples:
     triplets, disputed = _undisputed(TextRows(examples.texts.texts, examples.texts.numbers[:, 0][made]))
     notes = [f"{examples.name}: {counted(len(triplets), 'triplet')} of {classes} classes"]
     if alone:
-        notes.append(f"{examples.name}: the texts of {alone} classes with one are negatives alone")
+        notes.append(f"{examples.name}: {counted(alone, 'class', 'classes')} of one text: negatives alone")
     if disputed:
         notes.append(f"{examples.name}: {counted(disputed, 'triplet')} with one text in both places left out")
     return _made(examples, ExampleKind.TUPLES, ("text", "same class", "other class"), triplets, notes)
 
 
 def in_twos(examples: SentenceExamples) -> SentenceExamples:
-    """Put each text of classes beside another of its class, a text that is alone there beside itself."""
+    """Put each text of classes beside another of its class, a text that is alone there beside itself.
+
+    A text that stands in several classes, whose own other row is pushed away, is counted in the notes.
+    """
+    if len(examples.columns) > 1:
+        return examples
     _, alike = _alike(examples)
     texts = examples.texts.numbers[:, 0]
     rows = TextRows(examples.texts.texts, np.stack([texts, texts[alike]], axis=1))
-    return replace(examples, columns=("text", "same class"), texts=rows, sha256="")
+    made = replace(examples, columns=("text", "same class"), texts=rows, sha256="")
+    several = len(texts) - len(np.unique(texts))
+    if not several:
+        return made
+    return made.noted(
+        f"{examples.name}: {counted(several, 'row')} more of texts that stand in several classes"
+    )
 
 
 def _alike(examples: SentenceExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each text's class, and the row of another text of it, drawn always alike; its own where it is alone."""
-    if examples.labels is None:
-        raise BadInputError(f"{examples.name} has no classes; give examples with labels")
+    if examples.labels is None or len(examples.columns) > 1:
+        raise BadInputError(
+            f"{examples.name} has no texts with a class each. Give a text and its class a row"
+        )
     of = examples.labels.astype(np.int64)
-    order = np.lexsort(
-        (np.random.default_rng(1).permutation(len(of)), of)
-    )  # class by class, in each by chance
+    shuffled = np.random.default_rng(1).permutation(len(of))
+    order = np.lexsort((shuffled, of))  # class by class
     sizes = np.bincount(of)
     begins, place = (np.cumsum(sizes) - sizes)[of], np.argsort(order)
     return of, order[begins + (place - begins + 1) % sizes[of]]
 
 
 def _undisputed(triplets: TextRows) -> tuple[TextRows, int]:
-    """Leave out triplets whose positive and negative are one text, and count them."""
+    """Leave out triplets of which the negative is one text with another of the three, and count them."""
     kept = np.fromiter(
-        (normalised_text(positive) != normalised_text(negative) for _, positive, negative in triplets),
+        (
+            normalised_text(negative) not in {normalised_text(anchor), normalised_text(positive)}
+            for anchor, positive, negative in triplets
+        ),
         np.bool_,
         len(triplets),
     )
@@ -149,7 +164,7 @@ def as_pairs(examples: SentenceExamples) -> SentenceExamples:
 
     Tuples give (anchor, positive), NLI its entailed pairs, labelled pairs those with 1; pairs stay.
 
-    BadInputError for texts alone, scored pairs, and when nothing comes out.
+    BadInputError for texts alone, with their classes or without, scored pairs, and when nothing comes out.
     """
     if examples.kind is ExampleKind.PAIRS:
         return examples

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.text_rows import TextRows
 
@@ -83,6 +84,13 @@ class SentenceExamples:
     def __len__(self) -> int:
         """How many rows there are."""
         return len(self.texts)
+
+    @property
+    def said(self) -> str:
+        """How many rows of what kind there are, for people."""
+        if self.kind is not ExampleKind.CLASSES:
+            return f"{len(self):,} {self.kind}"
+        return f"{counted(len(self), 'text')} of {counted(len(self.label_names), 'class', 'classes')}"
 
     def select(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> "SentenceExamples":
         """Give the set of these rows (numbers from 0) in the order given; the notes stay."""

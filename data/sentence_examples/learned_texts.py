@@ -31,12 +31,12 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
         passage that answers it, a triplet); and rows of one text, `(query,)`, for a text that gives the
         evaluation away beside whatever it stands
 
-    A row of one text leaks when that text is held out at all. A row of more texts leaks when it holds the
-    first text of a held-out row together with another one of that row, in either order, or in any column the
-    text of a held-out row of one: a query is hardly ever a passage, so what stands beside it answers it, even
-    where the answer is worded otherwise, as a passage without its title. Through single texts it leaks when
-    they are both texts of a labelled or scored pair, or the anchor of a pair or tuple: the anchor stands
-    where an evaluation has its query.
+    A row of one text leaks when that text is held out at all, and with its class when it is held out by
+    itself. A row of more texts leaks when it holds the first text of a held-out row together with another one
+    of that row, in either order, or in any column the text of a held-out row of one: a query is hardly ever a
+    passage, so what stands beside it answers it, even where the answer is worded otherwise, as a passage
+    without its title. Through single texts it leaks when they are both texts of a labelled or scored pair, or
+    the anchor of a pair or tuple: the anchor stands where an evaluation has its query.
 
     So one shared text is mostly no leak. An evaluation asks for a relation between two texts: STS-B uses the
     same captions in many pairs, NLI has several hypotheses of one premise, and every passage of a retrieval

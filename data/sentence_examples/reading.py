@@ -24,6 +24,7 @@ from nearsay.data.sentence_examples.columns import (
     UnusedColumns,
     are_entailing,
     choose_columns,
+    passed_over,
 )
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
@@ -208,6 +209,8 @@ def read_sentence_examples(
             if told and kind is ExampleKind.PAIRS:
                 unused.refuse_labels(str(path))
             reading.notes += unused.notes(str(path))
+            if told and kind is ExampleKind.TEXTS:
+                reading.notes += passed_over([row for _, row in sample], chosen.texts, str(path))
         return reading.examples(kind, chosen, name or _plain_name(path))
 
 

@@ -351,8 +351,12 @@ class GpuIndex(CandidateIndex):
         alive: NDArray[np.bool_] | None = None,
         lists: Lists | None = None,  # noqa: ARG002 - GPUs choose their own
     ) -> NDArray[np.int64]:
-        """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them."""
-        wanted = max(k, min(self.plan.factor * k, _MOST))
+        """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them.
+
+        Where some are to be passed over, it gives a quarter more for those.
+        """
+        most = _MOST if alive is None else _MOST * 3 // 4
+        wanted = max(k, min(self.plan.factor * k, most))
         return self.candidates(queries, wanted, alive)
 
     def _on_cpu(

@@ -403,8 +403,8 @@ class _Query:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
         if count <= self.request.drawn:
             return Candidates(self.near.ids[:count], self.near.scores[:count])
-        query, sure_of = self.vector[None, :], self.request.wanted
-        return dense_candidates(self.connection, self.snapshot, query, count, self.selection, sure_of)[0]
+        query = self.vector[None, :]  # of the first ones too few are left: more are needed
+        return dense_candidates(self.connection, self.snapshot, query, count, self.selection, count)[0]
 
     def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         return passing(self.connection, self.snapshot, ids, self.selection)

@@ -64,7 +64,7 @@ def check_contract(
         StorageError,
     ):  # nothing to measure: every search says so, with the remedy
         return plan.warning(collection.name)
-    mine = snapshot.index is not None and snapshot.generation.number == generation.number
+    mine = snapshot.index is not None and snapshot.generation.identity == generation.identity
     if mine and snapshot.searchable > 1:
         check = checked(snapshot, churn)
         with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
@@ -125,7 +125,7 @@ def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> 
     if np.count_nonzero(snapshot.alive[through + 1 :]) < _QUERIES:
         through = 0
     trial = drawn(snapshot.vectors, snapshot.alive, count, at, generator, after=through)
-    return trial.recalls(snapshot.nearest_many(trial.vectors, trial.asked))
+    return trial.recalls(snapshot.nearest_many(trial.vectors, trial.asked, sure_of=at))
 
 
 def _churn(

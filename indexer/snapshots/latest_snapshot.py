@@ -175,7 +175,7 @@ class LatestSnapshot:
         with self._record.store.database.reading() as connection:
             now = former.collection.id
             live = generations.live(connection, now) if generation is None else former.generation
-            if live is None or live.number != former.generation.number:
+            if live is None or live.identity != former.generation.identity:
                 return False
             rows = generations.segments_of(connection, now, live.number)
             refined = refinements.live_of(connection, now, live.number, former.refinement)

@@ -407,7 +407,7 @@ def take(
         opened |= dict(zip((row.id for row in fresh), found, strict=True))
     same = (
         before is not None
-        and before.generation.number == generation.number
+        and before.generation.identity == generation.identity
         and before.collection.compactions == collection.compactions
     )
     vector_store = VectorStore(

@@ -120,7 +120,7 @@ def test_classes_give_triplets_of_a_text_another_of_its_class_and_one_of_another
     assert all(anchor != positive for anchor, positive, _ in found.texts)
     assert len({positive for _, positive, _ in found.texts}) == 30
     assert {negative[0] for _, _, negative in found.texts} == set("abcd")
-    assert found.notes == (Naming("set", "30 triplets", "4 classes"), Naming("1 classes", "negatives"))
+    assert found.notes == (Naming("set", "30 triplets", "4 classes"), Naming("1 class", "negatives"))
     assert as_tuples(given).texts == found.texts
 
 
@@ -133,6 +133,18 @@ def test_classes_in_twos_have_every_text_beside_another_of_its_class() -> None:
     assert found.labels is not None
     assert found.labels.tolist() == ["abcd".index(first[0]) for first, _ in found.texts]
     assert found.sha256 != given.sha256
+
+
+def test_a_text_of_several_classes_is_no_negative_of_itself_and_is_counted() -> None:
+    texts = [("x",), ("X.",), *((f"{name}{row}",) for row in range(4) for name in "pq")]
+    labels = [0.0, 1.0, *[0.0, 1.0] * 4]
+    given = SentenceExamples("set", ExampleKind.CLASSES, ("text",), texts, labels, ("p", "q"))
+    assert not any(anchor[0].lower() == negative[0].lower() for anchor, _, negative in as_tuples(given).texts)
+    same = SentenceExamples(
+        "set", ExampleKind.CLASSES, ("text",), [*texts[2:], ("x",), ("x",)], labels, ("p", "q")
+    )
+    assert in_twos(same).notes == (Naming("1 row", "several classes"),)
+    assert in_twos(in_twos(same)).texts == in_twos(same).texts
 
 
 @pytest.mark.parametrize("classes", ["aaa", "abc"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -125,9 +126,11 @@ def test_one_text_and_words_that_come_again_are_classes(
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
-        ("text,label\na,x\nb,y\nc,z\nd,x\n", TEXTS),  # hardly any comes again
+        ("text,label\na,x\nb,y\nc,z\nd,w\n", TEXTS),  # none comes again
+        ("text,label\na,-1\nb,-1\nc,-1\n", TEXTS),  # as where there is none
+        ("text,label\na,x\nb,x\nc,\nd,\n", TEXTS),
         ("text,year\na,1\nb,1\nc,2\nd,2\n", TEXTS),
-        ("wording,category\na,x\nb,y\nc,z\nd,x\n", PAIRS),
+        ("wording,category\na,x\nb,y\nc,z\nd,w\n", PAIRS),
     ],
 )
 def test_what_else_stands_beside_a_text_makes_no_classes(
@@ -135,6 +138,20 @@ def test_what_else_stands_beside_a_text_makes_no_classes(
 ) -> None:
     assert read_sentence_examples(write("a.csv", content)).kind is kind
     assert read_sentence_examples(write("b.csv", CLASSED), kind=TEXTS).kind is TEXTS
+
+
+def test_many_classes_are_told_from_the_first_rows_and_what_is_not_learned_from_is_said(write: Write) -> None:
+    random = np.random.default_rng(0)
+    rows = "".join(f"text {row},c{random.integers(150)}\n" for row in range(2000))
+    for names in ("text,label", "text,intent", "wording,topic"):
+        assert read_sentence_examples(write("a.csv", f"{names}\n{rows}")).kind is ExampleKind.CLASSES
+    setfit = [{"text": f"text {row}", "label": row % 2, "label_text": "ab"[row % 2]} for row in range(8)]
+    found = read_sentence_examples(write("b.jsonl", "".join(json.dumps(row) + "\n" for row in setfit)))
+    assert (found.kind, found.columns, found.label_names) == (ExampleKind.CLASSES, ("text",), ("0", "1"))
+    several = "".join(json.dumps({"text": f"text {row}", "labels": [row % 3]}) + "\n" for row in range(8))
+    found = read_sentence_examples(write("c.jsonl", several))
+    assert found.kind is TEXTS
+    assert found.notes[1] == Naming("'labels'", "not learned from")
 
 
 def test_a_row_without_a_class_is_left_out_and_classes_have_one_text(write: Write) -> None:

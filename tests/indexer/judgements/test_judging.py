@@ -303,6 +303,7 @@ def test_a_word_that_nobody_could_say_is_written_and_read_back(
             "no column 'relevant'.* 'document', 'grade'",
         ),
         ("a.jsonl", '{"query": "birds", "document": "owl", "label": 1}\n', "line 1: there is no column"),
+        ("a.csv", "query,document,unsure\nbirds,owl,false\n", "line 2: there is no column"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is no passage"),
         ("a.csv", f"query,document,relevant,passage\nbirds,owl,1,{MANY}\n", "line 2: '111.* is no passage"),
         ("a.csv", f"query,document,relevant\nbirds,owl,{MANY}\n", "line 2: relevant is '111"),

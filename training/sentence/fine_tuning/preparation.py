@@ -85,9 +85,11 @@ def require_rows(examples: SentenceExamples, learner: str, *, compares_labels: b
     least, most = (0.0, 1.0) if examples.labels is None else examples.label_range or (0.0, 1.0)
     if compares_labels and least == most:
         are = f"all {len(examples):,} labels of {examples.name} are"
+        classed = examples.kind is ExampleKind.CLASSES
         raise BadInputError(
-            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} {least:g}; {learner} "
-            "learns from their differences. Take other data or another loss"
+            f"{are if len(examples) > 1 else f'the only label of {examples.name} is'} "
+            f"{repr(examples.label_names[int(least)]) if classed else f'{least:g}'}; {learner} learns from "
+            f"their differences. Take other data or another {'kind, as texts' if classed else 'loss'}"
         )
 
 

@@ -134,7 +134,7 @@ def _read(kind: Any, value: object, place: str) -> Any:  # noqa: ANN401 - what t
     if type(value) is not kind and not (kind is float and type(value) is int):
         raise BadInputError(f"{place} is {value!r}. Give {_WORDS[kind]}")
     if isinstance(value, int | float) and abs(value) >= _TOO_LARGE:
-        raise BadInputError(f"{place} is {value!r}. Give a smaller number")
+        raise BadInputError(f"{place} is {value!r}. Give a number nearer to 0")
     return value
 
 

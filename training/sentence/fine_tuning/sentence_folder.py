@@ -87,7 +87,7 @@ def learned_from(sets: Sequence[TrainingSet]) -> str:
 
 def learned_by(examples: SentenceExamples, loss: str) -> str:
     """Say in a line what was learned from a set, and by which loss."""
-    return f"{len(examples):,} {examples.kind} of {examples.name} by {loss} (sha256 {examples.sha256[:12]})"
+    return f"{examples.said} of {examples.name} by {loss} (sha256 {examples.sha256[:12]})"
 
 
 def guide_sha256(guide: str | None) -> str | None:

@@ -251,7 +251,7 @@ def _base_dev(run: RunFolder) -> dict[str, float]:
 def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -> None:
     for one in sets:
         examples = one.examples
-        watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
+        watch.report(f"{examples.name}: {examples.said}, objective {one.objective.kind}")
         if one.objective.kind.loss.guide == "teacher" and len(examples.columns) > 1:
             columns = [repr(column) for column in examples.columns]
             watch.report(

@@ -32,7 +32,7 @@ def make_objective(
 
     kind:            as the data come to it, after `kind_to_learn_from`
     dimension:       numbers in the encoder's vectors
-    label_names:     of NLI data; labelled pairs have two
+    label_names:     of NLI data and of classes; labelled pairs have two
     label_range:     the data's lowest and highest score, when the configuration names none
     guide_dimension: numbers in the teacher's vectors; None: as in the encoder's
     base, tokenizer: the encoder's transformer, of which TSDAE makes its decoder

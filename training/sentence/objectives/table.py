@@ -288,8 +288,8 @@ def kind_to_learn_from(objective: ObjectiveKind, kind: ExampleKind) -> ExampleKi
 
     NLI becomes triplets for ranking (the entailed and the contradicted hypothesis of a premise), and so do
     classes; labelled pairs become the pairs that mean the same, and all become single texts for what needs no
-    more. A teacher takes pairs and tuples for translations; of labelled and scored pairs it teaches each text
-    by itself.
+    more. A teacher takes pairs and tuples for translations; of labelled and scored pairs, and of classes, it
+    teaches each text by itself.
     Raises BadInputError, naming the objectives that fit, when the data do not hold what the objective needs.
     """
     wanted = objective.loss.learns_from
