@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from table_collection import COUNT, any_encoder, flip_last_byte, path_of, rows, segments
@@ -15,6 +16,7 @@ from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.plan import Check, Plan
 from nearsay.indexer.snapshots import contract_check
 from nearsay.indexer.snapshots.contract_check import check_contract, checked
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import index_state
@@ -56,6 +58,25 @@ def test_growth_by_a_tenth_is_looked_at_once(indexed: Collection) -> None:
     assert not any("no longer holds" in note for note in report.notes)
     indexed.add_rows(rows(COUNT + 300, COUNT + 350), index="now")
     assert plan_of(indexed).check == check
+
+
+def test_the_contract_is_measured_with_the_reach_that_searches_have(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reaches: list[float] = []
+    looked_up = Snapshot.looked_up
+
+    def noted(self: Snapshot, queries: Any, k: int, alive: Any, reach: float = 1.0, *more: Any) -> Any:
+        reaches.append(reach)
+        return looked_up(self, queries, k, alive, reach, *more)
+
+    monkeypatch.setattr(Snapshot, "looked_up", noted)
+    checked(indexed.snapshot(), 0.2)
+    assert set(reaches) == {
+        1.0
+    }  # though each query asks for one more than ten: it is stored, and finds itself
+    indexed.snapshot().nearest_many(indexed.snapshot().vectors.rows(np.arange(3)), 100)
+    assert reaches[-1] == pytest.approx(10**0.3)
 
 
 def test_where_a_gpu_answers_the_kept_index_is_measured(indexed: Collection) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from nearsay.indexer.filters import parse as parsing
 from nearsay.indexer.filters.expression import Expression
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.query import search as search_module
 from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.vectors.errors import BadFilterError, UnknownCollectionError
 from nearsay.indexer.vectors.vector_store import unit_length
@@ -226,6 +228,28 @@ def test_by_document_there_are_k_of_them_however_many_passages_one_has(library: 
         hits = collection.search("cc", k, by_document=True)
         assert [hit.id for hit in hits] == ["d0", "d1", "d2", "d3", "last"][:k]
         assert hits.notes == ()
+
+
+@pytest.mark.parametrize(("mode", "first"), [("dense", 3), ("hybrid", 100)])
+def test_where_the_passages_of_few_documents_fill_the_list_more_are_found_as_surely(
+    library: Library, monkeypatch: pytest.MonkeyPatch, mode: str, first: int
+) -> None:
+    collection = library.collection("books", chunking="sentences")
+    long = 40 if mode == "dense" else 300
+    collection.add_rows(
+        [{"id": "long", "text": "Cc cc. " * long}, *({"id": f"d{i}", "text": "Dddd."} for i in range(9))]
+    )
+    asked, candidates = list[tuple[int, int]](), search_module.dense_candidates
+
+    def noted(connection: Any, snapshot: Any, queries: Any, count: int, selection: Any, sure_of: int) -> Any:
+        asked.append((count, sure_of))
+        return candidates(connection, snapshot, queries, count, selection, sure_of)
+
+    monkeypatch.setattr(search_module, "dense_candidates", noted)
+    assert len(collection.search("cc", 3, by_document=True, mode=mode)) == 3
+    assert asked[0] == (first, 3)
+    assert len(asked) > 1
+    assert all(count == sure_of for count, sure_of in asked[1:])
 
 
 @pytest.mark.long
