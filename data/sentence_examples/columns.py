@@ -103,7 +103,7 @@ def choose_columns(
     texts = tuple(columns or _guessed_texts(names, sample, kind=kind, label=label, path=path))
     if kind is None and (text := _text_of_class(texts, columns)) is not None:
         of_class = label or first_named([name for name in names if name != text], LABELS)
-        if of_class is not None and (label is not None or are_classes(sample, of_class)):
+        if of_class is not None and (label is not None or _are_classes(sample, of_class)):
             return ExampleColumns((text,), of_class, columns is None, label is None)
     if kind is not None and not (kind.takes(len(texts)) or (kind is ExampleKind.TUPLES and len(texts) == 2)):
         raise BadInputError(
@@ -177,7 +177,7 @@ def _text_of_class(texts: Sequence[str], columns: Sequence[str] | None) -> str |
     return texts[0] if len(texts) == 1 else None
 
 
-def are_classes(sample: Sequence[Mapping[str, object]], name: str) -> bool:
+def _are_classes(sample: Sequence[Mapping[str, object]], name: str) -> bool:
     """Whether a column holds words or numbers in most of the rows, of which one in ten comes again.
 
     Of 150 classes, 200 rows hold some 110. A single one may be that of a file sorted by them, but not -1, as
@@ -197,9 +197,7 @@ def passed_over(sample: Sequence[Mapping[str, object]], texts: Sequence[str], pa
     name = first_named([name for name in names_of(sample) if name not in texts], LABELS)
     if name is None:
         return []
-    return [
-        f"{path}: the column {name!r} is not learned from; the kind classes would, if texts share its words"
-    ]
+    return [f"{path}: the column {name!r} is not learned from. If it holds classes, take the kind classes"]
 
 
 def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) -> UnknownColumnsError:

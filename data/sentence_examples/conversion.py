@@ -91,7 +91,7 @@ def _triplets(
 
 def _of_classes(examples: SentenceExamples) -> SentenceExamples:
     """Put each text between another of its class and one of another class."""
-    of, alike = _alike(examples)
+    of, alike = _same_class(examples)
     sizes = np.bincount(of)
     classes, alone = int(np.count_nonzero(sizes)), int((sizes == 1).sum())
     if classes < 2 or alone == classes:
@@ -113,14 +113,14 @@ def _of_classes(examples: SentenceExamples) -> SentenceExamples:
     return _made(examples, ExampleKind.TUPLES, ("text", "same class", "other class"), triplets, notes)
 
 
-def in_twos(examples: SentenceExamples) -> SentenceExamples:
+def same_class_pairs(examples: SentenceExamples) -> SentenceExamples:
     """Put each text of classes beside another of its class, a text that is alone there beside itself.
 
     A text that stands in several classes, whose own other row is pushed away, is counted in the notes.
     """
     if len(examples.columns) > 1:
         return examples
-    _, alike = _alike(examples)
+    _, alike = _same_class(examples)
     texts = examples.texts.numbers[:, 0]
     rows = TextRows(examples.texts.texts, np.stack([texts, texts[alike]], axis=1))
     made = replace(examples, columns=("text", "same class"), texts=rows, sha256="")
@@ -132,7 +132,7 @@ def in_twos(examples: SentenceExamples) -> SentenceExamples:
     )
 
 
-def _alike(examples: SentenceExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _same_class(examples: SentenceExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each text's class, and the row of another text of it, drawn always alike; its own where it is alone."""
     if examples.labels is None or len(examples.columns) > 1:
         raise BadInputError(

@@ -134,7 +134,7 @@ def _of_row(place: str, row: Mapping[str, object]) -> ImportedJudgement:
         raise BadInputError(f"{place}: '{given[:_SHOWN]}' is no passage. They are numbered from 0")
     if not {"relevant", "score"} & row.keys() and _cell(row, "unsure").lower() != "true":
         raise BadInputError(
-            f"{place}: there is no column 'relevant'. Name the one that says 1 or 0 so; there are "
+            f"{place}: there is no column 'relevant'. Call the one that says 1 or 0 so; there are "
             f"{', '.join(map(repr, row))}"
         )
     word = said.strip().lower()

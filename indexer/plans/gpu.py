@@ -353,7 +353,7 @@ class GpuIndex(CandidateIndex):
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them.
 
-        Where some are to be passed over, it gives a quarter more for those.
+        Where some may have to be passed over, a quarter of what it gives is left for those.
         """
         most = _MOST if alive is None else _MOST * 3 // 4
         wanted = max(k, min(self.plan.factor * k, most))

@@ -403,7 +403,7 @@ class _Query:
         assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
         if count <= self.request.drawn:
             return Candidates(self.near.ids[:count], self.near.scores[:count])
-        query = self.vector[None, :]  # of the first ones too few are left: more are needed
+        query = self.vector[None, :]  # too few of those drawn first count, so these are needed as surely
         return dense_candidates(self.connection, self.snapshot, query, count, self.selection, count)[0]
 
     def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, in_twos
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, same_class_pairs
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 
@@ -124,9 +124,9 @@ def test_classes_give_triplets_of_a_text_another_of_its_class_and_one_of_another
     assert as_tuples(given).texts == found.texts
 
 
-def test_classes_in_twos_have_every_text_beside_another_of_its_class() -> None:
+def test_classes_in_pairs_have_every_text_beside_another_of_its_class() -> None:
     given = of_classes(*"abcab" * 3, "d")
-    found = in_twos(given)
+    found = same_class_pairs(given)
     assert found.kind is ExampleKind.CLASSES
     assert [first for first, _ in found.texts] == [text for (text,) in given.texts]
     assert all(first[0] == second[0] and (first != second or first == "d15") for first, second in found.texts)
@@ -143,8 +143,8 @@ def test_a_text_of_several_classes_is_no_negative_of_itself_and_is_counted() -> 
     same = SentenceExamples(
         "set", ExampleKind.CLASSES, ("text",), [*texts[2:], ("x",), ("x",)], labels, ("p", "q")
     )
-    assert in_twos(same).notes == (Naming("1 row", "several classes"),)
-    assert in_twos(in_twos(same)).texts == in_twos(same).texts
+    assert same_class_pairs(same).notes == (Naming("1 row", "several classes"),)
+    assert same_class_pairs(same_class_pairs(same)).texts == same_class_pairs(same).texts
 
 
 @pytest.mark.parametrize("classes", ["aaa", "abc"])

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
-from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, in_twos
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples, same_class_pairs
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
@@ -40,7 +40,7 @@ _CONVERSIONS = {
     ExampleKind.TUPLES: as_tuples,
     ExampleKind.PAIRS: as_pairs,
     ExampleKind.TEXTS: as_texts,
-    ExampleKind.CLASSES: in_twos,
+    ExampleKind.CLASSES: same_class_pairs,
 }
 
 
