@@ -423,7 +423,7 @@ class Collection:
 
     def get_ready(self) -> None:
         """Load what the first search would wait for; it is no search that anybody made, so none is kept."""
-        self._searcher.many(["the first search"], k=1, mode=SearchMode.HYBRID)
+        self._searcher.many(["the first search"], k=1)
 
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
         """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.

@@ -215,11 +215,13 @@ class Searcher:
         queries: Queries,
         k: int = 10,
         *,
+        mode: SearchMode | str = SearchMode.HYBRID,
         generation: int | None = None,
         **request: Any,  # noqa: ANN401
     ) -> list[Hits]:
-        """The k best of each query, which nobody asked; request: what a SearchRequest has."""
-        return self.search(queries, SearchRequest(k=k, **request), generation=generation, asked=False)
+        """The k best of each query, as for people, though nobody asked; request: as of a SearchRequest."""
+        asked = SearchRequest(k=k, mode=mode, **request)
+        return self.search(queries, asked, generation=generation, asked=False)
 
     def _searched(
         self,

@@ -14,6 +14,7 @@ from nearsay.indexer import Collection, EncoderMismatchError, GateError, Library
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.judgements import Part, in_part, judged_queries
 from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.indexer.judgements.figures import ndcgs
 from nearsay.indexer.judgements.gate import (
     LEVEL,
     MARGIN,
@@ -208,6 +209,24 @@ def test_an_index_that_does_not_keep_its_contract_is_refused(
     report = measure_gate(judged, zoo.search, snapshot, indexed, lambda _: WordsEncoder(), margin=1.0)
     assert (report.contract, report.passed) == (False, False)
     assert "recall contract" in report.figures
+
+
+def test_both_generations_are_searched_as_people_search_by_words_too(zoo: Collection) -> None:
+    judge(zoo, 3)
+    zoo.add_rows([{"id": "wanted", "text": "xylophone"}, {"id": "as long", "text": "adventure"}])
+    query = next(
+        one
+        for one in (f"xylophone {'a' * times}" for times in range(1, 9))
+        if in_part([zoo.judgements.add(one, "cat", False)], Part.TEST)
+    )
+    zoo.judgements.add(query, "as long", True)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    report = zoo.gate()
+    asked = judged_queries(zoo.judgements.list(), Part.TEST)
+    as_people_do = ndcgs(zoo.search(list(asked), 10, generation=1), asked).mean()
+    by_meaning_alone = ndcgs(zoo.search(list(asked), 10, generation=1, mode="dense"), asked).mean()
+    assert report.live == pytest.approx(as_people_do, abs=1e-6)
+    assert abs(as_people_do - by_meaning_alone) > 0.01
 
 
 def test_only_the_test_part_is_measured_on_and_what_changed_is_left_out(zoo: Collection) -> None:
