@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,10 +17,8 @@ from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.judgements import (
-    JudgedQueries,
     Judgement,
     Part,
-    SearchMode,
     drawn_share,
     in_part,
     judged_queries,
@@ -30,16 +27,15 @@ from nearsay.indexer.catalogue.judgements import (
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.judgements.figures import (
-    Answers,
     Choices,
-    answers_of,
+    JudgedPart,
+    LiveSearch,
+    Way,
     log_likelihoods,
     mean_answers,
-    ndcgs,
+    median_milliseconds,
 )
-from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
-from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -47,14 +43,13 @@ from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.compaction import drop_generation
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
-from nearsay.training.evaluation.judged.replay import Replayed, general_search, replay
+from nearsay.training.evaluation.judged.replay import Replayed, replay
 from nearsay.training.sentence.query_adapter import (
     STRENGTHS,
     QueryAdapter,
     adapted_leaving_one_out,
     fit_query_adapter,
 )
-from nearsay.training.sentence.remembering import Refined, Remembering
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 KEEP: Final = "keep what you have"
@@ -62,8 +57,7 @@ ENCODER: Final = "encoder"
 FEWEST: Final = 8  # judged queries of the training part that have a relevant passage
 WEIGHTS: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # of words in the fusion, that are tried
 _LEVEL: Final = 0.95
-_DEPTH: Final = 10
-_LIKELY_AMONG: Final = 100  # hits
+MEASURED: Final = 1_000  # queries of each part, at most; what is fitted is fitted to all
 _TIMED: Final = 20  # queries
 _HELD_OUT: Final = 0.25  # of the queries to learn from, that an encoder is not trained on
 
@@ -120,14 +114,6 @@ Training = Callable[[Sequence[Judgement], Sequence[str]], TrainedEncoder]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """The judged queries of a part, encoded."""
-
-    judged: JudgedQueries
-    vectors: NDArray[np.float32]  # (queries, d) of length 1, as the encoder makes them
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
     """A candidate before it is measured on the test part."""
 
@@ -170,7 +156,8 @@ def improve(
     contract. With an adapter or an encoder a general set's search, by meaning alone, may lose no more than
     `held` allows; a weight of words changes nothing there and is not measured. Passages that nobody judged
     count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
-    is tried and nothing changes.
+    is tried and nothing changes. Of each part at most 1,000 queries are searched for, which their words
+    choose; an adapter is fitted to all.
 
     An encoder is trained on three quarters of the training part and measured on the fourth, on which all
     gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
@@ -178,21 +165,24 @@ def improve(
     """
     began = time.monotonic()
     encoder = encoder_of(snapshot.generation)
-    train, test, notes = _parts(snapshot, encoder, judgements)
-    live = _Live(store, snapshot, encoder, progress)
+    progress(Progress(0, None, "encoding judged queries", "queries"))
+    every, every_test, notes = _parts(snapshot, encoder, judgements)
+    rows_measured = every.drawn(MEASURED)
+    train, test = every.at(rows_measured), every_test.at(every_test.drawn(MEASURED))
+    live = LiveSearch(store, snapshot, encoder, progress)
+    progress(Progress(0, None, "measuring what is live", "queries"))
     base, base_test = (
         live.figures(part, live.adapted(part.vectors), None) if part.judged else None
         for part in (train, test)
     )
     rows = [_kept(train, base_test)]
-    ways: list[_Way] = [(live, live.adapter, None)]
+    ways: list[Way] = [(live, live.adapter, None)]
     chosen: tuple[float, _Trial | None] | None = None  # no trial: the encoder
-    if base is not None and len(train.judged) >= FEWEST:
-        answers, held_out = answers_of(store, snapshot, train.judged), _held_out(train)
-        targets = mean_answers(train.vectors, answers)
-        choices = live.choices(test, answers_of(store, snapshot, test.judged))
+    if base is not None and len(every.judged) >= FEWEST:
+        held_out = _held_out(train)
+        choices = live.choices(test, live.answers(test))
         compared = np.array([trained is None or query in held_out.judged for query in train.judged])
-        for trial in _trials(live, train, answers, targets):
+        for trial in _trials(live, every, rows_measured):
             row = _measured(live, trial, base, test, base_test, choices)
             rows.append(row)
             ways.append((live, trial.adapter or live.adapter, trial.word_weight))
@@ -203,8 +193,8 @@ def improve(
             learn = [one for one in in_part(judgements, Part.TRAIN) if one.query not in held_out.judged]
             with store.database.reading() as connection:
                 before = {one.number for one in generations.all_of(connection, snapshot.collection.id)}
-            made = trained(learn, [*held_out.judged, *test.judged])
-            other = _Live(store, made.snapshot, made.encoder, progress)
+            made = trained(learn, [*held_out.judged, *every_test.judged])
+            other = LiveSearch(store, made.snapshot, made.encoder, progress)
             row, gain = _measured_encoder(live, other, held_out, test, base_test)
             rows.append(row)
             ways.append((other, other.adapter, None))
@@ -219,12 +209,12 @@ def improve(
     _, taken = chosen or (0.0, None)
     if apply and base is not None and taken is not None:
         with locked() as writing:
-            _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken))
+            _apply(writing, snapshot, _refinement(snapshot, every, every_test, base, taken))
     recommended = KEEP if chosen is None else ENCODER if taken is None else taken.name
-    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
+    spent = median_milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
-        training_queries=len(train.judged),
-        test_queries=len(test.judged),
+        training_queries=len(every.judged),
+        test_queries=len(every_test.judged),
         live=None if base is None else round(float(base.mean()), 4),
         live_tested=None if base_test is None else round(float(base_test.mean()), 4),
         candidates=tuple(
@@ -287,87 +277,9 @@ def evidence(gains: NDArray[np.float64], tested: NDArray[np.float64] | None) -> 
     return interval_of_mean(gains if tested is None else np.concatenate([gains, tested]), level=_LEVEL)
 
 
-class _Live:
-    """Searches as the live search does, but for queries' vectors and the weight of words."""
-
-    def __init__(
-        self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
-    ) -> None:
-        self._store, self.snapshot, self.encoder, self.progress = store, snapshot, encoder, progress
-        self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
-        self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
-        self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
-
-    def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The queries as they are searched for now."""
-        return vectors if self.adapter is None else self.adapter(vectors)
-
-    def figures(self, part: _Part, vectors: NDArray[np.float32], weight: float | None) -> NDArray[np.float64]:
-        """nDCG@10 of each query, (queries,)."""
-        return ndcgs(self.found(list(part.judged), vectors, weight), part.judged)
-
-    def choices(self, part: _Part, answers: Sequence[Answers]) -> list[Choices]:
-        """What each query's answers are weighed against."""
-        vectors = self.adapted(part.vectors)
-        request = SearchRequest(k=_LIKELY_AMONG, mode=SearchMode.HYBRID, fields=("title",), with_vectors=True)
-        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
-        return [Choices.of(*one) for one in zip(found, vectors, answers, strict=True)]
-
-    def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
-        """The hits of queries that are searched for so."""
-        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
-        return search(self._store, self.snapshot, vectors, request, texts)
-
-    def general(self, adapter: QueryAdapter | None) -> tuple[Replayed, ...]:
-        """The general set that another adapter of queries can lose on, by it and by what is live."""
-        if adapter is None:
-            return ()
-        if adapter not in self._general:
-            before, after = (Refined(self.remembering, one) for one in (self.adapter, adapter))
-            self.replayed(0, None)
-            self._general[adapter] = replay(before, after, [general_search()], self.replayed)
-        return self._general[adapter]
-
-    def replayed(self, done: int, total: int | None) -> None:
-        """Hears of the texts of general sets."""
-        self.progress(Progress(done, total, "measuring on general sets", "texts"))
-
-    def recall(self, vectors: NDArray[np.float32]) -> float | None:
-        """The share of the nearest that the index finds; None without one."""
-        snapshot = self.snapshot
-        if snapshot.index is None:
-            return None
-        at = snapshot.plan.contract.at
-        exact = snapshot.vectors.nearest_many(vectors, at, snapshot.alive)
-        found = snapshot.nearest_many(vectors, at)
-        pairs = zip(exact, found, strict=True)
-        shares = [np.isin(true.ids, some.ids).mean() for true, some in pairs if true.ids.size]
-        return float(np.mean(shares))
-
-
-_Way = tuple[_Live, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
-
-
-def _milliseconds(queries: Sequence[str], ways: Sequence[_Way]) -> list[float | None]:
-    """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
-    if not queries:
-        return [None for _ in ways]
-    spent = np.zeros((len(queries), len(ways)))
-    for row, query in enumerate(queries):
-        ways[0][0].progress(Progress(row, len(queries), "timing", "queries"))
-        for turn in range(len(ways)):
-            at = (row + turn) % len(ways)
-            live, adapter, weight = ways[at]
-            began = time.perf_counter()
-            vector = unit_length(live.encoder.encode([query], kind=TextKind.QUERY))
-            live.found([query], vector if adapter is None else adapter(vector), weight)
-            spent[row, at] = 1000 * (time.perf_counter() - began)
-    return [round(each, 2) for each in np.median(spent, axis=0).tolist()]
-
-
 def _parts(
     snapshot: Snapshot, encoder: TextEncoder, judgements: Sequence[Judgement]
-) -> tuple[_Part, _Part, tuple[str, ...]]:
+) -> tuple[JudgedPart, JudgedPart, tuple[str, ...]]:
     """The judged queries to learn from and those to measure on, with a relevant passage each, and notes.
 
     A query that the live refinement or the encoder learned from measures nothing, whichever part its words
@@ -390,7 +302,7 @@ def _parts(
         vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
         if kept:
             vectors = unit_length(encoder.encode(list(kept), kind=TextKind.QUERY))
-        found.append(_Part(kept, vectors))
+        found.append(JudgedPart(kept, vectors))
     train, test = found
     notes = []
     if len(train.judged) < FEWEST:
@@ -400,6 +312,8 @@ def _parts(
             f"passage, and from fewer than {FEWEST} nothing is learned. Judge more: nearsay judgements next "
             f"{name}"
         )
+    if any(len(part.judged) > MEASURED for part in found):
+        notes.append(f"of each part at most {MEASURED:,} queries are measured on, which their words choose")
     if left_out:
         notes.append(
             f"{counted(left_out, 'query', 'queries')} of the test part left out that were learned from"
@@ -409,19 +323,22 @@ def _parts(
     return train, test, tuple(notes)
 
 
-def _trials(
-    live: _Live, train: _Part, answers: Sequence[Answers], targets: NDArray[np.float32]
-) -> list[_Trial]:
-    """The best adapter, the best weight of words, and the best of both, by the training part."""
-    choices, plain = live.choices(train, answers), live.adapted(train.vectors)
+def _trials(live: LiveSearch, every: JudgedPart, measured: Sequence[int]) -> list[_Trial]:
+    """The best adapter, the best weight of words, and the best of both, by the training part.
+
+    every: the whole part, to which adapters are fitted; measured: the places of those that are searched for
+    """
+    answers = live.answers(every)
+    targets, train = mean_answers(every.vectors, answers), every.at(measured)
+    choices, plain = live.choices(train, [answers[at] for at in measured]), live.adapted(train.vectors)
     usual = log_likelihoods(choices, plain)
     weights = [weight for weight in WEIGHTS if weight != weight_of_words(live.snapshot)]
-    every = len(STRENGTHS) + 2 * len(weights)
+    steps = len(STRENGTHS) + 2 * len(weights)
     adapters: list[_Trial] = []
     for done, strength in enumerate(STRENGTHS):
-        live.progress(Progress(done, every, "measuring", "candidates"))
-        adapter = fit_query_adapter(train.vectors, targets, strength)
-        moved = adapted_leaving_one_out(train.vectors, targets, strength)
+        live.progress(Progress(done, steps, "measuring", "candidates"))
+        adapter = fit_query_adapter(every.vectors, targets, strength)
+        moved = adapted_leaving_one_out(every.vectors, targets, strength)[measured]
         each, likelier = live.figures(train, moved, None), log_likelihoods(choices, moved) - usual
         adapters.append(_Trial("query adapter", None, strength, adapter, moved, each, likelier))
     adapters.sort(key=lambda one: (one.is_sure, one.each.mean()), reverse=True)
@@ -433,7 +350,7 @@ def _trials(
     )
     found = [best]
     for at, kind in enumerate(kinds):
-        live.progress(Progress(len(STRENGTHS) + at * len(weights), every, "measuring", "candidates"))
+        live.progress(Progress(len(STRENGTHS) + at * len(weights), steps, "measuring", "candidates"))
         tried = [
             replace(kind, word_weight=weight, each=live.figures(train, kind.moved, weight))
             for weight in weights
@@ -442,7 +359,7 @@ def _trials(
     return found
 
 
-def _kept(train: _Part, base_test: NDArray[np.float64] | None) -> Candidate:
+def _kept(train: JudgedPart, base_test: NDArray[np.float64] | None) -> Candidate:
     """The row of what there is."""
     zero = 0.0 if train.judged else None
     nothing = None if base_test is None else 0.0
@@ -450,10 +367,10 @@ def _kept(train: _Part, base_test: NDArray[np.float64] | None) -> Candidate:
 
 
 def _measured(
-    live: _Live,
+    live: LiveSearch,
     trial: _Trial,
     base: NDArray[np.float64],
-    test: _Part,
+    test: JudgedPart,
     base_test: NDArray[np.float64] | None,
     test_choices: Sequence[Choices],
 ) -> Candidate:
@@ -474,11 +391,15 @@ def _measured(
 
 
 def _measured_encoder(
-    live: _Live, other: _Live, held_out: _Part, test: _Part, base_test: NDArray[np.float64] | None
+    live: LiveSearch,
+    other: LiveSearch,
+    held_out: JudgedPart,
+    test: JudgedPart,
+    base_test: NDArray[np.float64] | None,
 ) -> tuple[Candidate, float]:
     """The row of an encoder, as `_measured`, and its gain on the queries that it was not trained on."""
 
-    def figures(part: _Part) -> NDArray[np.float64]:
+    def figures(part: JudgedPart) -> NDArray[np.float64]:
         vectors = unit_length(other.encoder.encode(list(part.judged), kind=TextKind.QUERY))
         return other.figures(part, other.adapted(vectors), None)
 
@@ -545,16 +466,11 @@ def _row(
     )
 
 
-def _held_out(train: _Part) -> _Part:
+def _held_out(train: JudgedPart) -> JudgedPart:
     """A quarter of the queries to learn from, which their words choose: no encoder is trained on them."""
-    kept = [
-        (place, query)
-        for place, query in enumerate(train.judged)
-        if drawn_share(f"held out {query}") < _HELD_OUT
-    ]
-    kept = kept or [min(enumerate(train.judged), key=itemgetter(1))]
-    rows = [place for place, _ in kept]
-    return _Part({query: train.judged[query] for _, query in kept}, train.vectors[rows])
+    queries = list(train.judged)
+    places = [at for at, query in enumerate(queries) if drawn_share(f"held out {query}") < _HELD_OUT]
+    return train.at(places or [min(range(len(queries)), key=queries.__getitem__)])
 
 
 def _promotion(snapshot: Snapshot) -> str:
@@ -572,7 +488,7 @@ def _with_verdict(row: Candidate, recommended: str) -> Candidate:
 
 
 def _refinement(
-    snapshot: Snapshot, train: _Part, test: _Part, base: NDArray[np.float64], trial: _Trial
+    snapshot: Snapshot, train: JudgedPart, test: JudgedPart, base: NDArray[np.float64], trial: _Trial
 ) -> Refinement:
     """What is made live, with where it comes from; a test query is never among what it learned from."""
     learned = [query_hash(query) for query in train.judged]

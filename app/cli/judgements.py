@@ -95,6 +95,7 @@ def next_(
         if from_log is not None:
             asked = [*(asked or []), *(query for query, _ in target.judgements.searches.queries(from_log))]
         compared = target.judgements.compare(*between, asked, margin=margin)
+        print_notes(compared.notes)
         if as_json:
             print_json(_as_json(compared))
         else:

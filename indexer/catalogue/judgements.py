@@ -290,6 +290,12 @@ def drawn_share(query: str) -> float:
     return int(query_hash(normalised_text(query))[:8], 16) / 16**8
 
 
+def drawn(queries: Iterable[str], most: int) -> list[int]:
+    """The places of at most that many of the queries, ascending; each query's words alone decide."""
+    shares = [drawn_share(f"drawn {query}") for query in queries]
+    return sorted(sorted(range(len(shares)), key=shares.__getitem__)[:most])
+
+
 def _part_of(query: str) -> Part:
     return Part.TEST if drawn_share(query) < TEST_SHARE else Part.TRAIN
 

@@ -1,5 +1,6 @@
 """Figures of searches that were judged, one of each query."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,14 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.catalogue.judgements import JudgedQueries
+from nearsay.indexer.catalogue.judgements import JudgedQueries, SearchMode, drawn
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.query.hit import Hits
+from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import Progress, ProgressListener
+from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.training.evaluation.judged.replay import Replayed, general_search, replay
 from nearsay.training.evaluation.rank_metrics import ndcg
+from nearsay.training.sentence.query_adapter import QueryAdapter
+from nearsay.training.sentence.remembering import Refined, Remembering
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 Answers = Mapping[tuple[str, int], NDArray[np.float32]]  # relevant passages, by document and place: vectors
 
+_DEPTH: Final = 10  # ranks
+_LIKELY_AMONG: Final = 100  # hits
 _SCALE: Final = 20.0  # of the scores, as trainings of sentence encoders usually have it
 
 
@@ -97,6 +107,109 @@ def mean_answers(queries: NDArray[np.float32], answers: Sequence[Answers]) -> ND
     pairs = zip(queries, answers, strict=True)
     means = [np.mean([*of_it.values()], axis=0) if of_it else own for own, of_it in pairs]
     return np.array(means, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedPart:
+    """The judged queries of a part, encoded."""
+
+    judged: JudgedQueries
+    vectors: NDArray[np.float32]  # (queries, d) of length 1, as the encoder makes them
+
+    def drawn(self, most: int) -> list[int]:
+        """The places of at most that many of the queries, ascending; their words choose."""
+        return drawn(self.judged, most)
+
+    def at(self, places: Sequence[int]) -> "JudgedPart":
+        """Those at these places."""
+        queries = list(self.judged)
+        return JudgedPart(
+            {queries[at]: self.judged[queries[at]] for at in places}, self.vectors[list(places)]
+        )
+
+
+class LiveSearch:
+    """Searches as the live search does, but for queries' vectors and the weight of words."""
+
+    def __init__(
+        self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
+    ) -> None:
+        self._store, self.snapshot, self.encoder, self.progress = store, snapshot, encoder, progress
+        self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
+        self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
+        self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
+
+    def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The queries as they are searched for now."""
+        return vectors if self.adapter is None else self.adapter(vectors)
+
+    def figures(
+        self, part: JudgedPart, vectors: NDArray[np.float32], weight: float | None
+    ) -> NDArray[np.float64]:
+        """nDCG@10 of each query, (queries,)."""
+        return ndcgs(self.found(list(part.judged), vectors, weight), part.judged)
+
+    def answers(self, part: JudgedPart) -> list[Answers]:
+        """The vectors of each query's relevant passages."""
+        return answers_of(self._store, self.snapshot, part.judged)
+
+    def choices(self, part: JudgedPart, answers: Sequence[Answers]) -> list[Choices]:
+        """What each query's answers are weighed against."""
+        vectors = self.adapted(part.vectors)
+        request = SearchRequest(k=_LIKELY_AMONG, mode=SearchMode.HYBRID, fields=("title",), with_vectors=True)
+        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
+        return [Choices.of(*one) for one in zip(found, vectors, answers, strict=True)]
+
+    def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
+        """The hits of queries that are searched for so."""
+        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
+        return search(self._store, self.snapshot, vectors, request, texts)
+
+    def general(self, adapter: QueryAdapter | None) -> tuple[Replayed, ...]:
+        """The general set that another adapter of queries can lose on, by it and by what is live."""
+        if adapter is None:
+            return ()
+        if adapter not in self._general:
+            before, after = (Refined(self.remembering, one) for one in (self.adapter, adapter))
+            self.replayed(0, None)
+            self._general[adapter] = replay(before, after, [general_search()], self.replayed)
+        return self._general[adapter]
+
+    def replayed(self, done: int, total: int | None) -> None:
+        """Hears of the texts of general sets."""
+        self.progress(Progress(done, total, "measuring on general sets", "texts"))
+
+    def recall(self, vectors: NDArray[np.float32]) -> float | None:
+        """The share of the nearest that the index finds; None without one."""
+        snapshot = self.snapshot
+        if snapshot.index is None:
+            return None
+        at = snapshot.plan.contract.at
+        exact = snapshot.vectors.nearest_many(vectors, at, snapshot.alive)
+        found = snapshot.nearest_many(vectors, at)
+        pairs = zip(exact, found, strict=True)
+        shares = [np.isin(true.ids, some.ids).mean() for true, some in pairs if true.ids.size]
+        return float(np.mean(shares))
+
+
+Way = tuple[LiveSearch, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
+
+
+def median_milliseconds(queries: Sequence[str], ways: Sequence[Way]) -> list[float | None]:
+    """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
+    if not queries:
+        return [None for _ in ways]
+    spent = np.zeros((len(queries), len(ways)))
+    for row, query in enumerate(queries):
+        ways[0][0].progress(Progress(row, len(queries), "timing", "queries"))
+        for turn in range(len(ways)):
+            at = (row + turn) % len(ways)
+            live, adapter, weight = ways[at]
+            began = time.perf_counter()
+            vector = unit_length(live.encoder.encode([query], kind=TextKind.QUERY))
+            live.found([query], vector if adapter is None else adapter(vector), weight)
+            spent[row, at] = 1000 * (time.perf_counter() - began)
+    return [round(each, 2) for each in np.median(spent, axis=0).tolist()]
 
 
 def _key(document: str, passage: int) -> str:

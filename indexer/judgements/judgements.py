@@ -385,7 +385,8 @@ class Judgements:
         """Compare two ways of searching by as few judgements as decide which is better.
 
         first, second: a mode, rrf, generation=2, or several with commas: dense,generation=2
-        queries:       to compare by; None = those that were judged so far
+        queries:       to compare by; None = those that were judged so far. Of more than 1,000, that many are
+                       taken, which their words choose: `queries` of what comes back
         level:         with that chance the interval of the difference is right, however often one looks
         margin:        a difference of DCG@10 that does not matter
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.judgements import Judgement, SearchMode
+from nearsay.indexer.catalogue.judgements import Judgement, SearchMode, drawn
 from nearsay.indexer.catalogue.passages import encoded_text, text_hash
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
 from nearsay.indexer.query.ranking import Fusion
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
 DEPTH: Final = 10  # ranks that count
+MOST_QUERIES: Final = 1_000  # of a comparison: each is searched for in both ways before anything is asked
 _PRIOR: Final = 4.0  # judgements that the expectation before any judgement counts for
 _FIRST_RANKS: Final = (1, 3)  # passages of rank 1, of 2 to 3 and of the others are expected apart
 _KINDS: Final = 6  # of these, found by one ranking alone or by both
@@ -502,10 +503,15 @@ class JudgedComparison:
         level: float,
         margin: float,
     ) -> None:
-        """Search for every query in both ways."""
+        """Search for every query in both ways: for at most 1,000 of them, which their words choose."""
         self.first, self.second = first, second
         self._judgements, self._said_of = judgements, said_of
-        self.queries = tuple(dict.fromkeys(plain_query(query) for query in queries))
+        asked = list(dict.fromkeys(plain_query(query) for query in queries))
+        self.queries = tuple(asked[place] for place in drawn(asked, MOST_QUERIES))
+        self.notes: tuple[str, ...] = ()
+        if len(self.queries) < len(asked):
+            left = f"{len(self.queries):,} of {len(asked):,} queries"
+            self.notes = (f"compared by {left}, which their words choose",)
         if not self.queries:
             raise BadInputError(
                 "there is no query to compare by. Name some, or judge passages of a few first"

@@ -15,15 +15,18 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, Library, improving
-from nearsay.indexer.catalogue.judgements import Judgement, Part, in_part, query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, Part, drawn, in_part, query_hash
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
+from nearsay.indexer.judgements import figures
+from nearsay.indexer.judgements.figures import JudgedPart
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
+from nearsay.training.sentence.query_adapter import QueryAdapter, fit_query_adapter
 from nearsay.training.sentence.text_encoder import TextKind
 
 LETTERS = "bcdfghjklmnpqrstvwxz"
@@ -60,13 +63,13 @@ def test_the_queries_held_out_are_chosen_by_a_look_at_each() -> None:
             return str.__eq__(self, other)
 
     judged = {Query(f"query {number}"): {("a", 0): True} for number in range(1_000)}
-    train = improving._Part(judged, np.arange(1_000, dtype=np.float32)[:, None])
+    train = JudgedPart(judged, np.arange(1_000, dtype=np.float32)[:, None])
     looked = 0
     held_out = improving._held_out(train)
     assert 150 < len(held_out.judged) < 350
     assert [f"query {number:.0f}" for number in held_out.vectors[:, 0]] == [*held_out.judged]
     assert looked < 3_000
-    one = improving._Part({"b": {("a", 0): True}, "a": {("a", 0): True}}, np.eye(2, dtype=np.float32))
+    one = JudgedPart({"b": {("a", 0): True}, "a": {("a", 0): True}}, np.eye(2, dtype=np.float32))
     assert len(improving._held_out(one).judged) >= 1
 
 
@@ -88,6 +91,8 @@ def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistake
     heard: list[Progress] = []
     found = mistaken.improve(progress=heard.append)
     assert list(dict.fromkeys((one.doing, one.unit) for one in heard)) == [
+        ("encoding judged queries", "queries"),
+        ("measuring what is live", "queries"),
         ("measuring", "candidates"),
         ("measuring on general sets", "texts"),
         ("timing", "queries"),
@@ -125,7 +130,7 @@ def test_what_was_refined_meanwhile_stays(mistaken: Collection, monkeypatch: pyt
     judge(mistaken, 60)
     held_out, done = improving._held_out, list[Improvement]()
 
-    def overtaken(train: improving._Part) -> improving._Part:
+    def overtaken(train: JudgedPart) -> JudgedPart:
         monkeypatch.setattr(improving, "_held_out", held_out)
         done.append(mistaken.improve(apply=True))
         return held_out(train)
@@ -262,6 +267,52 @@ def test_a_test_query_that_the_encoder_learned_from_measures_nothing(
 
 
 @pytest.mark.long
+def test_of_many_queries_some_are_searched_for_and_all_are_learned_from(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    train, test = (
+        {one.query for one in in_part(mistaken.judgements.list(), part)} for part in (Part.TRAIN, Part.TEST)
+    )
+    assert len(test) > 6
+    monkeypatch.setattr(improving, "MEASURED", 6)
+    fitted, searched = list[int](), set[str]()
+
+    def fit(queries: Any, *rest: Any) -> QueryAdapter:
+        fitted.append(len(queries))
+        return fit_query_adapter(queries, *rest)
+
+    def search(_: Any, __: Any, vectors: Any, ___: Any, texts: list[str]) -> Any:
+        searched.update(texts)
+        return figures_search(_, __, vectors, ___, texts)
+
+    figures_search = figures.search
+    monkeypatch.setattr(improving, "fit_query_adapter", fit)
+    monkeypatch.setattr(figures, "search", search)
+    found, learned, measured = tried_with(mistaken, Translating(name="tuned"), monkeypatch)
+    assert set(fitted) == {len(train)}
+    assert len(searched & train) == len(searched & test) == 6
+    assert (found.training_queries, found.test_queries) == (len(train), len(test))
+    assert found.notes[0] == Naming("6 queries", "words")
+    assert test < set(measured)  # the encoder learns from none of them, searched for or not
+    assert not set(measured) & set(learned)
+    live = mistaken.snapshot().refinement
+    if live is not None:
+        assert set(live.report["learned_from"]) == {query_hash(one) for one in train}
+
+
+def test_which_queries_are_drawn_depends_on_each_alone() -> None:
+    queries = [f"query {number}" for number in range(50)]
+    places = drawn(queries, 10)
+    assert places == sorted(set(places))
+    assert len(places) == 10
+    some = {queries[at] for at in places}
+    fewer = [query for query in queries if query in some or query.endswith("7")]
+    assert {fewer[at] for at in drawn(fewer, 10)} == some
+    assert drawn(queries[:3], 10) == [0, 1, 2]
+
+
+@pytest.mark.long
 def test_a_whole_query_is_timed_as_it_is_and_each_other_way(mistaken: Collection) -> None:
     judge(mistaken, 60)
     spent = [one.milliseconds for one in mistaken.improve().candidates]
@@ -274,7 +325,7 @@ def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommen
 ) -> None:
     judge(mistaken, 60)
     lost = Replayed("general search", 0.5, 0.48, -0.04, -0.01, held=False)
-    monkeypatch.setattr(improving, "replay", lambda *_: (lost,))
+    monkeypatch.setattr(figures, "replay", lambda *_: (lost,))
     found = mistaken.improve(apply=True)
     by_name = {one.name: one for one in found.candidates}
     assert by_name["query adapter"].verdict == Naming("loses", "general", "0.480", "0.500", "-0.020")
@@ -294,7 +345,7 @@ def test_of_the_strengths_one_is_taken_by_which_general_sets_are_found_as_before
         before.append(after)
         return (Replayed("general search", 0.5, 0.48, -0.04, -0.01, held=len(before) > 1),)
 
-    monkeypatch.setattr(improving, "replay", replayed)
+    monkeypatch.setattr(figures, "replay", replayed)
     (milder,) = (one for one in mistaken.improve().candidates if one.name == "query adapter")
     assert milder.strength != usual.strength
     assert milder.replay[0].held
@@ -362,7 +413,8 @@ def tried_with(
     collection: Collection, encoder: WordsEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Improvement, list[str], list[str]]:
     """What is recommended where the encoder was trained; the queries to learn from and to measure on."""
-    monkeypatch.setattr(improving, "replay", lambda *_: ())
+    for module in (figures, improving):
+        monkeypatch.setattr(module, "replay", lambda *_: ())
     asked: list[list[str]] = []
 
     def trained(learn: Sequence[Judgement], measured: Sequence[str]) -> TrainedEncoder:

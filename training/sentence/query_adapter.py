@@ -50,8 +50,8 @@ def fit_query_adapter(
     vectors: https://arxiv.org/abs/2601.04646
     """
     _check(queries, targets, strength)
-    dual = np.linalg.solve(_kernel(queries, strength), (targets - queries).astype(np.float64))
-    return QueryAdapter((queries.T.astype(np.float64) @ dual).astype(np.float32))
+    wide = queries.astype(np.float64)
+    return QueryAdapter((_inverse(wide, strength) @ (wide.T @ (targets - wide))).astype(np.float32))
 
 
 def adapted_leaving_one_out(
@@ -63,16 +63,17 @@ def adapted_leaving_one_out(
     whole fit is divided by how much the query pulled it to itself.
     """
     _check(queries, targets, strength)
-    wanted = (targets - queries).astype(np.float64)
-    inverse = np.linalg.inv(_kernel(queries, strength))
-    left_out = wanted - (inverse @ wanted) / np.diag(inverse)[:, None]
-    return _unit((queries + left_out).astype(np.float32))
-
-
-def _kernel(queries: NDArray[np.float32], strength: float) -> NDArray[np.float64]:
     wide = queries.astype(np.float64)
-    kernel: NDArray[np.float64] = wide @ wide.T + strength * np.eye(len(queries))
-    return kernel
+    inverse, wanted = _inverse(wide, strength), targets - wide
+    left = wanted - wide @ (inverse @ (wide.T @ wanted))
+    pulled = np.einsum("nd,nd->n", wide @ inverse, wide)
+    return _unit((targets - left / (1 - pulled)[:, None]).astype(np.float32))
+
+
+def _inverse(queries: NDArray[np.float64], strength: float) -> NDArray[np.float64]:
+    """(XᵀX + strength · I)⁻¹ of queries X, (d, d): it is small however many queries there are."""
+    inverse = np.linalg.inv(queries.T @ queries + strength * np.eye(queries.shape[1]))
+    return inverse.astype(np.float64, copy=False)
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

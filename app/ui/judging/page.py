@@ -173,7 +173,8 @@ def _searches(visit: Visit) -> tuple[str, ...]:
 def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) -> None:
     compared = _compared(visit, way_of(first), way_of(second), queries)
     found, following = compared.difference(), compared.next()
-    _progress(found, first, second, len(queries))
+    _progress(found, first, second, len(compared.queries))
+    say_notes(compared.notes)
     if following is None and found.judged:
         st.markdown(
             "**Everything that matters for this comparison is judged**, for these questions. "

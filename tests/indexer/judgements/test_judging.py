@@ -14,6 +14,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import judgements
+from nearsay.indexer.judgements import judging
 from nearsay.indexer.judgements.judging import SearchWay, Verdict
 
 MANY = "1" * 5_000  # digits: Python makes no number of them
@@ -55,6 +56,20 @@ def test_judging_what_comes_next_decides_between_two_modes(zoo: Collection) -> N
     assert (judged, found.unjudged) == (total, 0)
     assert found.interval.low == found.interval.high == found.difference
     assert zoo.judgements.counts().judgements == total
+
+
+def test_of_many_queries_some_are_compared_by_and_the_note_says_how_many(
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = zoo.judgements.compare("lexical", "dense", QUERIES)
+    assert (every.queries, every.notes) == (tuple(QUERIES), ())
+    monkeypatch.setattr(judging, "MOST_QUERIES", 2)
+    some = zoo.judgements.compare("lexical", "dense", [*QUERIES, QUERIES[0]])
+    assert some.notes == (Naming("2 of 3 queries"),)
+    assert len(some.queries) == 2
+    assert {query for query, _ in some.test.pairs} == set(some.queries)
+    again = zoo.judgements.compare("lexical", "hybrid", QUERIES[::-1])
+    assert set(again.queries) == set(some.queries)
 
 
 def test_what_was_judged_before_is_not_asked_again_unless_its_text_changed(zoo: Collection) -> None:
