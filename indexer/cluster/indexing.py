@@ -20,7 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue import generations, passages
+from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Cluster, Store
@@ -75,14 +75,14 @@ class Builder:
     """Builds and asks the indexes of some groups, in a process of its own."""
 
     def __init__(
-        self, folder: str, database: str, generation: tuple[int, int], groups: Sequence[Sequence[SegmentRow]]
+        self, folder: str, database: str, generation: GenerationRow, groups: Sequence[Sequence[SegmentRow]]
     ) -> None:
         """Nothing is opened yet: an actor that does not start could not say why.
 
-        generation: the collection's id and its number; groups: files of vectors that follow each other
+        groups: files of vectors that follow each other
         """
         self._place = Path(folder), database
-        self._number, self._rows = generation, groups
+        self._generation, self._rows = generation, groups
         self._opened_groups: list[_Group] | None = None
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
 
@@ -91,10 +91,7 @@ class Builder:
         if self._opened_groups is None:
             folder, database = self._place
             self._store = Store(folder, Database(database))
-            collection, number = self._number
             with self._store.database.reading() as connection:
-                every = generations.all_of(connection, collection)
-                self._generation = next(row for row in every if row.number == number)
                 self._opened_groups = [self._opened(connection, rows) for rows in self._rows]
         return self._opened_groups
 
@@ -133,9 +130,8 @@ class Builder:
 
     def written(self, recipe: _Recipe, folder: str) -> list[tuple[str, int]]:
         """Write the segments of the indexes into a folder; the name and the count of each."""
-        place, indexes = Path(folder), self._indexes(recipe)
-        made_by = self._generation.encoder  # known once its groups are opened, which may be just now
-        return [(written_index(place, made_by, index).name, len(index)) for index in indexes]
+        place, made_by = Path(folder), self._generation.encoder
+        return [(written_index(place, made_by, index).name, len(index)) for index in self._indexes(recipe)]
 
     def _opened(
         self,
@@ -238,7 +234,6 @@ class _Indexing:
         self._spans[-1] = self._spans[-1][0], max(self._spans[-1][1], rows[-1].last_passage)
         workers = free_room(cluster, min(room_of(cluster), len(groups)), "a worker that builds an index")
         url = store.database.engine.url.render_as_string(hide_password=False)
-        key = (generation.collection_id, generation.number)
         # A call is tried as long as its worker is started again: while a machine goes, tries fail at once.
         actor = ray.remote(Builder).options(
             num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=-1
@@ -246,7 +241,7 @@ class _Indexing:
         cuts = [at * len(groups) // workers for at in range(workers + 1)]
         self._shares = [slice(begin, end) for begin, end in pairwise(cuts)]  # the groups of each worker
         self._builders: list[Any] = [
-            actor.remote(str(store.folder), url, key, groups[share]) for share in self._shares
+            actor.remote(str(store.folder), url, generation, groups[share]) for share in self._shares
         ]
         try:
             self._sizes = [size for sizes in self._each("sizes") for size in sizes]

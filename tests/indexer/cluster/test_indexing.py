@@ -100,7 +100,8 @@ def _one_and_several(folder: Path, kind: PlanKind) -> tuple[_Recipe, Builder, Bu
     recipe = _Recipe(kind, shape, trained)
     with Library.open(folder) as library:
         rows = [row for row in segments(library) if row.kind is SegmentKind.VECTORS]
-    where = str(folder), f"sqlite:///{folder / 'catalogue.sqlite'}", (1, 1)
+        (generation,) = library.collection("made").generations()
+    where = str(folder), f"sqlite:///{folder / 'catalogue.sqlite'}", generation
     one, several = Builder(*where, [rows]), Builder(*where, [rows[:2], rows[2:3], rows[3:]])
     assert one.build(recipe) == several.build(recipe) == COUNT
     return recipe, one, several
