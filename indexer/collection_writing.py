@@ -54,6 +54,7 @@ from nearsay.indexer.writing.index_upkeep import (
     unmeasured,
 )
 from nearsay.indexer.writing.ingest import (
+    CHANGES,
     AddReport,
     Batch,
     Entering,
@@ -79,7 +80,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 _FEW = 1_000  # rows
 _LONG_TOKEN = 20  # characters: a longer one may be a word that the vocabulary has no pieces for
 _FEW_CHARACTERS = 400_000  # and characters of them: encoded within seconds
-_GATHERED = 2_000  # rows that one thread adds for all: changed ones are written one by one
+_GATHERED = CHANGES  # rows that one thread adds for all, in one transaction
 
 
 @dataclass(slots=True, eq=False)

@@ -398,8 +398,11 @@ def _require(target: "Collection", field: str) -> None:
             raise BadInputError(
                 f"no document has '{field}' as a field inside another. {in_backquotes(field)}"
             )
-        there = ", ".join(seen) or "none"
-        raise BadInputError(f"no document has a field '{field}'; there are: {there}. Name one of these")
+        if not seen:
+            raise BadInputError(f"no document of '{target.name}' has metadata, so none has a field '{field}'")
+        raise BadInputError(
+            f"no document has a field '{field}'; there are: {', '.join(seen)}. Name one of these"
+        )
 
 
 @documents.command()

@@ -45,7 +45,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
-_CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long
+CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long
 _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
 _WINDOW = 4096  # passages that are sorted by length together, and the most that are given out at a time
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
@@ -339,11 +339,11 @@ class Entering:
         )
 
     def write(self, connection: sa.Connection, entry: Entry, begin: int = 0) -> PassageWindow:
-        """Write the new documents, and up to _CHANGES changed ones from a place on; what is to be embedded.
+        """Write the new documents, and up to CHANGES changed ones from a place on; what is to be embedded.
 
         The new ones go with the first of the changed.
         """
-        collection_id, moment, some = self._collection.id, now(), slice(begin, begin + _CHANGES)
+        collection_id, moment, some = self._collection.id, now(), slice(begin, begin + CHANGES)
         new = entry.new if begin == 0 else NewDocuments()
         first = documents.insert(connection, collection_id, new, moment)
         second = documents.replace_text(connection, collection_id, entry.changed[some], moment)
@@ -446,7 +446,7 @@ class _Source(Entering):
 
     def _enter(self, entry: Entry, window: PassageWindow) -> None:
         before = len(window.numbers)
-        for begin in range(0, entry.writes, _CHANGES):
+        for begin in range(0, entry.writes, CHANGES):
             with self.store.database.writing() as connection:
                 found = self.write(connection, entry, begin)
             window.numbers.extend(found.numbers)

@@ -80,6 +80,14 @@ def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run)
     assert (result.exit_code, result.stderr.splitlines()) == (0, [Naming("without kind", "1 of 1")])
 
 
+def test_where_no_document_has_metadata_no_field_is_offered(pets: Run, tmp_path: Path) -> None:
+    (tmp_path / "plain.jsonl").write_text('{"id": "a", "text": "a cat sat"}\n')
+    assert pets("documents", "add", "plain", "plain.jsonl").exit_code == 0
+    result = pets("documents", "facets", "plain", "kind")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [Naming("Error", "no document", "'plain'", "metadata", "'kind'")]
+
+
 def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_for(pets: Run) -> None:
     result = pets("documents", "facets", "pets", "title")
     assert (result.exit_code, result.stderr.splitlines()) == (0, [Naming("without title", "3 of 3")])

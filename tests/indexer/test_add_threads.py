@@ -113,7 +113,7 @@ def test_a_transaction_holds_no_more_changed_rows_than_others_can_wait_for(
 ) -> None:
     pets.add_rows(_rows(40))
     words.encoded.clear()
-    monkeypatch.setattr(ingest, "_CHANGES", 3)
+    monkeypatch.setattr(ingest, "CHANGES", 3)
     written: list[int] = []
     for name in ("replace_text", "relabel"):
         monkeypatch.setattr(documents, name, _noting(getattr(documents, name), written))
