@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sqlalchemy.dialects import postgresql, sqlite
 
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.bulk import highest
 from nearsay.indexer.catalogue.explored import hand_over, leave_generation
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import (
@@ -77,9 +76,9 @@ class GenerationRow:
     dtype: VectorDtype = VectorDtype.FLOAT32  # that its vectors are written in
 
     @property
-    def identity(self) -> tuple[int, int, str, VectorDtype]:
-        """What tells its vectors from others': the highest number is given again once it is dropped."""
-        return self.collection_id, self.number, self.encoder.fingerprint, self.dtype
+    def identity(self) -> tuple[int, int]:
+        """What no other generation has or had, of whichever collection."""
+        return self.collection_id, self.number
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -187,8 +186,8 @@ def begin(
     plan: dict[str, Any],
     dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> int:
-    """Begin a generation; its number in the collection."""
-    number = highest(connection, generations.c.number, generations.c.collection_id == collection_id) + 1
+    """Begin a generation; its number in the collection, which no other ever gets."""
+    number = _taken_number(connection, collection_id)
     values = {
         "collection_id": collection_id,
         "number": number,
@@ -204,6 +203,16 @@ def begin(
     }
     connection.execute(generations.insert().values(values))
     return number
+
+
+def _taken_number(connection: sa.Connection, collection_id: int) -> int:
+    statement = (
+        collections.update()
+        .where(collections.c.id == collection_id)
+        .values(next_generation=collections.c.next_generation + 1)
+        .returning(collections.c.next_generation)
+    )
+    return int(connection.execute(statement).scalar_one()) - 1
 
 
 def set_state(

@@ -78,11 +78,15 @@ def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None =
 def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
     """Which number of the collection is given out twice, or keeps passages from being found; None if none."""
     row = connection.execute(
-        sa.select(collections.c.next_document, collections.c.next_passage).where(
-            collections.c.id == collection_id
-        )
+        sa.select(
+            collections.c.next_document, collections.c.next_passage, collections.c.next_generation
+        ).where(collections.c.id == collection_id)
     ).one()
-    for table, following in ((documents, row.next_document), (passages, row.next_passage)):
+    for table, following in (
+        (documents, row.next_document),
+        (passages, row.next_passage),
+        (generations, row.next_generation),
+    ):
         if highest(connection, table.c.number, table.c.collection_id == collection_id) >= following:
             return f"the next of the {table.name} would be number {following}, which was given already"
     marks = sa.select(generations.c.number, generations.c.embedded_through.label("through")).where(

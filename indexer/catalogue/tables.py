@@ -1,9 +1,9 @@
 """The catalogue's tables.
 
-Passages, documents and clusters are numbered within their collection from counters that only grow, so a
-number is never given twice: a vector that outlives its passage can never be taken for another passage's.
-Times are ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test holds the
-two against each other.
+Passages, documents, clusters and generations are numbered within their collection from counters that only
+grow, so a number is never given twice: a vector that outlives its passage can never be taken for another
+passage's. Times are ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test
+holds the two against each other.
 """
 
 from sqlalchemy import (
@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-SCHEMA = "0019"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0020"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -68,6 +68,7 @@ collections = Table(
     Column("next_cluster", Integer, nullable=False, server_default=text("1")),
     Column("fence", BigInteger, nullable=False, server_default=text("0")),  # grows with every writer
     Column("writer", Json, nullable=True),  # the last one, whether it is still at work or not
+    Column("next_generation", Integer, nullable=False, server_default=text("1")),
     sqlite_autoincrement=True,
 )
 

@@ -174,21 +174,21 @@ def test_a_rollback_makes_the_old_generation_live_again_with_all_that_came_since
     _assert_sound(pets.library)
 
 
-def test_what_was_made_of_a_generation_is_not_kept_with_the_next_of_its_number(
+def test_the_number_of_a_dropped_generation_is_not_given_again_and_nothing_made_of_it_is_kept(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pets.rebuild("letters")
     pets.promote()
     snapshot, part = pets.snapshot(), clustered.partition
 
-    def numbered_anew(*given: Any, **named: Any) -> Any:
+    def dropped(*given: Any, **named: Any) -> Any:
         pets.rollback()
         pets.compact(drop_retired=True)
         pets.rebuild(WordsEncoder("third", dimension=5))
-        assert pets.promote() == snapshot.generation.number
+        assert pets.promote() == snapshot.generation.number + 1
         return part(*given, **named)
 
-    monkeypatch.setattr(clustered, "partition", numbered_anew)
+    monkeypatch.setattr(clustered, "partition", dropped)
     with pytest.raises(BusyError, match="generation 2 of 'pets'"):
         pets.explore.cluster(clusters=2)
     with pytest.raises(BusyError):

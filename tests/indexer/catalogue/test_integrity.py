@@ -130,6 +130,7 @@ def _outcome(copied: Callable[[], Path], flipped: bytes, expected: dict[str, obj
         ("UPDATE generations SET promoted_at = 'yesterday'", "generations.promoted_at"),
         ("UPDATE generations SET embedded_through = 4000 WHERE number = 1", "embedded through passage 4000"),
         ("UPDATE collections SET next_document = 5", "which was given already"),
+        ("UPDATE collections SET next_generation = 1", "of the generations would be number 1"),
         (
             "INSERT INTO removed_passages (collection_id, passage) SELECT 1, max(number) FROM passages",
             "counts as removed",
