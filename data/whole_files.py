@@ -34,13 +34,14 @@ _DAMAGE: Final = (
 def pdf_text(path: Path, max_text_bytes: int) -> FileText:
     """Read a PDF: its pages' texts joined by blank lines, the title that it names, and the number of pages.
 
-    UnusableRowError says why there is none.
+    Words that were cut at the end of a line are whole again, and ligatures are letters. UnusableRowError says
+    why there is no text.
     NUL and lone surrogates, which come from broken character maps and mean nothing, become spaces. Text in
     pictures is not seen. MissingExtraError without pypdf.
     """
     try:
         from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
+        from pypdf.errors import DependencyError, PyPdfError
     except ImportError:
         raise MissingExtraError("Reading PDF files", "documents") from None
     logger = logging.getLogger("pypdf")
@@ -51,8 +52,10 @@ def pdf_text(path: Path, max_text_bytes: int) -> FileText:
             if reader.is_encrypted and not reader.decrypt(""):
                 raise UnusableRowError("the PDF is encrypted; save it without its password")
             return _read(reader, max_text_bytes)
-    except ImportError as error:  # an encryption that pypdf needs another package for
-        raise UnusableRowError("the PDF is encrypted; save it without its password") from error
+    except DependencyError as error:  # an encryption that pypdf needs another package for
+        raise UnusableRowError(
+            "the PDF is encrypted in a way that needs the package cryptography: pip install cryptography"
+        ) from error
     except (PyPdfError, *_DAMAGE) as error:
         detail = first_line(error)
         raise UnusableRowError(f"the PDF cannot be read: {detail}") from error
@@ -75,13 +78,38 @@ def _read(reader: "PdfReader", max_text_bytes: int) -> FileText:
     title = reader.metadata.title if reader.metadata is not None else None
     return FileText(
         title=_without_rubbish(title).strip() if isinstance(title, str) else "",
-        text="\n\n".join(texts),
+        text=_with_whole_words("\n\n".join(texts)),
         metadata={"pages": len(reader.pages)},
     )
 
 
+_HYPHENATED: Final = re.compile(r"[^\W\d_]+-[^\W\d_]+")
+_CUT: Final = re.compile(r"(-?)([^\W\d_]+)-[^\S\n]*\n[^\S\n]*([^\W\d_]+)")
+
+
+def _with_whole_words(text: str) -> str:
+    """Join the two halves of each word that a hyphen cuts at the end of a line.
+
+    The hyphen stays in what it belongs to: before a capital, in a word with another hyphen, and where the
+    text has the word with its hyphen elsewhere.
+    """
+    known = {word.casefold() for word in _HYPHENATED.findall(text)}
+
+    def joined(cut: re.Match[str]) -> str:
+        more, before, after = cut.groups()
+        own = more or not after[0].islower() or f"{before}-{after}".casefold() in known
+        return f"{more}{before}{'-' if own else ''}{after}"
+
+    return _CUT.sub(joined, text)
+
+
+_LETTERS: Final = str.maketrans(
+    {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\0": " "}
+)
+
+
 def _without_rubbish(text: str) -> str:
-    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+    return text.translate(_LETTERS).encode("utf-8", "replace").decode("utf-8")
 
 
 _MARKUP_FACTOR: Final = 8  # a page may be that much longer than the text in it

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naming import Naming
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
+from pypdf.errors import DependencyError
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from nearsay.data import reading_process
@@ -19,6 +21,7 @@ from nearsay.data.json_values import UnusableRowError
 from nearsay.data.markdown_text import markdown_text
 from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.reading import read
+from nearsay.data.whole_files import _without_rubbish
 
 # Markdown
 
@@ -400,7 +403,9 @@ def test_author_and_date_of_a_page_are_metadata(
 # PDF
 
 
-def make_pdf(*pages: str, title: str = "", reader: str = "", owner: str = "") -> bytes:
+def make_pdf(
+    *pages: str, title: str = "", reader: str = "", owner: str = "", algorithm: str = "RC4-128"
+) -> bytes:
     import io
 
     writer = PdfWriter()
@@ -414,14 +419,15 @@ def make_pdf(*pages: str, title: str = "", reader: str = "", owner: str = "") ->
     for text in pages:
         page = writer.add_blank_page(200, 200)
         stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode("latin-1"))
+        lines = " 0 -14 Td ".join(f"({line}) Tj" for line in text.split("\n"))
+        stream.set_data(f"BT /F1 12 Tf 10 100 Td {lines} ET".encode("latin-1"))
         page[NameObject("/Contents")] = writer._add_object(stream)
         fonts = DictionaryObject({NameObject("/F1"): font_object})
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     if title:
         writer.add_metadata({"/Title": title})
     if reader or owner:
-        writer.encrypt(reader, owner or None, algorithm="RC4-128")
+        writer.encrypt(reader, owner or None, algorithm=algorithm)
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue()
@@ -434,11 +440,43 @@ def test_a_pdf_is_one_document_of_its_pages(write: Callable[[str, str | bytes], 
     assert reading.bytes_read == reading.bytes_total
 
 
+@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-128", "AES-256"])
 def test_a_pdf_that_only_its_owner_may_change_is_read(
+    read_file: Callable[..., tuple[list[Document], list[str]]], algorithm: str
+) -> None:
+    documents, _ = read_file("a.pdf", make_pdf("words", owner="secret", algorithm=algorithm))
+    assert documents[0].text == "words"
+    _, faults = read_file("b.pdf", make_pdf("words", reader="secret", algorithm=algorithm))
+    assert faults == [Naming("b.pdf", "encrypted", "password")]
+
+
+def test_an_encryption_that_needs_another_package_is_a_fault_that_names_it(
+    read_file: Callable[..., tuple[list[Document], list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object) -> NoReturn:
+        raise DependencyError("cryptography>=3.1 is required for AES algorithm")
+
+    monkeypatch.setattr(reading_process._Child, "inside", True)
+    monkeypatch.setattr(PdfReader, "decrypt", lacking)
+    documents, faults = read_file("a.pdf", make_pdf("words", owner="secret"))
+    assert (documents, faults) == ([], [Naming("a.pdf", "encrypted", "pip install cryptography")])
+
+
+def test_the_ligatures_of_a_pdf_are_letters() -> None:
+    assert _without_rubbish("oﬃcial ﬁles ﬂow oﬀ\0and\ud800") == "official files flow off and?"
+
+
+def test_words_that_are_cut_at_the_end_of_a_pdfs_line_are_whole_again(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    documents, _ = read_file("a.pdf", make_pdf("words", owner="secret"))
-    assert documents[0].text == "words"
+    lines = (
+        "It is de-\npendent on well-\nbeing, and well-being\non state-of-the-\nart Smith-\nJones - a\nname"
+    )
+    documents, _ = read_file("a.pdf", make_pdf(lines, "of 3-\n4 co-", "operation"))
+    assert documents[0].text == (
+        "It is dependent on well-being, and well-being\non state-of-the-art Smith-Jones - a\nname\n\n"
+        "of 3-\n4 co-\n\noperation"
+    )
 
 
 def test_pdfs_that_cannot_be_read_are_faults(
