@@ -46,7 +46,7 @@ def pdf_text(path: Path, max_text_bytes: int) -> FileText:
         raise MissingExtraError("Reading PDF files", "documents") from None
     logger = logging.getLogger("pypdf")
     if logger.level == logging.NOTSET:
-        logger.setLevel(logging.ERROR)  # it tells standard error about every small flaw it passes over
+        logger.setLevel(logging.CRITICAL)  # it tells standard error about every flaw that it passes over
     try:
         with PdfReader(path) as reader:
             if reader.is_encrypted and not reader.decrypt(""):
