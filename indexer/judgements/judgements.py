@@ -126,7 +126,8 @@ def _trec_rows(source: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 
 def _of_row(place: str, row: Mapping[str, object]) -> ImportedJudgement:
     query, document = _cell(row, "query"), _cell(row, "document", "id", "corpus-id")
-    said, given = _cell(row, "relevant", "score"), _cell(row, "passage")
+    said = _cell(row, "relevant" if "relevant" in row else "score")  # beside a verdict the score is the hit's
+    given = _cell(row, "passage")
     passage = _whole(given)
     if not query or not document:
         raise BadInputError(f"{place}: a query and a document are needed, in columns of these names")
@@ -497,13 +498,21 @@ class Judgements:
         )
 
     def _passage(self, connection: sa.Connection, row: CollectionRow, judged: Judged) -> tuple[int, str, str]:
-        """The place, title and text of what is judged."""
+        """The place, title and text of what is judged.
+
+        A hit that was asked for with some fields alone lacks its title or text: where the rest still stands
+        there, they are read.
+        """
         there = passages.numbers_by_id(connection, row.id, [judged.document])
         numbers = there.get(judged.document)
         if not numbers:  # every document has a passage: one without is being removed
             raise UnknownDocumentError.of(row.name, judged.document)
         if judged.passage is not None and judged.seen is not None:
-            return judged.passage, *judged.seen
+            there_now = self._standing(connection, row, numbers, judged.passage)
+            carried = there_now is not None and all(
+                shown in ("", standing) for shown, standing in zip(judged.seen, there_now, strict=True)
+            )
+            return judged.passage, *(there_now if there_now is not None and carried else judged.seen)
         if judged.passage is None and len(numbers) != 1:
             raise BadInputError(
                 f"document '{judged.document}' has {len(numbers)} passages. Say which one is judged, from 0"
@@ -514,7 +523,16 @@ class Judgements:
                 f"document '{judged.document}' has no passage {place}. Its {len(numbers)} passages are "
                 "numbered from 0"
             )
-        found = passages.read_passages(connection, row.id, [numbers[place]]).get(numbers[place])
+        found = self._standing(connection, row, numbers, place)
         if found is None:  # removed between the two questions
             raise UnknownDocumentError.of(row.name, judged.document)
-        return place, found.title, found.text
+        return place, *found
+
+    @staticmethod
+    def _standing(
+        connection: sa.Connection, row: CollectionRow, numbers: Sequence[int], place: int
+    ) -> tuple[str, str] | None:
+        """The title and text of the passage that stands at a place of its document; None for none."""
+        some = numbers[place : place + 1]
+        found = next(iter(passages.read_passages(connection, row.id, some).values()), None)
+        return None if found is None else (found.title, found.text)

@@ -161,6 +161,23 @@ def test_metadata_that_changes_leaves_a_judgement_current(zoo: Collection) -> No
     assert zoo.judgements.of("dig") == {("dog", 0): True}
 
 
+@pytest.mark.parametrize("fields", [["title"], ["text"], [], ["year"]])
+def test_a_hit_that_carries_some_fields_alone_is_judged_as_it_stands(
+    zoo: Collection, fields: list[str]
+) -> None:
+    hit = next(hit for hit in zoo.search("a cat", fields=fields) if hit.id == "cat")
+    judged = zoo.judgements.add("a cat", hit, True)
+    assert (judged.title, judged.text, judged.rank) == ("Cat", "a cat sat", hit.rank)
+    assert zoo.judgements.of("a cat") == {("cat", 0): True}
+
+
+def test_a_hit_that_carries_some_fields_alone_is_no_other_text_that_stands_there_now(zoo: Collection) -> None:
+    hit = next(hit for hit in zoo.search("a cat", fields=["text"]) if hit.id == "cat")
+    zoo.add_rows([{"id": "cat", "title": "Cat", "text": "something else"}])
+    assert zoo.judgements.add("a cat", hit, True).text == "a cat sat"
+    assert zoo.judgements.list()[0].state is JudgementState.CHANGED
+
+
 def test_a_hit_is_judged_as_it_was_shown_even_if_it_was_changed_since(zoo: Collection) -> None:
     hit = next(hit for hit in zoo.search("a cat") if hit.id == "cat")
     zoo.add_rows([{"id": "cat", "text": "something else"}])

@@ -1,6 +1,7 @@
 """Two ways of searching are compared by what is judged next, and judgements come from files."""
 
 import csv
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -250,6 +251,16 @@ def test_a_judgement_of_a_whole_document_is_of_its_best_passage_or_of_each(
         Naming("2 judgements", "several passages"),
         Naming("1 judgement", "not there", "left out"),
     )
+
+
+@pytest.mark.parametrize("score", [0.83, 1, 0])
+def test_without_a_verdict_nobody_could_say_whatever_the_score_of_the_hit(
+    zoo: Collection, tmp_path: Path, score: float
+) -> None:
+    row = {"query": "birds", "document": "owl", "relevant": None, "score": score}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row))
+    assert zoo.judgements.load(tmp_path / "in.jsonl").judgements == 1
+    assert [one.document for one in zoo.judgements.unsure()] == ["owl"]
 
 
 def test_a_whole_document_that_is_not_embedded_yet_is_left_out(
