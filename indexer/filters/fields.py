@@ -24,7 +24,8 @@ _FEW = 12
 _DEEPEST = 3  # names inside one another
 
 _PLAIN = re.compile(r"[^\W\d][\w-]*")
-_TAKEN = {"id", "title", "text", "source", "metadata", "cluster", "and", "or", "not", "in", "is"}
+_TAKEN = {"id", "title", "text", "source", "metadata", "cluster"}
+_WORDS = {"and", "or", "not", "in", "is"}  # of the language, in any case
 
 Value: TypeAlias = str | int | float | bool
 
@@ -123,7 +124,8 @@ def written_field(path: Sequence[str]) -> str | None:
 
 
 def _plainly(path: Sequence[str]) -> str:
-    return ".".join(("metadata", *path) if path[0] in _TAKEN else path)
+    other = path[0] in _TAKEN or path[0].lower() in _WORDS
+    return ".".join(("metadata", *path) if other else path)
 
 
 def _look(name: str, values: Sequence[JsonValue]) -> FieldLook | None:

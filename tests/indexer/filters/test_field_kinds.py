@@ -69,7 +69,10 @@ def test_a_name_that_no_filter_can_write_is_left_out(row: dict[str, object]) -> 
 
 @pytest.mark.parametrize(
     ("name", "written"),
-    [("my-field", "my-field"), ("two words", "`two words`"), ("a.b", "`a.b`"), ("1st", "`1st`")],
+    [
+        *(("my-field", "my-field"), ("two words", "`two words`"), ("a.b", "`a.b`"), ("1st", "`1st`")),
+        *(("not-judged", "not-judged"), ("NOT-2", "NOT-2"), ("order", "order")),
+    ],
 )
 def test_a_name_is_written_so_that_a_filter_reads_it(name: str, written: str) -> None:
     (look,) = looks_of([{name: "x"}])
@@ -77,7 +80,7 @@ def test_a_name_is_written_so_that_a_filter_reads_it(name: str, written: str) ->
     assert fields(parse(f"{written} = 'x'")) == [(name,)]
 
 
-@pytest.mark.parametrize("name", ["title", "cluster", "not", "in"])
+@pytest.mark.parametrize("name", ["title", "cluster", "not", "in", "Not", "OR"])
 def test_a_name_that_means_something_else_in_a_filter_is_reached_in_the_metadata(name: str) -> None:
     (look,) = looks_of([{name: "x"}])
     assert look.name == f"metadata.{name}"
