@@ -31,14 +31,13 @@ from nearsay.indexer.query.export import (
 )
 from nearsay.indexer.query.hit import Explanation, Hit, Hits
 from nearsay.indexer.query.ranking import Fusion, PairJudge
-from nearsay.indexer.query.search import Searcher, SearchOptions, SearchRequest, as_queries, query_vectors
+from nearsay.indexer.query.search import Searcher, SearchOptions, SearchRequest, as_queries
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.editing import remove_documents, there_of, update_metadata
 from nearsay.indexer.writing.overview import CollectionOverview, overview
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
@@ -223,11 +222,7 @@ class Collection:
         """
         generation = self._record.live()
         contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
-        asked = None
-        if isinstance(queries, np.ndarray):
-            asked = query_vectors(queries, self.snapshot())
-        elif queries is not None:
-            asked = unit_length(self._encoder.of(generation).encode(list(queries), kind=TextKind.QUERY))
+        asked = None if queries is None else self._searcher.vectors(queries)
         return self._writing.replace_index(generation, wait, progress, contract, asked)
 
     def optimize(
@@ -432,9 +427,9 @@ class Collection:
         """
         from nearsay.indexer.query.explain import explain_hits
 
-        snapshot = self.snapshot()
-        language = Chunking.parse(snapshot.collection.chunking).language
-        return explain_hits(self._encoder.of(snapshot.generation), query, hits, language=language)
+        now = self.snapshot()
+        encoder, language = self._encoder.of(now.generation), Chunking.parse(now.collection.chunking).language
+        return explain_hits(encoder, query, hits, language=language, adapter=now.adapter)
 
     def similar(
         self,
@@ -452,8 +447,8 @@ class Collection:
         `nearsay.indexer.exploring.similar`. `Hit.score` is the cosine. UnknownDocumentError for an id that is
         not there; BadInputError for a document without a vector, or on both sides; BadFilterError.
         """
-        request = SearchRequest(k=k, where=where, by_document=by_document)
-        return similar(self._store, self.snapshot(), Likeness.of(ids, without, away), request)
+        asked = Likeness.of(ids, without, away), SearchRequest(k=k, where=where, by_document=by_document)
+        return self._snapshot.searched(lambda snapshot: similar(self._store, snapshot, *asked))
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""

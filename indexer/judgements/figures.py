@@ -135,7 +135,7 @@ class LiveSearch:
         self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
     ) -> None:
         self._store, self.snapshot, self.encoder, self.progress = store, snapshot, encoder, progress
-        self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
+        self.adapter = snapshot.adapter
         self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
         self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
 

@@ -18,6 +18,7 @@ from nearsay.indexer.catalogue.passages import encoded_text
 from nearsay.indexer.query.hit import BestSentence, ExplainedPassage, Explanation, Hit, MatchedWord, WordShare
 from nearsay.indexer.query.lexical import MOST_WORDS, quoted
 from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
+from nearsay.training.sentence.query_adapter import QueryAdapter
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
@@ -302,16 +303,17 @@ def leave_out_passage_words(
 
 
 def leave_out_query_words(
-    encoder: TextEncoder, query: str, passages: NDArray[np.float64]
+    encoder: TextEncoder, query: str, passages: NDArray[np.float64], adapter: QueryAdapter | None = None
 ) -> list[SharedScore]:
     """Say for each passage how far its cosine to the query falls without each of the query's words.
 
     passages: (passages, dimension), each of length 1
+    adapter:  what queries go through
     """
     offsets = encoder.token_offsets([query])[0]
     one = _shortened(query, offsets[: encoder.max_tokens], 0, _TOKENS)
     vectors = encoded(encoder, [query, *(text or query for text in one.texts)], TextKind.QUERY)
-    scores = vectors @ passages.T
+    scores = (vectors if adapter is None else adapter(vectors.astype(np.float32))) @ passages.T
     return [_shared(one, column[0], column[1:], one.seen) for column in scores.T.tolist()]
 
 
@@ -380,11 +382,13 @@ def explain_passages(
     *,
     language: str = "en",
     sentences: bool = True,
+    adapter: QueryAdapter | None = None,
 ) -> list[Explanation]:
     """Say of each passage which words, and which sentence, made it match the query.
 
     language:  ISO 639 code, for finding sentence ends
     sentences: whether the best sentence is looked for; it costs an encoding of all the passages again
+    adapter:   what the query went through before it was searched for
 
     Where the encoder averages its tokens, the shares are exact: the cosine is a sum over tokens, worked out
     by the encoder's own runtime in its own precision. The stored vector came from another pass, in other
@@ -403,7 +407,7 @@ def explain_passages(
     borders = [
         len(text) - len(passage.text) for text, passage in zip(texts, passages, strict=True)
     ]  # where each title ends, with the space after it
-    exact, unit_query, own, asked = _shared_out(encoder, query, texts, borders)
+    exact, unit_query, own, asked = _shared_out(encoder, query, texts, borders, adapter)
     matched = matched_terms(query, [(passage.title, passage.text) for passage in passages])
     best = (
         best_sentences(encoder, unit_query, [passage.text for passage in passages], language=language)
@@ -433,30 +437,43 @@ def explain_passages(
 
 
 def _shared_out(
-    encoder: TextEncoder, query: str, texts: Sequence[str], borders: Sequence[int]
+    encoder: TextEncoder,
+    query: str,
+    texts: Sequence[str],
+    borders: Sequence[int],
+    adapter: QueryAdapter | None,
 ) -> tuple[bool, np.ndarray[tuple[int], np.dtype[np.float64]], list[SharedScore], list[SharedScore]]:
     """Whether it is exact, the query's vector, and each score over the passage's and the query's words."""
     if isinstance(encoder, ContributingEncoder):
         asked = encoder.contributions([query], kind=TextKind.QUERY)
         given = encoder.contributions(texts) if asked is not None else None
         if asked is not None and given is not None:
-            unit_query = unit_vector(asked[0].total)
+            own_query, units = unit_vector(asked[0].total), [unit_vector(parts.total) for parts in given]
+            unit_query = own_query if adapter is None else adapter.moved(own_query)
+            seen = units if adapter is None else [adapter.seen_by(own_query, unit) for unit in units]
             own = [share_out(text, parts, unit_query) for text, parts in zip(texts, given, strict=True)]
-            other = [share_out(query, asked[0], unit_vector(parts.total)) for parts in given]
+            other = [share_out(query, asked[0], unit) for unit in seen]
             return all(parts.exact for parts in (*asked, *given)), unit_query, own, other
     unit_query = encoded(encoder, [query], TextKind.QUERY)[0]
+    unit_query = unit_query if adapter is None else adapter.moved(unit_query)
     own = leave_out_passage_words(encoder, unit_query, texts, borders)
-    other = leave_out_query_words(encoder, query, encoded(encoder, texts))
+    other = leave_out_query_words(encoder, query, encoded(encoder, texts), adapter)
     return False, unit_query, own, other
 
 
 def explain_hits(
-    encoder: TextEncoder, query: str, hits: Sequence[Hit], *, language: str = "en"
+    encoder: TextEncoder,
+    query: str,
+    hits: Sequence[Hit],
+    *,
+    language: str = "en",
+    adapter: QueryAdapter | None = None,
 ) -> list[Explanation]:
     """Say of each hit why it matched the query, in the hits' order.
 
     encoder:  the one that the hits were found by
     language: ISO 639 code, for finding sentence ends
+    adapter:  what the query went through before it was searched for
 
     It is the cosine similarity that is shared out, whatever the hits were ranked by. Raises BadInputError for
     hits of another encoder.
@@ -469,4 +486,4 @@ def explain_hits(
                 f"answers now ({encoder.name}). Search again"
             )
     passages = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
-    return explain_passages(encoder, query, passages, language=language)
+    return explain_passages(encoder, query, passages, language=language, adapter=adapter)

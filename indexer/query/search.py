@@ -4,7 +4,6 @@ What a filter lets through is worked out before the search and checked again in 
 rows, all in one transaction, so a document that was removed or changed in between never comes back.
 """
 
-import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,9 +42,8 @@ from nearsay.indexer.query.ranking import (
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
-from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError, chosen
+from nearsay.indexer.vectors.errors import UnknownCollectionError, UnreadableWordsError, chosen
 from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
@@ -53,7 +51,6 @@ from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results
-_TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
 _ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
 
@@ -189,26 +186,16 @@ class Searcher:
         if not len(queries):
             return []
         judge = None if rerank is None else self._judges.judge(rerank)
-        current = self._snapshot.serving
-        for _ in range(_TRIES):
-            snapshot = current(generation).for_one_search()
-            with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
-                found = self._searched(
-                    snapshot,
-                    queries,
-                    texts,
-                    request,
-                    judge,
-                    explain=explain,
-                    numbered=generation is not None,
-                )
-                if asked and not isinstance(queries, np.ndarray):
-                    self.log.add(queries)
-                return found
-            current = self._snapshot.take  # the former one, which may be served, would be stale again
-        raise BusyError(
-            f"collection '{snapshot.collection.name}' is written again and again. Try again in a moment"
+        numbered = generation is not None
+        found = self._snapshot.searched(
+            lambda snapshot: self._searched(
+                snapshot, queries, texts, request, judge, explain=explain, numbered=numbered
+            ),
+            generation,
         )
+        if asked and not isinstance(queries, np.ndarray):
+            self.log.add(queries)
+        return found
 
     def many(
         self,
@@ -222,6 +209,13 @@ class Searcher:
         """The k best of each query, as for people, though nobody asked; request: as of a SearchRequest."""
         asked = SearchRequest(k=k, mode=mode, **request)
         return self.search(queries, asked, generation=generation, asked=False)
+
+    def vectors(self, queries: Queries) -> NDArray[np.float32]:
+        """What texts, or vectors (n, d), are searched for by, (n, d) of length 1; raises as `search` does."""
+        snapshot = self._snapshot.take()
+        if isinstance(queries, np.ndarray):
+            return query_vectors(queries, snapshot)
+        return _text_vectors(queries, self._encoder.of(snapshot.generation), snapshot)
 
     def _searched(
         self,
@@ -241,9 +235,7 @@ class Searcher:
         elif request.mode is not SearchMode.LEXICAL or explain:
             encoder = self._encoder.of(snapshot.generation, numbered=numbered)
             if request.mode is not SearchMode.LEXICAL:
-                vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
-                if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
-                    vectors = snapshot.refinement.adapter(vectors)
+                vectors = _text_vectors(texts, encoder, snapshot)
         request = replace(request, judge=judge, explained_by=encoder if explain else None)
         found = search(self._store, snapshot, vectors, request, texts)
         if encoder is None or request.mode is SearchMode.LEXICAL:
@@ -289,6 +281,12 @@ def as_queries(query: object) -> tuple[Queries, bool]:
     if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         return query, False  # what is no text among them is named later
     return np.atleast_2d(array), array.ndim == 1
+
+
+def _text_vectors(texts: Sequence[str], encoder: TextEncoder, snapshot: Snapshot) -> NDArray[np.float32]:
+    """The vectors (n, d) of length 1 that texts are searched for by: what was learned has moved them."""
+    vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
+    return vectors if snapshot.adapter is None else snapshot.adapter(vectors)
 
 
 def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np.float32]:
@@ -577,7 +575,8 @@ def _explained(
     from nearsay.indexer.query.explain import explain_hits
 
     language = Chunking.parse(snapshot.collection.chunking).language
-    explanations = explain_hits(request.explained_by, text, hits, language=language)
+    adapter = snapshot.adapter
+    explanations = explain_hits(request.explained_by, text, hits, language=language, adapter=adapter)
     return tuple(replace(hit, explanation=one) for hit, one in zip(hits, explanations, strict=True))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -31,7 +32,9 @@ from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, Un
 from nearsay.indexer.vectors.segment import SegmentKind
 
 Opener = Callable[[sa.Connection, Store, CollectionRow, Snapshot | None, GenerationRow], Snapshot | None]
+Found = TypeVar("Found")
 _TRIES = 3  # compactions that may go by while a snapshot is being opened
+_COMMITS = 5  # that may go by during one search
 _KEPT = 3  # snapshots of different generations
 _PATIENCE = 0.1  # seconds that searches wait for files being opened before the former snapshot serves
 # The version that this process wrote last, by the library's folder and the collection's id.
@@ -107,6 +110,19 @@ class LatestSnapshot:
                 self._leave(generation, opening)
                 raise
         return found
+
+    def searched(self, search: Callable[[Snapshot], Found], generation: int | None = None) -> Found:
+        """What a search gives in the snapshot that serves, or in the newest where others saw a later commit.
+
+        BusyError where the collection is written again and again; and what `serving` raises.
+        """
+        current = self.serving
+        for _ in range(_COMMITS):
+            snapshot = current(generation).for_one_search()
+            with contextlib.suppress(StaleSnapshotError):  # shards searched a later commit already
+                return search(snapshot)
+            current = self.take  # the former one, which may be served, would be stale again
+        raise BusyError(f"collection '{self._record.name}' is written again and again. Try again in a moment")
 
     def settle(self) -> None:
         """After a write of this process: open what it made, where anybody searches, and serve nothing older.

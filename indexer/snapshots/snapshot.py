@@ -30,6 +30,7 @@ from nearsay.indexer.snapshots.quarantine import OVERLAPPING, opened_segment, re
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
+from nearsay.training.sentence.query_adapter import QueryAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,11 @@ class Snapshot:
         """What made the generation's encoder, what was said when it was promoted, and its refinement."""
         refined = () if self.refinement is None else (self.refinement.said,)
         return (*self.generation.lineage, *refined)
+
+    @property
+    def adapter(self) -> QueryAdapter | None:
+        """What the vectors of queries go through before they are searched for; None: nothing."""
+        return None if self.refinement is None else self.refinement.adapter
 
     @property
     def word_weight(self) -> float | None:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from table_collection import COUNT, DIMENSION, refresh, rows, segments
 
 from nearsay.indexer import Cluster, Collection
-from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue import collections, generations, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.cluster import indexing
 from nearsay.indexer.plans import tuning
@@ -20,6 +21,7 @@ from nearsay.indexer.plans.engines import build
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import index_upkeep
+from nearsay.training.sentence.query_adapter import QueryAdapter
 
 
 @pytest.fixture
@@ -41,6 +43,22 @@ def measured_kinds(monkeypatch: pytest.MonkeyPatch) -> list[PlanKind]:
 
     monkeypatch.setattr(tuning, "build", noting)
     return built
+
+
+def test_texts_measure_as_what_they_are_searched_for_by(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, taken = [str(number) for number in range(200)], list[NDArray[np.float32]]()
+    monkeypatch.setattr(type(indexed._writing), "replace_index", lambda *given: taken.append(given[-1]))
+    indexed.tune(queries=texts)
+    adapter = QueryAdapter(np.random.default_rng(3).normal(0, 0.3, (DIMENSION, DIMENSION)).astype(np.float32))
+    snapshot = indexed.snapshot()
+    with indexed.library.store.database.writing() as connection:
+        refinements.add(connection, snapshot.collection.id, 1, Refinement(0, adapter, None, {}, ""))
+        collections.changed(connection, snapshot.collection.id)
+    indexed.tune(queries=texts)
+    plain, refined = taken
+    np.testing.assert_allclose(refined, adapter(plain), atol=1e-6)
 
 
 def test_what_has_doubled_is_measured_again_with_the_queries_that_chose_the_plan(

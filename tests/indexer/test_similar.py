@@ -1,5 +1,7 @@
 """The passages nearest to a document."""
 
+from typing import Any
+
 import pytest
 from naming import Naming
 
@@ -7,7 +9,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import UnknownDocumentError
+from nearsay.indexer.vectors.vector_store import Candidates
 
 
 @pytest.fixture
@@ -23,6 +28,22 @@ def collection(library: Library) -> Collection:
         ]
     )
     return collection
+
+
+def test_where_shards_saw_a_later_commit_the_newest_is_looked_at(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, looked, look = collection.similar("x"), list[Snapshot](), Snapshot.looked_up
+
+    def once_stale(self: Snapshot, *given: Any, **named: Any) -> list[Candidates]:
+        looked.append(self)
+        if len(looked) == 1:
+            raise StaleSnapshotError
+        return look(self, *given, **named)
+
+    monkeypatch.setattr(Snapshot, "looked_up", once_stale)
+    assert collection.similar("x") == wanted
+    assert len(looked) == 2
 
 
 def test_a_document_is_compared_by_the_mean_of_its_passages(collection: Collection) -> None:

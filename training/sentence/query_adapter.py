@@ -21,6 +21,19 @@ class QueryAdapter:
         """Adapt queries, (n, d) of length 1, to (n, d) of length 1."""
         return _unit(queries + queries @ self.step)
 
+    def moved(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One query (d,) of length 1, adapted in double precision: (d,) of length 1."""
+        moved = query + query @ self.step
+        return moved / float(np.linalg.norm(moved))
+
+    def seen_by(self, query: NDArray[np.float64], passage: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What a query (d,) multiplied with gives the cosine of the adapted query and a passage (d,): (d,).
+
+        (q + q · step) · p / |q + q · step| = q · (p + step · p) / |q + q · step|: so each part of a query
+        that is a sum has its part of the cosine.
+        """
+        return (passage + self.step @ passage) / float(np.linalg.norm(query + query @ self.step))
+
     def to_bytes(self) -> bytes:
         """As `from_bytes` reads it: float32 numbers, little-endian, row after row."""
         return self.step.astype("<f4").tobytes()

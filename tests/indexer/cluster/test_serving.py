@@ -401,7 +401,10 @@ def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) 
     with pytest.raises(ClusterError, match=r"1 shard of 3 of collection 'made' does not answer") as raised:
         by_shards().search(query, 10, mode="dense")
     assert str(raised.value).endswith("nearsay cluster serve made --shards 3")
-    hits = by_shards(partial=True).search(query, COUNT, mode="dense")
+    partial = by_shards(partial=True)
+    assert any("shard 1 did not answer" in note for note in partial.similar("17").notes)
+    assert not partial.snapshot().missing, "said of that search alone"
+    hits = partial.search(query, COUNT, mode="dense")
     assert any("shard 1 did not answer" in note for note in hits.notes)
     assert any("nearsay cluster serve made" in note for note in hits.notes)
     assert len(hits) == pytest.approx(2 * COUNT / 3, abs=2 * BATCH)

@@ -3,11 +3,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import collections, refinements
 from nearsay.indexer.catalogue.judgements import SearchMode
+from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.training.sentence.query_adapter import QueryAdapter
 
 
 @pytest.fixture
@@ -34,6 +38,22 @@ def test_hits_are_explained_on_demand_with_the_scores_that_they_have(trees) -> N
     oak = explanations[[hit.id for hit in hits].index("oak")]
     assert oak.matched == ("oak",)
     assert oak.sentence is not None
+
+
+def test_hits_of_a_refined_search_are_explained_by_what_they_were_found_by(trees) -> None:
+    adapter = QueryAdapter(np.random.default_rng(3).normal(0, 0.5, (8, 8)).astype(np.float32))
+    plain = trees.search("old oak", mode="dense")
+    with trees.library.store.database.writing() as connection:
+        collection_id = trees.snapshot().collection.id
+        refinements.add(connection, collection_id, 1, Refinement(0, adapter, None, {}, ""))
+        collections.changed(connection, collection_id)
+    trees.snapshot()  # what another wrote may be searched a tenth of a second later
+    hits = trees.search("old oak", mode="dense", explain=True)
+    assert abs(hits[0].score - plain[0].score) > 0.01
+    for hit, explanation in zip(hits, trees.explain("old oak", hits), strict=True):
+        assert hit.explanation == explanation
+        assert explanation.score == hit.scores.dense
+        assert abs(explanation.rounding) < 1e-6
 
 
 def test_hits_of_another_encoder_are_not_explained(trees) -> None:

@@ -14,6 +14,7 @@ from nearsay.indexer.query.hit import ExplainedPassage, Explanation
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.contributing import TextContributions
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.query_adapter import QueryAdapter
 from nearsay.training.sentence.text_encoder import TextKind
 
 PASSAGES = [
@@ -165,6 +166,36 @@ def test_a_sum_over_words_is_explained_by_hand() -> None:
     assert [word.share for word in explanation.title] == pytest.approx([1 / 5**0.5])
     assert [word.share for word in explanation.words] == pytest.approx([0, 1 / 5**0.5])
     assert [word.share for word in explanation.query] == pytest.approx([2 / 5**0.5])
+
+
+def test_a_query_that_goes_through_an_adapter_is_explained_by_hand_as_it_was_searched_for() -> None:
+    step = np.zeros((8, 8), dtype=np.float32)
+    step[2, 3] = 1.0  # from words of three letters towards those of four
+    adapter, passage = QueryAdapter(step), ExplainedPassage("Oak", "tall oak")
+    (explanation,) = explain_passages(SummingEncoder(), "oak", [passage], adapter=adapter)
+    # (0, 0, 1, 1, …)/√2 with (0, 0, 2, 1, …)/√5: a third of 3/√10 for each word.
+    assert explanation.exact
+    assert explanation.score == pytest.approx(3 / 10**0.5)
+    assert [word.share for word in explanation.title] == pytest.approx([1 / 10**0.5])
+    assert [word.share for word in explanation.words] == pytest.approx([1 / 10**0.5, 1 / 10**0.5])
+    assert [word.share for word in explanation.query] == pytest.approx([3 / 10**0.5])
+
+
+@pytest.mark.parametrize("encoder", [SummingEncoder(), WordsEncoder()])
+def test_shares_sum_to_the_cosine_of_a_query_that_goes_through_an_adapter(encoder: WordsEncoder) -> None:
+    adapter = QueryAdapter(np.random.default_rng(3).normal(0, 0.3, (8, 8)).astype(np.float32))
+    query, passage = "an oak grows tall", ExplainedPassage("Oak", "a tall oak. Trees")
+    asked = adapter(encoder.encode([query], kind=TextKind.QUERY))[0]
+    cosine = float(encoder.encode([encoded_text(passage.title, passage.text)])[0] @ asked)
+    passage = replace(passage, score=cosine)
+    (explanation,) = explain_passages(encoder, query, [passage], adapter=adapter)
+    assert abs(explanation.rounding) < 1e-6
+    assert words_sum(explanation) == pytest.approx(cosine, abs=1e-6)
+    shared = sum(word.share for word in explanation.query) + explanation.query_rest
+    assert shared == pytest.approx(cosine, abs=1e-6)
+    assert explanation.sentence is not None
+    parts = encoder.encode(["a tall oak.", "Trees"]) @ asked
+    assert explanation.sentence.score == pytest.approx(parts.max(), abs=1e-6)
 
 
 def test_a_sum_that_was_shared_out_by_a_rule_is_marked() -> None:

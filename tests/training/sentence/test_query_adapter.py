@@ -73,3 +73,12 @@ def test_what_does_not_belong_together_is_refused() -> None:
     for wrong in ((queries[1:], targets, 1.0), (queries, targets, 0.0), (queries[:0], targets[:0], 1.0)):
         with pytest.raises(BadInputError, match="as many"):
             fit_query_adapter(*wrong)
+
+
+def test_a_query_in_parts_has_the_adapted_cosine_in_parts() -> None:
+    rng = np.random.default_rng(5)
+    adapter = QueryAdapter(rng.normal(0, 0.3, (6, 6)).astype(np.float32))
+    query, passage = (one / np.linalg.norm(one) for one in rng.normal(size=(2, 6)))
+    cosine = float(adapter(query[None, :].astype(np.float32))[0] @ passage)
+    assert adapter.moved(query) @ passage == pytest.approx(cosine, abs=1e-6)
+    assert query @ adapter.seen_by(query, passage) == pytest.approx(cosine, abs=1e-6)
