@@ -6,10 +6,12 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Final
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.fields import ID_NAMES, MISSING, first_named, reach
+from nearsay.data.read_options import Format, format_of
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 
 # Usual names. They are tried in this order, in any case of letters.
@@ -20,11 +22,13 @@ _SECOND_TEXTS: Final = (
     *("sentence2", "sentence_2", "sentence_b", "text2", "text_2", "text_b", "question2", "positive"),
 )
 _ENTAILING: Final = ("premise", "hypothesis")
+_PASSAGES: Final = ("positive_passages", "positive_ctxs")  # Tevatron's and DPR's lists of title and text
 _PAIRS: Final = (
     _ENTAILING,
     *zip(_FIRST_TEXTS, _SECOND_TEXTS, strict=True),
-    *(("query", other) for other in ("positive", "pos", "passage", "document", "answer", "response")),
-    *(("question", other) for other in ("positive", "pos", "passage", "answer", "duplicate", "sentence")),
+    *itertools.product(("query", "question"), ("positive", "pos", *_PASSAGES)),
+    *(("query", other) for other in ("passage", "document", "answer", "response")),
+    *(("question", other) for other in ("passage", "answer", "duplicate", "sentence")),
     *(("sent0", "sent1"), ("original", "paraphrase"), ("source", "paraphrase"), ("claim", "evidence")),
 )
 _TITLED: Final = tuple(("title", other) for other in ("abstract", "text", "body"))
@@ -33,13 +37,13 @@ _TEXTS: Final = (
     *("query", "description", "review", "tweet", "comment", "message", "title"),
 )
 _ANCHORS: Final = ("anchor", "query", "question", "sentence")
-_POSITIVES: Final = ("positive", "positives", "pos", "entailed")
+_POSITIVES: Final = ("positive", "positives", "pos", "entailed", *_PASSAGES)
 _TUPLE_STARTS: Final = (
     *itertools.product(_ANCHORS, _POSITIVES),
     *(("sent0", "sent1"), ("premise", "entailment"), ("premise", "entailed")),
     *(("query", "passage"), ("question", "answer")),
 )
-_NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)|contradicted")
+_NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?|_ctxs)?[_ -]?(\d*)|contradicted")
 SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
 _SCORES_OF_TUPLES: Final = ("scores", "teacher_scores")  # one of each passage
 _CLASSES: Final = (  # of one text, or what a pair is about
@@ -54,6 +58,10 @@ _BESIDE: Final = frozenset(
     {*ID_NAMES, *SCORES, *_LABELS_OF_PAIRS, "split", "subset", "dataset", "idx", "index", "url", "source"}
     | {"genre", "domain", "lang", "language", "year", "date"}
 )
+_USUAL: Final = frozenset(
+    {*itertools.chain(_TEXTS, LABELS, _BESIDE, _SCORES_OF_TUPLES, *_PAIRS, *_TITLED, *_TUPLE_STARTS)}
+)
+_QUERIES: Final = frozenset({"anchor", "query", "question"})
 _NO_CLASS: Final = "-1"
 _PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
@@ -148,6 +156,7 @@ def choose_labelled(
     names = _checked(sample, columns, label, path)
     found = label or first_named([name for name in names if name not in (columns or ())], LABELS)
     if found is None:
+        _require_header(names, sample, path)
         raise _unknown_columns(path, names, "label", "--label")
     texts = tuple(columns or texts_beside(names, found))
     if not texts and len(names) == 2:
@@ -330,19 +339,65 @@ def _guessed_texts(
         for name in unlabelled
         if name.lower() not in _BESIDE and any(_is_text(row.get(name)) for row in sample)
     ]
+    _require_header(names, sample, path)
     wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
     if len(others) not in wanted:
         raise UnknownColumnsError(
             f"{path}: which columns are the texts cannot be told; its columns are {_listed(names)}. Name "
             f"{'them' if kind is None else _wanted_columns(kind)}: --columns {_example(others or names)}"
         )
-    sentence = next((name for name in names if len(name.split()) >= _HEADER_WORDS), None)
-    if sentence is not None:
-        raise BadInputError(
-            f"{path}: the first line must name the columns, and {sentence!r} looks like a sentence; put a "
-            "header line above it"
-        )
+    if kind is None and len(others) == 1 and others[0].lower() in _QUERIES:
+        _refuse_passages(others[0], sample, path)
     return tuple(others)
+
+
+def _require_header(names: Sequence[str], sample: Sequence[Mapping[str, object]], path: str) -> None:
+    """BadInputError where the first line of a table is plainly a row like those below it.
+
+    A sentence stands in it; or no name in it is usual, and it has a number over numbers, a value that comes
+    again below, or several words in each column, as many as most texts below have.
+    """
+    if format_of(PurePath(path)) not in {Format.CSV, Format.TSV}:
+        return
+    value = next((name for name in names if len(name.split()) >= _HEADER_WORDS), None)
+    if value is None and not any(is_usual_name(name) for name in names):
+        values = {name: [str(row[name]) for row in sample if row.get(name)] for name in names if name}
+        texts = [name for name, below in values.items() if not all(map(_is_number, below))]
+        numbers = [name for name, below in values.items() if _is_number(name) and name not in texts]
+        again = [name for name, below in values.items() if name in below]
+        long = texts and all(_is_as_long(name, values[name]) for name in texts)
+        value = next(iter((*(numbers if texts else ()), *again, *(texts if long else ()))), None)
+    if value is not None:
+        raise BadInputError(
+            f"{path}: the first line must name the columns, and {value!r} looks like a row's value. Put a "
+            "header line above it, with names such as sentence1, sentence2 and score; if it is the header, "
+            "name the columns of the texts: --columns"
+        )
+
+
+def _is_as_long(name: str, texts: Sequence[str]) -> bool:
+    words = sorted(len(text.split()) for text in texts)
+    return len(name.split()) >= max(2, words[len(words) // 2])
+
+
+def is_usual_name(name: str) -> bool:
+    """Whether a column of examples is often called so."""
+    return name.lower() in _USUAL or is_negative_name(name)
+
+
+def _refuse_passages(query: str, sample: Sequence[Mapping[str, object]], path: str) -> None:
+    """BadInputError where passages of a query would be passed over: a list of mappings with texts."""
+    for name in names_of(sample):
+        if any(_are_passages(row.get(name)) for row in sample):
+            raise BadInputError(
+                f"{path}: the passages in {name!r} are not read. Call the list positive_passages if they "
+                "answer the query, negative_passages if they do not; say --kind texts to learn from "
+                f"{query!r} alone"
+            )
+
+
+def _are_passages(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, Mapping) and "text" in item for item in value)
 
 
 def _example(names: Sequence[str]) -> str:

@@ -1,6 +1,5 @@
 """Texts, or pairs of texts, with the label that somebody gave them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -13,10 +12,10 @@ from nearsay.data.json_values import UnusableRowError
 from nearsay.data.quantity import counted
 from nearsay.data.row_files import sampled_rows
 from nearsay.data.sentence_examples.columns import ExampleColumns, are_entailing, choose_labelled
+from nearsay.data.sentence_examples.labels import one_spelling
 from nearsay.data.sentence_examples.reading import row_texts
 
 _PAIR: Final = 2
-_WHOLE: Final = re.compile(r"-?[0-9]+(\.0+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def read_labelled_texts(
         raise _nothing_labelled(path)
     found = choose_labelled(sample, columns=columns, label=label, path=str(path), option=text_option)
     rows = [_row(line, row, found, path) for line, row in lines]
-    if all(_WHOLE.fullmatch(row.label) for row in rows):  # elsewhere 1.0 may be a version
-        rows = [replace(row, label=row.label.partition(".")[0]) for row in rows]
+    spelling = one_spelling(row.label for row in rows)
+    rows = [replace(row, label=spelling[row.label]) for row in rows]
     undecided = _undecided(found)
     agreed = [row for row in rows if row.label != undecided]
     if not agreed:

@@ -1,7 +1,8 @@
 """What the labels of sentence pairs mean: words or numbers of NLI, scores, or same and not the same."""
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
@@ -26,6 +27,7 @@ _NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write where the annotators 
 _NO_AGREEMENT_NUMBER: Final = -1.0  # the same in copies with numbers
 _USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
 _VALUES_SHOWN: Final = 6
+_WHOLE: Final = re.compile(r"-?[0-9]+(\.0+)?")
 _FEW_NUMBERS: Final = frozenset({-1.0, 0.0, 1.0, 2.0})
 MOST_SCORE: Final = 1e18  # either way: losses square differences of scores in float32, which ends at 3e38
 _SLIPS: Final = 0.05  # of the rows at most: other numbers, beside those, that make no scores of them
@@ -107,13 +109,25 @@ def kind_of_labels(
     )
 
 
+def one_spelling(labels: Iterable[str]) -> dict[str, str]:
+    """Say how each label is spelt: 1.0 as 1 where all are whole numbers, for elsewhere it may be a version.
+
+    pandas and Parquet make floats of the whole numbers of a column in which one is missing.
+    """
+    given = list(dict.fromkeys(labels))
+    whole = all(map(_WHOLE.fullmatch, given))
+    return {label: label.partition(".")[0] if whole else label for label in given}
+
+
 class LabelReader:
     """Turns written labels into numbers, for rows of one kind."""
 
-    def __init__(self, kind: ExampleKind, classes: Sequence[str] = ()) -> None:
-        """`classes`: the labels of CLASSES, each once."""
+    def __init__(self, kind: ExampleKind, labels: Iterable[str] = ()) -> None:
+        """`labels`: of CLASSES, as they are written."""
         self._kind = kind
-        self._classes = {name: float(number) for number, name in enumerate(classes)}
+        self._spelling = one_spelling(filter(None, labels))
+        self.classes = tuple(dict.fromkeys(self._spelling.values()))
+        self._numbers = {name: float(number) for number, name in enumerate(self.classes)}
         self.numbers_assumed = False
         """Whether a number was read as a word of NLI, by the usual order."""
 
@@ -130,7 +144,7 @@ class LabelReader:
         if not label:
             raise UnusableRowError(f"there is no {'score' if self._kind is ExampleKind.SCORED else 'label'}")
         if self._kind is ExampleKind.CLASSES:
-            return self._classes[label]
+            return self._numbers[self._spelling[label]]
         if label == _NO_AGREEMENT:
             return None
         number = _number(label)

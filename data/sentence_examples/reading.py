@@ -24,6 +24,7 @@ from nearsay.data.sentence_examples.columns import (
     UnusedColumns,
     are_entailing,
     choose_columns,
+    is_usual_name,
     passed_over,
 )
 from nearsay.data.sentence_examples.example_kind import ExampleKind
@@ -145,9 +146,16 @@ def _present(value: object, name: str) -> list[str]:
 
 
 def _texts(value: object, name: str) -> list[str]:
-    if isinstance(value, list):
-        return [text_of(item, name) for item in value]
-    return [text_of(value, name)]
+    return [_passage(item, name) for item in (value if isinstance(value, list) else [value])]
+
+
+def _passage(value: object, name: str) -> str:
+    """A text, or a title and a text as they are encoded when retrieval is measured."""
+    if not isinstance(value, Mapping) or "text" not in value:
+        return text_of(value, name)
+    title = value.get("title")
+    text = text_of(value["text"], f"{name}.text")
+    return f"{text_of(title, f'{name}.title')} {text}" if isinstance(title, str) and title.strip() else text
 
 
 _SHOWN: Final = 5  # rows or values named in a message
@@ -403,9 +411,8 @@ class _Reading:
         written: (rows, texts + 1) numbers of the texts, and of the written label behind them
         """
         words, place = np.unique(written[:, -1], return_inverse=True)
-        if kind is ExampleKind.CLASSES:
-            self.classes = tuple(filter(None, texts.each(words)))
-        reader = LabelReader(kind, self.classes)
+        reader = LabelReader(kind, texts.each(words) if kind is ExampleKind.CLASSES else ())
+        self.classes = reader.classes
         numbers = np.full(len(words), np.nan)
         faulty = np.zeros(len(words), np.bool_)
         for number, label in enumerate(texts.each(words)):
@@ -442,7 +449,11 @@ class _Reading:
 
     def _columns_note(self, kind: ExampleKind, chosen: ExampleColumns) -> str:
         label = {ExampleKind.SCORED: "score", ExampleKind.TUPLES: "scores"}.get(kind, "label")
-        return f"{self.path}: kind = {kind}, {chosen.said(label)}"
+        note = f"{self.path}: kind = {kind}, {chosen.said(label)}"
+        table = format_of(Path(self.path)) in {Format.CSV, Format.TSV}
+        if table and chosen.texts_guessed and not any(map(is_usual_name, chosen.texts)):
+            note += "; the first line is taken as the header"
+        return note
 
 
 def _require_one_positive(found: Sequence[tuple[str, ...]]) -> None:
