@@ -1,5 +1,6 @@
 """Pretraining a BERT: from text and a vocabulary to a model's folder."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -83,6 +84,8 @@ def pretraining_card(
     )
 
 
+_MOST_ROWS = 2**20  # of a batch, which is made in memory; published ones end at some 65,000
+_WEIGHT_BYTES = 4  # float32
 _LONGEST_SPAN = 30  # tokens; ten words of three pieces
 
 
@@ -119,8 +122,8 @@ class Pretraining:
             )
         if self.span_boundary and self.examples.masking is not Masking.SPANS:
             raise BadInputError("the span-boundary objective needs span masking. Add --masking spans")
-        if self.batch < 1:
-            raise BadInputError(f"the batch is {self.batch} rows; give 1 or more")
+        if not 1 <= self.batch <= _MOST_ROWS:
+            raise BadInputError(f"the batch is {self.batch} rows; give 1 or more, and {_MOST_ROWS} at most")
         if self.tokens_at_once is not None and self.tokens_at_once < 1:
             raise BadInputError(f"{self.tokens_at_once} tokens at once train nothing; give 1 or more")
         if self.evaluate_every is not None and (self.evaluate_every < 1 or not self.dev):
@@ -255,6 +258,7 @@ def _network(
         lineage = [str(step) for step in steps]
         size = wanted.size or BertSize.parse("small")
         special = SpecialTokens.from_tokenizer(_backend(tokenizer))
+        _require_room(size, len(tokenizer))
         config = size.config(len(tokenizer), pad_id=special.pad)
         config.update(attention)
         model = BertForPreTraining(config)
@@ -273,6 +277,18 @@ def _network(
         longest_span=_LONGEST_SPAN if wanted.span_boundary else None,
     )
     return network, tokenizer, lineage, start_sha256
+
+
+def _require_room(size: BertSize, vocabulary_size: int) -> None:
+    """BadInputError for a BERT whose weights alone do not fit the memory that they are made in."""
+    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = _WEIGHT_BYTES * size.weights(vocabulary_size)
+    if needed > room:
+        raise BadInputError(
+            f"a BERT of {size.layers} layers, width {size.width} and {size.positions} positions needs "
+            f"{needed // 10**9:,} GB for its weights, and this machine has {room // 10**9:,} GB of memory. "
+            "Take a smaller --size, such as base, or a shorter --length and --long-length"
+        )
 
 
 def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:

@@ -299,6 +299,22 @@ def test_rows_longer_than_the_positions_are_refused(pretraining: Make, tmp_path:
     refused(pretraining(long_length=128), tmp_path / "out", "128 tokens do not fit a BERT of 64 positions")
 
 
+@pytest.mark.parametrize(
+    ("size", "values"),
+    [
+        (BertSize(10**12, 64), "1000000000000 layers"),
+        (BertSize(1, 64 * 10**11), "width 6400000000000"),
+        (BertSize(1, 64, positions=10**12), "1000000000000 positions"),
+        (BertSize.parse(f"{10**17}x{64 * 10**15}"), "width 64000000000000000"),
+    ],
+)
+def test_a_bert_larger_than_the_memory_is_refused_before_it_is_made(
+    pretraining: Make, tmp_path: Path, size: BertSize, values: str
+) -> None:
+    refused(pretraining(size=size), tmp_path / "out", f"{values}.*GB.*--size")
+    assert not (tmp_path / "out" / "run" / "text").exists()
+
+
 @pytest.mark.long
 def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
@@ -341,6 +357,7 @@ def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: P
         ({"vocabulary": None, "start": "x"}, "has its size and dropout already"),
         ({"span_boundary": True}, "needs span masking"),
         ({"batch": 0}, "give 1 or more"),
+        ({"batch": 10**12}, "1000000000000 rows.* at most"),
         ({"long_share": 1.0}, "from 0 to below 1"),
         ({"long_length": 16}, "shorter than the usual 32"),
         ({"tokens_at_once": 0}, "give 1 or more"),

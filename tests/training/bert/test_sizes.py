@@ -20,6 +20,14 @@ def test_published_sizes_have_their_published_numbers_of_parameters(name: str) -
     assert millions == pytest.approx(PUBLISHED_MILLIONS[name], rel=0.02)
 
 
+@pytest.mark.parametrize("name", PUBLISHED_SIZES)
+def test_the_weights_of_a_size_are_counted(name: str) -> None:
+    size = BertSize.parse(name)
+    with torch.device("meta"):
+        model = BertModel(size.config(30_522), add_pooling_layer=False)
+    assert size.weights(30_522) == pytest.approx(sum(one.numel() for one in model.parameters()), rel=0.01)
+
+
 def test_any_size_can_be_asked_for() -> None:
     config = BertSize.parse("6x384", positions=256, dropout=0.0).config(1000)
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (6, 384, 6)

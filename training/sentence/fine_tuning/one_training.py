@@ -1,6 +1,7 @@
 """What the trainings of sentence encoders and of cross-encoders have in common."""
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -159,7 +160,7 @@ class OneTraining:
         """Give the steps between two evaluations of the dev set; None: at the end alone."""
         if self.chosen.evaluations is None:
             return None
-        every = max(round(steps_per_epoch / self.chosen.evaluations), 1)
+        every = max(round(min(steps_per_epoch / self.chosen.evaluations, sys.maxsize)), 1)
         return max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS)) if self.limited else every
 
     def _optimisation(self, steps_per_epoch: int) -> Optimisation:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -12,6 +13,8 @@ from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
+
+_MOST_DIMENSIONS: Final = 65_536  # of a vector; those of published encoders end at some 12,000
 
 
 class SentencePooling(StrEnum):
@@ -44,8 +47,10 @@ class EncoderStructure:
     passage_prompt: str | None = None  # put before each passage; "" for none
 
     def __post_init__(self) -> None:
-        if self.dimension is not None and self.dimension < 1:
-            raise BadInputError(f"the dimension is {self.dimension}; give 1 or more")
+        if self.dimension is not None and not 1 <= self.dimension <= _MOST_DIMENSIONS:
+            raise BadInputError(
+                f"the dimension is {self.dimension}; give 1 or more, and {_MOST_DIMENSIONS} at most"
+            )
         if self.length is not None and self.length < 3:
             raise BadInputError(
                 f"the length is {self.length} tokens, which leaves no room beside the special ones. "

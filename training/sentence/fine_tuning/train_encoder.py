@@ -74,6 +74,16 @@ def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, nam
         from peft import LoraConfig, LoraModel
     except ImportError as error:
         raise MissingExtraError("Training with LoRA", "lora") from error
+    widths = [
+        min(layer.in_features, layer.out_features)
+        for layer in transformer.modules()
+        if isinstance(layer, nn.Linear)
+    ]
+    if widths and options.lora_rank > max(widths):
+        raise BadInputError(
+            f"the LoRA rank is {options.lora_rank}, and no linear layer of {name} has a higher one than "
+            f"{max(widths)}. Give {max(widths)} or less, such as 8"
+        )
     targets = list(field_names(options.lora_targets or ""))
     places = [f".{place}" for place, _ in transformer.named_modules()]
     if unknown := [one for one in targets if not any(place.endswith(f".{one}") for place in places)]:

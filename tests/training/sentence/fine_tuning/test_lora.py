@@ -146,6 +146,8 @@ def test_what_lora_cannot_train_is_refused(
         options(lora_rank=0)
     with pytest.raises(BadInputError, match="no rank"):
         options(lora_rank=None, lora_alpha=8)
+    with pytest.raises(BadInputError, match=r"1000000000000.*\b32 or less"):
+        trained(scored, tiny_folder, out, options(lora_rank=10**12))
     assert not out.exists()
 
 

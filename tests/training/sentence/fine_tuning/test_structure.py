@@ -99,6 +99,11 @@ def test_another_pooling_leaves_out_the_projection_that_was_trained_for_the_old_
     assert encoder.get_embedding_dimension() == 32
 
 
+def test_more_dimensions_than_vectors_have_are_refused() -> None:
+    with pytest.raises(BadInputError, match=r"1000000000000.*65536"):
+        EncoderStructure(dimension=10**12)
+
+
 def test_a_length_beyond_the_positions_is_refused(tiny_folder: Path) -> None:
     with pytest.raises(BadInputError, match=r"65 tokens.*at most 64"):
         built(tiny_folder, EncoderStructure(length=65))

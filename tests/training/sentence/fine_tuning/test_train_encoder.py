@@ -561,6 +561,13 @@ def test_a_set_that_cannot_be_measured_after_the_training_says_what_is_kept(
     assert train([cosent(scored)], tests=[whole]).steps == 1
 
 
+def test_evaluations_further_apart_than_the_run_is_long_leave_the_one_at_its_end(
+    scored: SentenceExamples, train: Train, dev_file: Path
+) -> None:
+    options = SentenceTraining(steps=2, evaluations=1e-320, precision=Precision.FLOAT32)
+    assert train([cosent(scored)], options=options, dev=read_judged_set(f"sts:{dev_file}")).dev
+
+
 @pytest.mark.parametrize("given", [{"patience": 2}, {"evaluations": 2.0}])
 def test_what_a_dev_set_decides_is_refused_without_one(
     scored: SentenceExamples, train: Train, given: dict[str, Any]
