@@ -173,6 +173,10 @@ def _sts(layout: Layout, name: str) -> JudgedSet:
     pairs, notes = _judged_pairs(layout, ExampleKind.SCORED)
     if len({pair.score for pair in pairs}) < 2:
         raise _undefined(layout, f"one score alone, {pairs[0].score:g}", "pairs of different scores")
+    if all(pair.sentence1 == pair.sentence2 for pair in pairs):
+        raise _undefined(layout, "pairs of one text with itself alone", "pairs of different texts")
+    if len({frozenset((pair.sentence1, pair.sentence2)) for pair in pairs}) < 2:
+        raise _undefined(layout, "one pair of texts alone", "pairs of different texts")
     return StsSet(name, tuple(pairs), notes=notes)
 
 

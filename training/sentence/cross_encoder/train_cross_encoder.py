@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import torch
 from sentence_transformers import CrossEncoder
@@ -229,6 +229,7 @@ def _build(folder: EncoderFolder, length: int | None, *, device: str, seed: int)
     """Load a cross-encoder, or put a new head of one score on the transformer of a BERT or an encoder."""
     if folder.is_cross_encoder:
         model = load_cross_encoder(folder, device)
+        take_plain_text(cast("Transformer", model[0]), folder)  # pairs are tokenized as they are
     else:
         model = _with_new_head(folder, device, seed)
     model.activation_fn = torch.nn.Sigmoid()

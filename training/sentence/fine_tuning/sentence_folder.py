@@ -12,12 +12,13 @@ from nearsay.data.document import JsonValue
 from nearsay.data.report import as_json
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
-from nearsay.training.encoder.weights import combined_sha256, weight_hashes
+from nearsay.training.encoder.weights import combined_sha256
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
 from nearsay.training.sentence.finished_run import finish_run
+from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.source import find_encoder, hub_name
 
 
@@ -91,8 +92,8 @@ def learned_by(examples: SentenceExamples, loss: str) -> str:
 
 
 def guide_sha256(guide: str | None) -> str | None:
-    """Give the hash of a guide's weights."""
-    return None if guide is None else combined_sha256(weight_hashes(find_encoder(guide).folder))
+    """Give the hash of a guide's weights; raises as `refuse_unsafe`, before a run begins by it."""
+    return None if guide is None else combined_sha256(checked_weights(find_encoder(guide)))
 
 
 def finish_encoder(

@@ -42,7 +42,7 @@ from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import lineage_of
+from nearsay.training.sentence.source import find_encoder, lineage_of
 
 if TYPE_CHECKING:
     from peft import LoraModel
@@ -158,6 +158,8 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
     ]
     for one in sets:
         objective = one.objective.kind
+        if one.guide is not None and objective.loss.guide != "scores":
+            _require_vectors(one.guide, f"the objective {objective} of {one.examples.name}")
         if objective.loss.compares_rows and one.examples.kind is not ExampleKind.TUPLES:
             require_batches(one.examples, one.batch or call.chosen.batch, f"the objective {objective}")
     learned = [one.examples for one in sets]
@@ -219,6 +221,14 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         texts=call.texts_learned(learned, [one.guide for one in sets]),
     )
     return result
+
+
+def _require_vectors(guide: str, learner: str) -> None:
+    if find_encoder(guide).folder.is_cross_encoder:
+        raise BadInputError(
+            f"{learner} needs another encoder's vectors, and {guide} is a cross-encoder. "
+            "Name an encoder (--guide)"
+        )
 
 
 def _adapters(

@@ -15,7 +15,7 @@ from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
 from torch.nn import functional
 
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 from nearsay.training.encoder.weights import require_complete
@@ -201,7 +201,22 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
     score_in_float32(model)
     pad_without_effect(model, folder)
     model.eval()
+    if "message" in transformer.modality_config:
+        _require_pairs_in_template(model, folder)
     return model
+
+
+def _require_pairs_in_template(model: CrossEncoder, folder: EncoderFolder) -> None:
+    """Raise NearsayError for a chat template that leaves the query or the document out."""
+    try:
+        with quiet_libraries():
+            model.predict([("query", "document")], show_progress_bar=False)
+    except ValueError as error:
+        raise NearsayError(
+            f"the chat template of the cross-encoder in {folder.path} takes no pair of query and document "
+            f"({first_line(error)}). Write one that renders both roles, or take message out of "
+            "modality_config in its sentence_bert_config.json, so that pairs are read as plain text"
+        ) from error
 
 
 def pad_without_effect(model: CrossEncoder, folder: EncoderFolder) -> None:

@@ -274,6 +274,8 @@ def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_
     ("kind", "content", "value"),
     [
         ("sts", "score\tsentence1\tsentence2\n3\ta\tb\n3\tc\td\n", 3),
+        ("sts", "score\tsentence1\tsentence2\n3\ta\ta\n2\tc\tc\n", "itself"),
+        ("sts", "score\tsentence1\tsentence2\n3\ta\tb\n2\tb\ta\n", "one pair"),
         ("pairs", "label\tsentence1\tsentence2\n0\ta\tb\n0\tc\td\n", 1),
         ("clustering", "label\ttext\nfish\ta\nfish\tb\n", "fish"),
     ],

@@ -37,6 +37,7 @@ from nearsay.training.sentence.cross_encoder.train_cross_encoder import (
 )
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge, PairTokens, load_judge
+from nearsay.training.sentence.refusal import EncoderRefusedError
 
 UNSEEN = [(f"the {animal} mat", f"x y {other}") for animal in ("cat", "dog") for other in ("cat", "dog")]
 
@@ -363,6 +364,31 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     with pytest.raises(BadInputError, match=match):
         trained(triplets, bert, tmp_path / "out", **change)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_guide_that_is_no_encoder_is_refused_before_anything_is_written(
+    triplets: SentenceExamples, bert: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_text("{}", "utf-8")
+    with pytest.raises(EncoderRefusedError, match=r"empty.*no weights"):
+        trained(triplets, bert, tmp_path / "out", loss=CrossLoss.MSE, guide=tmp_path / "empty")
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_that_was_saved_for_a_chat_template_is_trained_on_plain_text_and_saved_for_it(
+    triplets: SentenceExamples, bert: Path, tmp_path: Path
+) -> None:
+    trained(triplets, bert, tmp_path / "first", epochs=1)
+    settings = tmp_path / "first" / "sentence_bert_config.json"
+    told = json.loads(settings.read_text("utf-8"))
+    told["modality_config"]["message"] = {**told["modality_config"]["text"], "format": "flat"}
+    settings.write_text(json.dumps(told), "utf-8")
+    template = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {% endfor %}"
+    (tmp_path / "first" / "chat_template.jinja").write_text(template, "utf-8")
+    trained(triplets, tmp_path / "first", tmp_path / "out", epochs=1)
+    told = json.loads((tmp_path / "out" / "sentence_bert_config.json").read_text("utf-8"))
+    assert set(told["modality_config"]) == {"text"}
 
 
 def test_pairs_need_others_of_their_batch(bert: Path, tmp_path: Path) -> None:

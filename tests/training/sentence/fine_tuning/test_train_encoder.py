@@ -40,9 +40,11 @@ from nearsay.training.sentence.fine_tuning.structure import build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind
+from nearsay.training.sentence.refusal import EncoderRefusedError
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 
+JUDGE = "BertForSequenceClassification"
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
 ONE_STEP = SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32)
 Train = Callable[..., SentenceResult]
@@ -574,6 +576,26 @@ def test_what_a_dev_set_decides_is_refused_without_one(
 ) -> None:
     with pytest.raises(BadInputError, match="Name one with --dev"):
         train([cosent(scored)], options=SentenceTraining(**given))
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "reason"),
+    [({}, EncoderRefusedError, "no weights"), ({"architectures": [JUDGE]}, BadInputError, "cross-encoder")],
+)
+def test_a_guide_that_gives_no_vectors_is_refused_before_anything_is_written(
+    config: dict[str, Any],
+    error: type[NearsayError],
+    reason: str,
+    scored: SentenceExamples,
+    train: Train,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide" / "config.json").write_text(json.dumps(config), "utf-8")
+    one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.TEACHER), guide=str(tmp_path / "guide"))
+    with pytest.raises(error, match=rf"guide\b.*{reason}"):
+        train([one], options=EXACT)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("changed", ["dev", "scores of dev", "guide"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naming import Naming
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from transformers import BertForSequenceClassification
@@ -116,3 +117,27 @@ def test_a_score_that_is_no_number_is_told(build: Callable[..., Path]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(NearsayError, match=r"\b4 of 4 pairs .*no number"):
         CrossEncoderJudge.load(folder, device="cpu").scores(PAIRS)
+
+
+PAIR_TEMPLATE = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+USER_TEMPLATE = "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}{% endfor %}"
+
+
+@pytest.mark.parametrize("template", [PAIR_TEMPLATE, USER_TEMPLATE])
+def test_a_chat_template_that_leaves_the_query_out_is_refused_when_it_is_loaded(
+    build: Callable[..., Path], tmp_path: Path, template: str
+) -> None:
+    CrossEncoder(str(build()), device="cpu").save(str(tmp_path / "saved"), create_model_card=False)
+    (tmp_path / "saved" / "chat_template.jinja").write_text(template, "utf-8")
+    settings = tmp_path / "saved" / "sentence_bert_config.json"
+    told = json.loads(settings.read_text("utf-8"))
+    told["modality_config"]["message"] = {**told["modality_config"]["text"], "format": "flat"}
+    settings.write_text(json.dumps(told), "utf-8")
+    if template is PAIR_TEMPLATE:
+        judge = CrossEncoderJudge.load(tmp_path / "saved", device="cpu")
+        theirs = CrossEncoder(str(tmp_path / "saved"), device="cpu").predict(PAIRS, show_progress_bar=False)
+        np.testing.assert_allclose(judge.scores(PAIRS), theirs, atol=1e-6)
+        return
+    with pytest.raises(NearsayError) as refused:
+        CrossEncoderJudge.load(tmp_path / "saved", device="cpu")
+    assert str(refused.value) == Naming(tmp_path / "saved", "chat template", "modality_config")
