@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import unicodedata
 import zlib
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
@@ -15,6 +16,8 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 # Text packs to a third, the logs and tables that were tried to a twentieth, zeros to a 1,030th.
 _GZIP_FACTOR: Final = 150
 _PACKED_BYTES: Final = 32 * 2**10  # that are read at once: what was read but not unpacked yet counts, too
+_HEAD_BYTES: Final = 16 * 2**10  # from which an encoding is told
+_IN_TEXT: Final = "\t\n\v\f\r\x1b"  # controls that text may hold
 _GZIP_FREE: Final = 16 * 2**20  # bytes that any archive may unpack to
 BYTE_ORDER_MARKS: Final = (  # the longer first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -119,39 +122,60 @@ class TextStream(NamedTuple):
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     r"""Find a stream's encoding and take its byte order mark off.
 
-    encoding: what the user says; None = what the mark says, else UTF-16 where every other byte is NUL, as
-        some programs of Windows write, else UTF-8. A mark is believed in any case, and text without a NUL
-        that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line does not end in
-        the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so that they are
-        found in their line; half a character at the end gives DamagedStreamError. Of text whose lines end in
-        CR alone these become LF.
+    encoding: what the user says; None = what the mark says, else UTF-16 where NULs speak for it, as some
+        programs of Windows write it, else UTF-8. A mark is believed in any case, and text without a NUL that
+        can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line does not end in the one
+        byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so that they are found in
+        their line; half a character at the end gives DamagedStreamError. Of text whose lines end in CR alone
+        these become LF.
     """
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
-    if not marked and not encoding and b"\0" in head:
+    # What has no line end in its first bytes would be waited for anyhow.
+    if not marked and not encoding and (b"\0" in head or b"\n" not in head):
         name = _unmarked_utf16(head + stream.peek()) or name
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
     read: Callable[[int], bytes] = stream.read1
     head = head[len(mark) :]
-    # What has no line end in its first bytes would be waited for anyhow.
     if "\n".encode(name) == b"\n" and b"\n" not in head and _ends_in_returns(head + stream.peek()):
         read, head = _returns_replaced(read), head.replace(b"\r", b"\n")
-    stream = _buffered(read, head)
-    if "\n".encode(name) != b"\n" and not marked and _is_utf8(stream.peek()):
+    stays = marked or not encoding or "\n".encode(name) == b"\n"
+    if not stays and _is_utf8(head) and not _unmarked_utf16(head + stream.peek()):
         name = "utf-8"
+    stream = _buffered(read, head)
     if "\n".encode(name) == b"\n":
         return TextStream(stream, name, certain=bool(mark))
     return TextStream(_buffered(_transcoder(stream, name)), "utf-8", certain=True)
 
 
 def _unmarked_utf16(head: bytes) -> str | None:
-    """Name the UTF-16 of text without a mark: most characters are ASCII, so that one byte of them is NUL."""
-    low, high = head[::2].count(0), head[1::2].count(0)
-    if 3 * max(low, high) < len(head) or min(low, high):
+    """Name the UTF-16 of text without a mark.
+
+    Where most characters are ASCII one byte of them is NUL. Of other text that byte of its spaces, digits and
+    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8.
+    """
+    if b"\0" not in head:
         return None
-    return "utf-16-le" if high else "utf-16-be"
+    low, high = head[::2].count(0), head[1::2].count(0)
+    if 3 * max(low, high) >= len(head) and not min(low, high):
+        return "utf-16-le" if high else "utf-16-be"
+    head = head[:_HEAD_BYTES]
+    if _reads_as(head, "utf-8", "\0"):
+        return None
+    # Bytes of a line end in the wrong order are no character.
+    return next((name for name in ("utf-16-le", "utf-16-be") if _reads_as(head, name, "\n")), None)
+
+
+def _reads_as(head: bytes, encoding: str, besides: str) -> bool:
+    """Say whether bytes hold the characters `besides`, and no others that no text holds, as controls."""
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)  # a character may be cut off at the end
+    except UnicodeDecodeError:
+        return False
+    kinds = {unicodedata.category(character) for character in {*text} - {*besides, *_IN_TEXT}}
+    return besides in text and kinds.isdisjoint({"Cc", "Cn", "Co", "Cs"})
 
 
 def _ends_in_returns(head: bytes) -> bool:

@@ -193,3 +193,42 @@ def test_a_faulty_character_of_marked_text_gives_no_hint_of_an_encoding_that_wou
 def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
     for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n"):
         assert any(isinstance(item, Fault) for item in read([write("a.txt", content)]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Съешь же ещё этих мягких французских булок да выпей чаю.",
+        "私はその人を常に先生と呼んでいた。\u3000だからここでもただ先生と書く。",
+        "오늘은 날씨가 좋다. 산책하러 가자.",
+        "وصل القطار متأخرا هذا المساء.",
+        SAID,
+    ],
+)
+@pytest.mark.parametrize("suffix", ["txt", "tsv", "md"])
+@pytest.mark.parametrize("asked", [None, "same"])
+def test_utf16_of_any_script_without_a_mark_is_read(
+    write: Write, said: str, encoding: str, suffix: str, asked: str | None
+) -> None:
+    lines = [f"{said} {number}" for number in range(3)]
+    header = "text\n" if suffix == "tsv" else ""
+    write(f"folder/one.{suffix}", (header + "\n".join(lines) + "\n").encode(encoding))
+    items = list(read(["folder"], ReadOptions(encoding=asked and encoding)))
+    assert not [item for item in items if isinstance(item, Fault)]
+    found = "\n".join(item.text for item in items if isinstance(item, Document))
+    assert " ".join(found.split()) == " ".join("\n".join(lines).split())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"the cat\0sat\non the mat\nand the dog\n",
+        b"abcd\0\nefgh\n",
+        "der K\u00e4se\0reift\nim Keller\n".encode("cp1252"),
+        b"abc\0\0\0\x01\x02\n" * 9,
+    ],
+)
+def test_text_with_a_nul_in_it_is_not_taken_for_utf16(write: Write, content: bytes) -> None:
+    _, faults, _ = texts(write("folder/one.txt", content).rpartition("/")[0])
+    assert faults
