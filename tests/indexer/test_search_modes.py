@@ -333,12 +333,28 @@ def test_passages_with_commoner_words_alone_come_where_the_others_are_too_few(
     yard.add_rows([*both, *({"id": f"h{i}", "text": "hen", "kind": str(i % 2)} for i in range(500))])
     assert {name[0] for name in ids(yard.search("cow hen", 1, mode="lexical"))} == {"b"}
     assert len(yard.search("cow hen", 20, mode="lexical")) == 20
+    assert [name[0] for name in ids(yard.search("cow hen", 50, mode="lexical"))] == ["b"] * 20 + ["h"] * 30
     everything = yard.search("cow hen", 520, mode="lexical")
     assert [name[0] for name in ids(everything)] == ["b"] * 20 + ["h"] * 500
     assert everything.notes == ()
     each = yard.search("cow hen", 520, mode="lexical", by_document=True)
     assert ids(each) == ids(everything)
     assert len(yard.search("cow hen", 100, mode="lexical", where="kind = '1'")) == 100
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+def test_more_than_a_hundred_hits_are_those_by_all_words(
+    library: Library, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    yard = library.collection("yard")
+    rare = [{"id": f"c{i}", "text": "cow mmmmmmmmm"} for i in range(150)]
+    common = [{"id": f"h{i}", "text": f"hen pig goat {'ooooooooo ' * (i % 9)}"} for i in range(200)]
+    yard.add_rows([*rare, *common, *({"id": f"o{i}", "text": "o" * (5 + i % 9)} for i in range(400))])
+    wanted = {k: ids(yard.search("cow hen pig goat", k, mode=mode)) for k in (101, 300)}
+    assert mode == "hybrid" or {name[0] for name in wanted[101]} == {"h"}
+    monkeypatch.setattr(search_module, "_ENOUGH", 1)
+    for k, names in wanted.items():
+        assert ids(yard.search("cow hen pig goat", k, mode=mode)) == names
 
 
 def test_a_document_by_id_is_looked_up(library: Library) -> None:
