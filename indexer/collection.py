@@ -533,7 +533,10 @@ class Collection:
         return overview(self._store, self._record.row())
 
     def export(self, out: str | Path | BinaryIO, *, where: Where | None = None, vectors: bool = False) -> int:
-        """Write JSON lines that `add` reads back: a document each, or a passage with its vector; how many."""
+        """Write JSON lines, and say how many: a document each, which `add` reads back.
+
+        vectors: a passage each, with its vector; of these `add` takes the first of a document alone
+        """
         found = (
             export_passages(self._store, self.snapshot(), where)
             if vectors

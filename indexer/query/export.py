@@ -1,4 +1,4 @@
-"""A collection written out as JSON lines that `add` reads back."""
+"""A collection written out as JSON lines: documents, which `add` reads back, or passages with vectors."""
 
 import contextlib
 import csv

@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.document import beginning
 from nearsay.data.errors import BadInputError
 from nearsay.data.threads import ThreadLock
 from nearsay.indexer.catalogue.passages import PassageRow, encoded_text
@@ -157,6 +158,7 @@ def _drawn(
     return snapshot.nearest(query, count, list_all(connection, snapshot, selection))
 
 
+_SHOWN: Final = 60  # characters of what a judge cannot score
 RERANKED: Final = 50  # candidates that are judged among themselves, or k if that is more
 
 
@@ -175,6 +177,12 @@ def judged_scores(judge: PairJudge, pairs: Sequence[tuple[str, str]]) -> list[fl
         raise BadInputError(
             f"the judge gave {scores.dtype} of shape {scores.shape} for {len(pairs)} pairs. "
             "Let its `scores` return one number a pair"
+        )
+    if np.isnan(scores).any():
+        query, text = pairs[int(np.isnan(scores).argmax())]
+        raise BadInputError(
+            f"the judge gave no number for '{beginning(query, _SHOWN)}' and '{beginning(text, _SHOWN)}', but "
+            "NaN, by which nothing can be ranked. Let its `scores` return one number a pair"
         )
     found: list[float] = scores.tolist()
     return found

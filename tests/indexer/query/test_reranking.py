@@ -56,6 +56,17 @@ def test_a_judge_may_give_a_list_and_one_number_a_pair(library: Library) -> None
         collection.search("fox", 3, rerank=Lengths(2))
 
 
+def test_a_judge_that_gives_no_number_is_refused_with_the_pair(library: Library) -> None:
+    class Undecided(Lengths):
+        def scores(self, pairs: Sequence[tuple[str, str]]) -> Any:
+            return [float("nan") if text == "hen hen" else 1.0 for _, text in pairs]
+
+    collection = library.collection("yard")
+    collection.add_rows([{"id": text, "text": text} for text in ["fox", "hen hen"]])
+    with pytest.raises(BadInputError, match=r"'fox' and 'hen hen'.* NaN"):
+        collection.search("fox", 2, rerank=Undecided(), min_score=0.0)
+
+
 def test_it_runs_on_the_device_that_the_library_was_opened_with(
     tmp_path: Path, words: WordsEncoder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
