@@ -176,6 +176,8 @@ class MinimalTest:
         else:
             sure = bets.interval()
             interval = Interval(max(low, sure.low), min(high, sure.high))
+            if interval.low > interval.high:  # bets are wrong with a chance of 1 - level, what is known never
+                interval = Interval(low, high)
             # What was chosen otherwise is no draw: where that is most of it, or makes the mean of what was
             # drawn impossible, each judgement counts for itself and its kind.
             if count and 2 * count >= int(np.count_nonzero(there)) and low <= mean <= high:

@@ -100,6 +100,19 @@ def test_judgements_made_by_hand_narrow_what_is_possible_and_count_when_their_tu
     assert test.difference(until | last).unjudged == 0
 
 
+def test_where_bets_err_the_interval_is_what_the_judgements_leave_possible() -> None:
+    """What was drawn speaks for the first, what was judged by hand for the second, as by a rare chance."""
+    firsts, seconds = range(10), range(10, 20)
+    test = MinimalTest({"q": firsts, "r": firsts}, {"q": seconds, "r": seconds})
+    judged = {pair: pair[1] in firsts for pair in test.pairs[:14]}
+    for pair in reversed(test.pairs[15:]):
+        judged[pair] = pair[1] in seconds
+        found = test.difference(judged)
+        assert found.interval.low <= found.difference <= found.interval.high
+    every = [test.difference(judged | {test.pairs[14]: answers}).difference for answers in (False, True)]
+    assert (found.interval.low, found.interval.high) == pytest.approx(sorted(every))
+
+
 @pytest.mark.parametrize("draw", range(6))
 def test_judgements_that_were_chosen_otherwise_all_count_for_the_difference(draw: int) -> None:
     first, second, relevant = rankings(np.random.default_rng(draw), 40, 0.0)

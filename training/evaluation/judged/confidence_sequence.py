@@ -38,6 +38,8 @@ class ConfidenceSequence:
     means: NDArray[np.float64] = field(init=False)  # (points,)
     wealth: NDArray[np.float64] = field(init=False)  # its logarithm, of each of the means
     richest: NDArray[np.float64] = field(init=False)  # the highest that it ever was
+    least: float = field(init=False)  # between these all observations' bounds leave the mean
+    most: float = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.low < self.high or not 0 < self.level < 1 or not 0 < self.stake < 1:
@@ -48,6 +50,7 @@ class ConfidenceSequence:
         self.means = np.linspace(self.low, self.high, _POINTS)
         self.wealth = np.zeros(_POINTS)
         self.richest = np.zeros(_POINTS)
+        self.least, self.most = self.low, self.high
 
     def observe(self, value: float, *, low: float, high: float, mean: float, variance: float) -> None:
         """Take one observation whose expectation, given what was observed before, is the mean.
@@ -58,6 +61,7 @@ class ConfidenceSequence:
         ValueError for a value outside its bounds.
         """
         room = 1e-9 * (1.0 + abs(low) + abs(high))
+        self.least, self.most = max(self.least, low - room), min(self.most, high + room)
         if not low - room <= value <= high + room:
             raise ValueError(f"{value} is not between {low} and {high}")
         above, below = self.means - low, high - self.means
@@ -73,6 +77,8 @@ class ConfidenceSequence:
         """The means that no bet has ruled out, a step of the grid wider on either side."""
         left = np.flatnonzero(self.richest < log(1 / (1 - self.level)))
         step = (self.high - self.low) / (_POINTS - 1)
+        if np.isinf(self.richest).all():  # what the bounds leave lies between two tested means
+            return Interval(min(self.least, self.most), max(self.least, self.most))
         if not left.size:  # between two tested means, the poorest of which is nearest to it
             left = np.array([int(self.richest.argmin())])
         low, high = float(self.means[left[0]]) - step, float(self.means[left[-1]]) + step

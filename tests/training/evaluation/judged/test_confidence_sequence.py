@@ -27,6 +27,14 @@ def test_a_stake_loses_at_most_four_fifths() -> None:
     assert sequence.wealth[1:-1].min() >= math.log(0.2) - 1e-9
 
 
+def test_bounds_between_two_tested_means_are_the_interval() -> None:
+    sequence = ConfidenceSequence(-1.0, 1.0)  # which tests 0 and .0025
+    sequence.observe(0.0, low=-0.5, high=0.0015, mean=0.0, variance=0.1)
+    sequence.observe(0.0015, low=0.001, high=0.5, mean=0.0, variance=0.1)
+    interval = sequence.interval()
+    assert (interval.low, interval.high) == pytest.approx((0.001, 0.0015), abs=1e-8)
+
+
 def test_the_interval_is_wider_than_that_of_one_look_and_narrows_around_the_mean() -> None:
     each = np.random.default_rng(3).binomial(1, 0.3, 400).astype(float)
     widths = []
