@@ -4,7 +4,7 @@ import itertools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
@@ -62,6 +62,7 @@ _USUAL: Final = frozenset(
     {*itertools.chain(_TEXTS, LABELS, _BESIDE, _SCORES_OF_TUPLES, *_PAIRS, *_TITLED, *_TUPLE_STARTS)}
 )
 _QUERIES: Final = frozenset({"anchor", "query", "question"})
+_PARTS: Final = frozenset({"train", "dev", "val", "valid", "validation", "test"})
 _NO_CLASS: Final = "-1"
 _PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
@@ -280,6 +281,8 @@ class UnusedColumns:
         values = _written_values(sample, chosen.texts)
         self._known = {*values, *chosen.texts}
         self._values = {name: counts for name, counts in values.items() if len(counts) < 2}
+        # Of the column that divides the rows; `seen` counts on where there is one value until now.
+        self._split = next(((name, values[name]) for name in values if name.lower() == "split"), None)
         self._later: dict[str, int] = {}  # columns that the first rows did not have, and the first line
 
     def seen(
@@ -308,9 +311,20 @@ class UnusedColumns:
                 )
         _refuse_unused_labels(self._values, path)
 
-    def notes(self, path: str) -> list[str]:
-        """Say which columns of negatives the first rows did not have."""
-        return [
+    def notes(self, path: str, asked: Collection[str]) -> list[str]:
+        """Say which columns of negatives the first rows did not have, and that all parts of a set are taken.
+
+        asked: columns by which rows were chosen
+        """
+        notes = []
+        if self._split is not None and self._split[0] not in asked:
+            name, parts = self._split
+            if len(named := [part for part in parts if part.lower() in _PARTS]) > 1:
+                notes.append(
+                    f"{path}: rows whose {name!r} is {' and '.join(sorted(named))} are all taken. Put those "
+                    "to measure on into a file of their own"
+                )
+        return notes + [
             f"{path}:{line}: the column {name!r} stands here, and not in the first rows, and is not read; "
             "put a row with it first to use it"
             for name, line in self._later.items()
@@ -430,6 +444,12 @@ def _refuse_unused_labels(values: Mapping[str, Counter[str]], path: str) -> None
     Those pairs would be learned from as if they did. A few words, or numbers that come again, look like it.
     """
     for name, different in values.items():
+        if not name and len(different) > 1 and _are_fractions(different):
+            shown = ", ".join(sorted(different)[:_VALUES_SHOWN])
+            raise BadInputError(
+                f"{path}: a column without a name ({shown}) looks like a score. Give it one in the header, "
+                "such as score, or say --kind pairs if all pairs belong together"
+            )
         if name.lower() in _BESIDE or not 2 <= len(different) <= max(different.total() // 2, 3):
             continue
         numbers = all(_is_number(value) for value in different)
@@ -439,6 +459,12 @@ def _refuse_unused_labels(values: Mapping[str, Counter[str]], path: str) -> None
                 f"{path}: the column {name!r} ({shown}) looks like a label, and is not known as one. "
                 f"Say --label {shlex.quote(name)} to use it, or --kind pairs if all pairs belong together"
             )
+
+
+def _are_fractions(values: Iterable[str]) -> bool:
+    """Whether they are numbers, and not whole ones alone, which number the rows."""
+    given = [value for value in values if value]
+    return all(map(_is_number, given)) and not all(map(str.isdecimal, given))
 
 
 def _is_number(value: str) -> bool:

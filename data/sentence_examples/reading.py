@@ -216,7 +216,7 @@ def read_sentence_examples(
             reading.take_rows(_where(rows, where, str(path)), chosen, kind)
             if told and kind is ExampleKind.PAIRS:
                 unused.refuse_labels(str(path))
-            reading.notes += unused.notes(str(path))
+            reading.notes += unused.notes(str(path), where or ())
             if told and kind is ExampleKind.TEXTS:
                 reading.notes += passed_over([row for _, row in sample], chosen.texts, str(path))
         return reading.examples(kind, chosen, name or _plain_name(path))
@@ -352,7 +352,10 @@ class _Reading:
         if self.left_out:
             notes.append(f"{self.path}: rows are left out{self.why()}")
         if not len(rows):
-            raise BadInputError(f"{self.path} holds no usable row{self.why()}; give a file with examples")
+            alone = ", or --kind pairs if there are no negatives" if kind is ExampleKind.TUPLES else ""
+            raise BadInputError(
+                f"{self.path} holds no usable row{self.why()}; give a file with examples{alone}"
+            )
         if kind is ExampleKind.TUPLES:
             rows, scores, filled, cut = self._tuples(written)
             columns = tuple_columns(columns, rows.shape[1])

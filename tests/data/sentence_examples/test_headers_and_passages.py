@@ -127,3 +127,36 @@ def test_whole_numbers_are_one_class_however_they_are_written(
     path = written(tmp_path / "rows.csv", [("text", "label"), *rows])
     assert read_sentence_examples(path, kind=ExampleKind.CLASSES).label_names == names
     assert len({row.label for row in read_labelled_texts(path).rows}) == len(names)
+
+
+def test_passages_that_are_never_negative_ask_for_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    row = {"query": "a", "positive_passages": passages("c"), "negative_passages": []}
+    path.write_text(json.dumps(row) + "\n", "utf-8")
+    with pytest.raises(BadInputError, match=r"train\.jsonl:1.*--kind pairs"):
+        read_sentence_examples(path)
+    assert read_sentence_examples(path, kind=ExampleKind.PAIRS).texts == (("a", "c"),)
+
+
+def test_numbers_of_a_column_without_a_name_are_not_passed_over(tmp_path: Path) -> None:
+    scores = written(
+        tmp_path / "a.csv",
+        [("text1", "text2", ""), *((*row, ("0", "0.01", "0.5", "1")[n]) for n, row in enumerate(BELOW))],
+    )
+    with pytest.raises(BadInputError) as refused:
+        read_sentence_examples(scores)
+    assert str(refused.value) == Naming("a.csv", "0.01", "header", "--kind pairs")
+    assert len(read_sentence_examples(scores, kind=ExampleKind.PAIRS)) == len(BELOW)
+    index = written(
+        tmp_path / "b.csv", [("", "text1", "text2"), *((str(n), *row) for n, row in enumerate(BELOW))]
+    )
+    assert read_sentence_examples(index).kind is ExampleKind.PAIRS
+
+
+def test_rows_of_all_splits_are_said_to_be_taken(tmp_path: Path) -> None:
+    rows = [(f"a {n}", f"b {n}", "train") for n in range(300)]
+    path = written(tmp_path / "a.csv", [("text1", "text2", "split"), *rows, ("c", "d", "test")])
+    assert read_sentence_examples(path).notes[-1] == Naming("a.csv", "'split'", "test and train")
+    assert len(read_sentence_examples(path, where={"split": "train"}).notes) == 1
+    one = written(tmp_path / "b.csv", [("text1", "text2", "split"), *rows])
+    assert len(read_sentence_examples(one).notes) == 1
