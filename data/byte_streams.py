@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import re
 import unicodedata
 import zlib
 from collections.abc import Callable
@@ -211,3 +212,62 @@ def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], byt
         return b""
 
     return read
+
+
+_JSON_SIGNS: Final = re.compile(rb'[\[\]{}",\\\r\n]')
+
+
+def listed_values(stream: io.BufferedReader) -> io.BufferedReader:
+    """Bring a JSON list of any size to a line a value; a stream that does not begin with one stays as it is.
+
+    The bytes are of an encoding in which ASCII stands for itself alone. What a list has besides its values
+    comes as lines, too, which are no JSON; a list without an end gives its values, then DamagedStreamError.
+    """
+    if not stream.peek().lstrip().startswith(b"["):
+        return stream
+    return _buffered(_Splitter(stream).read)
+
+
+class _Splitter:
+    """Reads a JSON list and gives a line a value."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self._depth = 0  # of lists and objects
+        self._in_text = self._escaped = False  # within a string; the next byte is no sign
+
+    def read(self, _: int) -> bytes:
+        while data := self._stream.read1(_BUFFER_BYTES):
+            if lines := self._split(data):
+                return lines
+        if self._depth:
+            raise DamagedStreamError("the JSON list has no end")
+        return b""
+
+    def _split(self, data: bytes) -> bytes:
+        pieces: list[bytes] = []
+        done, after = 0, int(self._escaped)
+        for found in _JSON_SIGNS.finditer(data):
+            at, sign = found.start(), found[0]
+            if at < after:
+                continue
+            if sign == b'"':
+                self._in_text = not self._in_text
+            elif sign == b"\\":
+                after = at + 2
+            elif sign in b"\r\n" or not self._in_text:
+                pieces += data[done:at], b" " if sign in b"\r\n" else self._outside(sign)
+                done = at + 1
+        self._escaped = after > len(data)
+        return b"".join([*pieces, data[done:]])
+
+    def _outside(self, sign: bytes) -> bytes:
+        """What stands in the place of a bracket, brace or comma outside strings."""
+        outermost = self._depth == 1
+        if sign in b"[{":
+            self._depth += 1
+            return b"" if sign == b"[" and self._depth == 1 else sign
+        if sign == b",":
+            return b"\n" if outermost else sign
+        self._depth = max(self._depth - 1, 0)
+        return b"\n" if sign == b"]" and outermost else sign

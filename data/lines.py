@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from nearsay.data.byte_streams import DamagedStreamError, text_stream
+from nearsay.data.byte_streams import DamagedStreamError, listed_values, text_stream
 from nearsay.data.faults import Fault
 
 # Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
@@ -160,15 +160,19 @@ class Lines:
         encoding: str | None,
         limit: int,
         settled: Callable[[str], None] | None = None,
+        listed: bool = False,
     ) -> None:
         """`name`: for faults; `limit`: in bytes, without the line's end.
 
         settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
             is read then; None = the bytes are not asked.
+        listed: take each value of a JSON list for a line, where the file is one.
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
         self._stream, self.encoding, certain = text_stream(stream, encoding)
+        if listed:
+            self._stream = listed_values(self._stream)
         self._settled = None if certain else settled  # asked once, at the first line beyond ASCII
         self._hint = "" if certain else None
 

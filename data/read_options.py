@@ -42,7 +42,7 @@ _SUFFIXES = {
     ".tab": Format.TSV,
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
-    ".json": Format.JSONL,  # JSON lines only
+    ".json": Format.JSONL,  # or one list of objects
     ".parquet": Format.PARQUET,
     ".md": Format.MARKDOWN,
     ".markdown": Format.MARKDOWN,

@@ -205,6 +205,11 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
+def may_be_list(name: str) -> bool:
+    """Whether a file of that name may be one JSON list, whose values are its rows."""
+    return name.lower().endswith((".json", ".json.gz"))
+
+
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
     """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`.
 
@@ -260,7 +265,7 @@ def _unless_one_value(
         if len(filled) > 1:
             break
     starts_list = bool(filled) and filled[0].startswith("[")
-    is_list = starts_list and (len(filled) == 1 or name.lower().endswith((".json", ".json.gz")))
+    is_list = starts_list and (len(filled) == 1 or may_be_list(name))
     if is_list or (len(filled) > 1 and _goes_on(*filled)):
         rows = _JSON_NAME.sub(".jsonl", name)
         rows = rows if rows != name else _JSON_NAME.sub("-rows.jsonl", name)

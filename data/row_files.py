@@ -14,7 +14,7 @@ from nearsay.data.fields import Fields
 from nearsay.data.lines import Lines, without_options
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
-from nearsay.data.row_documents import Row, json_rows
+from nearsay.data.row_documents import Row, json_rows, may_be_list
 
 logger = logging.getLogger("nearsay")
 
@@ -71,7 +71,9 @@ def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
             yield without_options(item)
 
 
-def _lines(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, str] | Fault]:
+def _lines(
+    path: str | Path, longest: int | None = None, *, listed: bool = False
+) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:
         with place.open("rb") as file:
@@ -86,6 +88,7 @@ def _lines(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, 
                     path,
                     found,
                 ),
+                listed=listed,
             )
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
@@ -96,7 +99,7 @@ def _lines(path: str | Path, longest: int | None = None) -> Iterator[tuple[int, 
 def _rows(path: str | Path) -> Iterator[Row | Fault]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        yield from json_rows(_lines(path), str(path))
+        yield from json_rows(_lines(path, listed=may_be_list(str(path))), str(path))
     elif kind in {Format.TSV, Format.CSV}:
         yield from _delimited(path, quoted=kind is Format.CSV)
     elif kind is Format.PARQUET:

@@ -19,7 +19,15 @@ from nearsay.data.json_values import UnusableRowError, check_string, is_blank
 from nearsay.data.lines import Lines, too_long
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, ReadOptions, Split
-from nearsay.data.row_documents import Row, RowDocuments, first_rows, json_rows, survey_header, survey_rows
+from nearsay.data.row_documents import (
+    Row,
+    RowDocuments,
+    first_rows,
+    json_rows,
+    may_be_list,
+    survey_header,
+    survey_rows,
+)
 from nearsay.data.sources import Source
 from nearsay.data.whole_files import packed_document, text_file_document
 
@@ -189,6 +197,7 @@ class SourceDocuments:
                     encoding=self._options.encoding,
                     limit=self._options.max_text_bytes,
                     settled=lambda encoding: self._read_as(source, encoding),
+                    listed=source.format is Format.JSONL and may_be_list(source.name),
                 )
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))

@@ -116,8 +116,8 @@ def add(
 ) -> None:
     """Add files to COLLECTION, or update the documents that changed.
 
-    FILE is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf, docx; .log is read as txt with one passage per line.
+    FILE is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl, json (each
+    also .gz), parquet, markdown, html, pdf, docx; .log is read as txt with one passage per line.
 
     A row replaces the document with the same id. Rows without an id belong to their file: rows that the file
     no longer contains are removed, also when the file is now split in another way. If the command is

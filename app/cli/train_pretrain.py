@@ -78,8 +78,8 @@ def vocabulary(
 ) -> None:
     """Train a WordPiece vocabulary.
 
-    TEXT is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf. The same texts always give the same vocabulary. It loads in
+    TEXT is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl, json (each
+    also .gz), parquet, markdown, html, pdf. The same texts always give the same vocabulary. It loads in
     transformers with AutoTokenizer.from_pretrained(DIR).
 
     \b

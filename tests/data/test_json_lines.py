@@ -1,14 +1,17 @@
 """Reading JSON lines."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naming import Naming
 
+from nearsay.data.byte_streams import listed_values
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
@@ -226,8 +229,6 @@ def test_what_a_dotted_name_takes_is_no_metadata_beside_what_it_leaves(
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        ('[{"text": "a"}]', r"\.\[\]"),
-        ('\n[\n{"text": "a"}\n]', r"\.\[\]"),
         ('{\n"text": "a"\n}', r"\."),
         ('{"data": [\n{"text": "a"}\n]}', r"\."),
         ('{"data":\n\n{"text": "a"}\n}', r"\."),
@@ -240,6 +241,70 @@ def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
 ) -> None:
     with pytest.raises(BadInputError, match=rf"jq -c '{part}' a\.json > a\.jsonl"):
         list(read([write("a.json", content)]))
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", ["a.json", "a.JSON", "a.json.gz"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_objects_of_a_json_list_are_rows(
+    write: Callable[[str, str | bytes], str], name: str, indent: int | None, encoding: str
+) -> None:
+    rows = [{"id": f"d{at}", "text": f'{at}, "é" [b}} \\', "tags": [["x", {"y": 1}]]} for at in range(40)]
+    content = json.dumps(rows, indent=indent, ensure_ascii=False).encode(encoding)
+    path = write(name, content)
+    documents = list(read([path], ReadOptions(max_text_bytes=200)))  # of a row, not of the list
+    assert [(one.id, one.text, one.metadata, one.line) for one in documents if isinstance(one, Document)] == [
+        (row["id"], row["text"], {"tags": row["tags"]}, at) for at, row in enumerate(rows, 1)
+    ]
+
+
+@given(
+    st.lists(
+        st.recursive(
+            st.none() | st.integers() | st.text('ab,[]{}"\\\n\r\t é😀', max_size=8),
+            lambda inside: (
+                st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=3), inside, max_size=3)
+            ),
+        ),
+        max_size=5,
+    ),
+    st.sampled_from([None, 1]),
+    st.integers(1, 40),
+)
+def test_a_list_comes_as_a_line_a_value_wherever_its_bytes_are_cut(
+    values: list[object], indent: int | None, cut: int
+) -> None:
+    content = json.dumps(values, indent=indent).encode() + b"\n"
+    pieces = [content[at : at + cut] for at in range(0, len(content), cut)]
+
+    class Cut(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any, /) -> int:
+            piece = pieces.pop(0) if pieces else b""
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+    lines = listed_values(io.BufferedReader(Cut(), 64)).read().splitlines()
+    assert [json.loads(line) for line in lines if line.strip()] == values
+
+
+def test_what_is_wrong_in_a_list_costs_that_value_and_a_list_without_an_end_is_told(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.json", f'[{GOOD}, 5, {GOOD} {GOOD}, {{"text": NaN}},\n{GOOD}]\nand more')
+    assert len(documents) == 2
+    assert faults == [
+        Naming("a.json:2", "not a JSON object", "5"),
+        Naming("a.json:3", "more after the value"),
+        Naming("a.json:4", "NaN"),
+        Naming("a.json:6", "not JSON"),
+    ]
+    documents, faults = read_file("b.json", f'[{GOOD},\n{GOOD},\n{{"text": "cut')
+    assert len(documents) == 2
+    assert faults == [Naming("b.json:3", "no end", "not read")]
+    assert read_file("c.json", "[]") == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -162,10 +162,19 @@ def test_a_line_that_cannot_be_decoded_is_named_without_an_option_that_trainings
     assert "--" not in str(caught.value)
 
 
+def test_a_json_list_has_rows_and_one_without_an_end_is_no_set_to_learn_from(write: Write) -> None:
+    assert list(file_rows(write("a.json", '[{"n": "1"},\n {"n": "2"}]'))) == [
+        (1, {"n": "1"}),
+        (2, {"n": "2"}),
+    ]
+    with pytest.raises(BadInputError, match=r"b\.json:3: the JSON list has no end"):
+        list(rows_and_faults(write("b.json", '[{"n": "1"}, {"n": "2"},')))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("a b.json", '[{"n": "1"},\n{"n": "2"}]', r"\.\[\]' 'a b\.json' > 'a b\.jsonl'"),
+        ("a b.json", '{"n": "1",\n"m": "2"}\n', r"\.' 'a b\.json' > 'a b\.jsonl'"),
         ("a.json.gz", '{"n": "1",\n"m": "2"}\n', r"\.' <\(gzip -dc a\.json\.gz\) > a\.jsonl"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_pattern_passes_over_what_it_cannot_read_and_a_format_makes_it_read_al
 
 def test_a_fault_of_a_file_in_a_folder_names_it_once(write: Callable[[str, str | bytes], str]) -> None:
     write("n/a.txt", "one")
-    write("n/b.json", '[\n{"text": "two"}\n]')
+    write("n/b.json", '{\n"text": "two"\n}')
     write("n/c.csv", "a,a\n1,2\n")
     write("n/d.jsonl", '{"number": 1}')
     faults = [str(item) for item in read(["n"]) if isinstance(item, Fault)]
