@@ -525,8 +525,9 @@ class JudgedComparison:
         rankings = self._ranked(search, first), self._ranked(search, second)
         self._texts = {pair: text_hash(encoded_text(hit.title, hit.text)) for pair, hit in self._hits.items()}
         # Judgements that another order asked for must not be drawn by the same chances.
-        generations = sorted({hit.lineage.generation for hit in self._hits.values()})
-        seed = f"{first} {second} {generations}"
+        lineages = (hit.lineage for hit in self._hits.values())
+        made = sorted({(each.generation, *each.made_by) for each in lineages})  # refined queries among it
+        seed = f"{first} {second} {made}"
         self.test = MinimalTest(*rankings, seed=seed, level=level, margin=margin)
 
     def next(self) -> ToJudge | None:

@@ -14,9 +14,11 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.catalogue import judgements
+from nearsay.indexer.catalogue import collections, judgements, refinements
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.judgements import judging
 from nearsay.indexer.judgements.judging import SearchWay, Verdict
+from nearsay.indexer.query.ranking import weight_of_words
 
 MANY = "1" * 5_000  # digits: Python makes no number of them
 QUERIES = ["a cat sat", "the dog dug", "owls at night"]
@@ -71,6 +73,18 @@ def test_of_many_queries_some_are_compared_by_and_the_note_says_how_many(
     assert {query for query, _ in some.test.pairs} == set(some.queries)
     again = zoo.judgements.compare("lexical", "hybrid", QUERIES[::-1])
     assert set(again.queries) == set(some.queries)
+
+
+def test_refined_queries_are_compared_in_an_order_of_their_own(zoo: Collection) -> None:
+    before = zoo.judgements.compare("lexical", "dense", QUERIES)
+    assert zoo.judgements.compare("lexical", "dense", QUERIES).test.pairs == before.test.pairs
+    collection, same = zoo.snapshot().collection, Refinement(0, None, weight_of_words(zoo.snapshot()), {}, "")
+    with zoo.library.store.database.writing() as connection:
+        refinements.add(connection, collection.id, 1, same)
+        collections.changed(connection, collection.id)
+    after = zoo.judgements.compare("lexical", "dense", QUERIES)
+    assert sorted(map(repr, after.test.pairs)) == sorted(map(repr, before.test.pairs))
+    assert after.test.pairs != before.test.pairs
 
 
 def test_what_was_judged_before_is_not_asked_again_unless_its_text_changed(zoo: Collection) -> None:
