@@ -43,7 +43,7 @@ from nearsay.training.sentence.text_encoder import TextKind, encoded_texts
 from nearsay.training.sentence.vectors import unit_rows
 
 HELD_OUT: Final = "held-out pseudo-queries"
-_CANDIDATES: Final = 5  # passages a held-out pseudo-query that it is measured among
+_CANDIDATES: Final = 5  # nearest passages a held-out pseudo-query, by either encoder, that it is among
 _END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]")  # of a sentence
 
 
@@ -124,7 +124,8 @@ def adapt_encoder(
             vectors = unit_rows(encoder.encode(corpus.texts, kind=TextKind.PASSAGE))
         layer = partial_whitening(vectors, options.power)
         asked = unit_rows(encoder.encode([query.text for query in queries], kind=TextKind.QUERY))
-        held_out = _held_out_set(corpus, queries, asked @ vectors.T)
+        fitted = unit_rows(asked @ layer) @ unit_rows(vectors @ layer).T
+        held_out = _held_out_set(corpus, queries, (asked @ vectors.T, fitted))
         sets = [held_out, *([judged] if judged else []), *general_sets(), *tests]
         watch.report("measuring the original and what was made of it")
         known = {TextKind.PASSAGE: dict(zip(corpus.texts, vectors, strict=True))}
@@ -199,23 +200,23 @@ def is_better(found: Sequence[JudgedChange]) -> bool:
     """Say whether an adapted encoder is worth keeping.
 
     found: of the held-out pseudo-queries first, which must gain more than chance; no other set may lose more
-    than .01, a correlation no more than 1 point. The same pseudo-queries end the training and choose the
-    share, so that their gain is a little flattered: judgements, if there are any, are not.
+    than .01, a correlation no more than 1 point.
     """
     held_out, *others = found
     return held_out.verdict == "better" and all(held(change.kind, change.gained) for change in others)
 
 
 def _held_out_set(
-    corpus: UnlabelledCorpus, queries: Sequence[PseudoQuery], cosines: NDArray[np.float32]
+    corpus: UnlabelledCorpus, queries: Sequence[PseudoQuery], cosines: Sequence[NDArray[np.float32]]
 ) -> RetrievalJudgedSet:
     """Held-out pseudo-queries, each to find its passage among those that lie nearest to any of them.
 
-    cosines: (queries, passages), by the encoder before it is adapted
+    cosines: (queries, passages) each, by the original and by the fitted encoder: among passages that lie
+        near by the one alone the other has the easier task
     """
-    count = min(_CANDIDATES, cosines.shape[1])
-    nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
-    among = np.union1d(nearest, [query.passage for query in queries])
+    count = min(_CANDIDATES, len(corpus.texts))
+    nearest = [np.argpartition(-one, count - 1, axis=1)[:, :count] for one in cosines]
+    among = np.union1d(np.concatenate(nearest), [query.passage for query in queries])
     return RetrievalJudgedSet(
         HELD_OUT,
         RetrievalSet(

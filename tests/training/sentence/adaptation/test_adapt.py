@@ -21,7 +21,7 @@ from nearsay.training.sentence.adaptation.adapt import (
     is_better,
     partial_whitening,
 )
-from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
+from nearsay.training.sentence.adaptation.pseudo_queries import PseudoQuery, QueryKind, UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -75,6 +75,15 @@ def test_what_is_better_becomes_an_encoder_with_a_layer(
     np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=2e-3)
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))["evaluations"]
     assert [one["set"] for one in told] == ["held-out pseudo-queries", "general pairs", "general search"]
+
+
+def test_both_encoders_look_among_what_lies_near_by_either(corpus: UnlabelledCorpus) -> None:
+    queries = [PseudoQuery("a", 3, QueryKind.SENTENCE)]
+    by_original, by_fitted = np.zeros((2, 1, 40), dtype=np.float32)
+    by_original[0, 10:15] = by_fitted[0, 20:25] = 1.0
+    judged = adapt._held_out_set(corpus, queries, (by_original, by_fitted))
+    wanted = {f"passage {number}" for number in (3, *range(10, 15), *range(20, 25))}
+    assert judged.retrieval_set.corpus.keys() == wanted
 
 
 @pytest.mark.parametrize("case", ["prompts", "prompts not pooled", "vectors cut"])
