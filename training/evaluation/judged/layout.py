@@ -47,8 +47,25 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     texts = texts_beside(names, label)
     if len(texts) < 2:
         return EvaluationKind.CLASSIFICATION if label and texts else None
-    labels = [name for name in (label, first_named(names, SCORES)) if name is not None]
-    kinds = (_kind_of_labels(rows, name, entailing=are_entailing(texts)) for name in labels)
+    return _kind_of_pairs(rows, texts, label, first_named(names, SCORES))
+
+
+def kind_of_named_pairs(file: Path, texts: Sequence[str], label: str | None) -> EvaluationKind | None:
+    """Tell the kind of pairs whose columns are named by what the label's column holds; None: it does not say.
+
+    label: None: a column with a usual name
+    """
+    rows = _first_rows(file)
+    names = names_of(rows)
+    labels = (label,) if label else (first_named(names, LABELS), first_named(names, SCORES))
+    return _kind_of_pairs(rows, texts, *labels)
+
+
+def _kind_of_pairs(
+    rows: Sequence[Mapping[str, object]], texts: Sequence[str], *labels: str | None
+) -> EvaluationKind | None:
+    entailing = are_entailing(texts)
+    kinds = (_kind_of_labels(rows, name, entailing=entailing) for name in labels if name is not None)
     return next((kind for kind in kinds if kind is not None), None)
 
 

@@ -22,6 +22,7 @@ from nearsay.training.evaluation.judged.layout import (
     Layout,
     file_layout,
     is_corpus_folder,
+    kind_of_named_pairs,
     split_files,
     stem,
     train_file,
@@ -54,7 +55,8 @@ def read_judged_set(
 
     spec:  a file or folder, perhaps after its kind and a colon: `sts:stsb/test.tsv`, `stsb/test.tsv`, `stsb`;
            a kind that is not told is guessed from the columns and the folder's files. Behind a file its
-           columns may stand, the texts and then the label or score: `sts:dev.tsv:left,right,rating`
+           columns may stand, the texts and then the label or score: `sts:dev.tsv:left,right,rating`. Without
+           a kind these are pairs, whose labels tell whether they are sts, pairs or nli
     split: of a judged corpus, which judgements (`qrels/test.tsv`); of another folder, which file (`test.tsv`)
     train: what the linear layer of NLI and CLASSIFICATION learns from; None: the file beside
     name:  None: the folder's, or the file's
@@ -67,7 +69,7 @@ def read_judged_set(
     if not path.exists():
         path, named = _named_columns(path)
     if columns or label or named:
-        kind = kind or EvaluationKind.STS
+        kind = kind or _kind_of_named(path, split, columns, label, named)
         columns, label = _columns(kind, path, columns, label, named)
     layout = _layout(path, kind, split)
     layout = replace(layout, texts=None if columns is None else tuple(columns), label=label)
@@ -114,6 +116,18 @@ def _named_columns(spec: Path) -> tuple[Path, tuple[str, ...]]:
     if not (columns := field_names(named)):
         raise BadInputError(f"no column is named behind {spec}. Name some, or leave the colon away")
     return Path(file), columns
+
+
+def _kind_of_named(
+    path: Path, split: str, columns: Sequence[str] | None, label: str | None, named: Sequence[str]
+) -> EvaluationKind:
+    """The kind of a set of which columns alone are named: that of its pairs' labels, STS where none tells."""
+    files = split_files(path, split) if path.is_dir() else [path]
+    texts = columns or named[:2]
+    found = None
+    if len(files) == 1 and len(texts) in {0, 2}:
+        found = kind_of_named_pairs(files[0], texts, label or next(iter(named[2:]), None))
+    return found or EvaluationKind.STS
 
 
 def _columns(

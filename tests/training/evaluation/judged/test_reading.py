@@ -325,6 +325,18 @@ def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_
     assert named.rows == judged.rows
 
 
+def test_labels_tell_the_kind_of_pairs_whose_columns_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "dev.tsv"
+    file.write_text("left\tright\tdup\na cat\ta pet\t1\na cat\train\t0\n", "utf-8")
+    for judged in (
+        read_judged_set(f"{file}:left,right,dup"),
+        read_judged_set(file, columns=("left", "right"), label="dup"),
+        read_judged_set(tmp_path, split="dev", label="dup"),
+    ):
+        assert isinstance(judged, PairSet)
+        assert judged.rows == (("a cat", "a pet", True), ("a cat", "rain", False))
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
