@@ -443,7 +443,7 @@ def _verdicts(result: "SentenceResult") -> list[str]:
         notes.append(
             f"ended early, after {counted(result.steps, 'step')}: the dev set did not get better any more"
         )
-    if result.dev and result.dev == result.base_dev:
+    if result.base_kept:
         notes.append("no step was better on the dev set than the base, whose weights were kept")
     if not result.dev and not result.changes:
         notes.append("nothing was measured; --dev and --evaluate say what the training was worth")
@@ -476,10 +476,10 @@ def adapt(
         nearsay train adapt papers --out my-encoder
         nearsay index rebuild papers --encoder my-encoder
     """
-    from nearsay.training.evaluation.judged.reading import read_judged_set
+    from nearsay.training.evaluation.judged.reading import read_judged_sets
     from nearsay.training.run.training_progress import Watch
 
-    tests = [read_judged_set(spec) for spec in evaluate]
+    tests = read_judged_sets(evaluate, note)
     from nearsay.indexer.encoder_candidate import adapt_to_collection  # seconds: after all files
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.adaptation.adapt import Adaptation

@@ -17,15 +17,16 @@ from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.weights import require_complete, stored_tensors
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import (
     Measured,
-    TrainedEncoder,
     changed,
     dev_figure,
     outcomes,
@@ -44,8 +45,7 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
     guide_sha256,
     learned_by,
 )
-from nearsay.training.sentence.fine_tuning.settings import EncoderStructure, SentenceResult, SentenceTraining
-from nearsay.training.sentence.fine_tuning.structure import build_encoder
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.loading import require_seeing_cls, take_plain_text
 from nearsay.training.sentence.negatives.cross_encoder import (
     CrossEncoderJudge,
@@ -147,7 +147,7 @@ def _train(call: OneTraining, given: Sequence[CrossEncoderSet], length: int | No
     try:
         if held_out and call.joined.leads:
             watch.report(f"measuring {source.name}")
-            base = _base(source, place, call.chosen.seed)
+            base = _base(source, place, precision)
             stop = watch.stop if call.joined.count == 1 else None  # the others wait for this one
             before = outcomes(base, held_out, precision=precision, device=place, stop=stop)
         task = _task(call, sets, model, measured.name)
@@ -218,11 +218,11 @@ def _told(sets: Sequence[PairRows]) -> list[JsonValue]:
     ]
 
 
-def _base(source: EncoderSource, device: str, seed: int) -> Measured:
+def _base(source: EncoderSource, device: str, precision: Precision) -> Measured:
     """What a run began with: an encoder by the cosine of its vectors, or a cross-encoder."""
     if source.folder.is_cross_encoder:
         return CrossEncoderJudge(source.name, load_cross_encoder(source.folder, device))
-    return TrainedEncoder(source, build_encoder(source.folder, EncoderStructure(), device=device, seed=seed))
+    return Encoder.load_found(source, device=device, precision=precision)
 
 
 def _build(folder: EncoderFolder, length: int | None, *, device: str, seed: int) -> CrossEncoder:

@@ -21,7 +21,7 @@ from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.loop import Evaluation
 from nearsay.training.run.training_progress import go_on
 from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.encoder import streamed
+from nearsay.training.sentence.encoder import Encoder, streamed
 from nearsay.training.sentence.forward import ModelInputs
 from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
@@ -90,7 +90,7 @@ class TrainedEncoder:
         return vectors
 
 
-Measured: TypeAlias = TrainedEncoder | CrossEncoderJudge  # a model in training, or its base
+Measured: TypeAlias = TrainedEncoder | CrossEncoderJudge | Encoder  # a model in training, or its base
 
 
 def dev_evaluation(
@@ -159,7 +159,8 @@ def outcomes(
 
     stop: asked before each test and after some of its texts or pairs; True raises StoppedError
     """
-    measured.model.eval()
+    if not isinstance(measured, Encoder):
+        measured.model.eval()
     with (
         naming_out_of_memory("measuring on a test set", device, _LESS_TO_MEASURE),
         computing_in(resolve_precision(precision, device, Processor.detect()), device),

@@ -19,6 +19,7 @@ from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.classification import LearnedSet, require_learnable
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
+from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
@@ -107,6 +108,7 @@ class OneTraining:
                 self.dev, measured, every=every, patience=patience, first=first, stop=self.watch.stop
             )
         ended = train(task, self.run, optimisation, self.joined, evaluation=evaluation, watch=self.watch)
+        began = _base_dev(self.run)
         return SentenceResult(
             finished=ended.finished,
             seconds=ended.seconds,
@@ -115,6 +117,8 @@ class OneTraining:
             pairs_per_second=self.rows * ended.steps / steps / max(ended.seconds, 1e-9),
             training=ended.metrics,
             dev=ended.evaluation,
+            base_dev=began,
+            base_kept=bool(began) and ended.evaluation == began,
             leads=self.joined.leads,
         )
 
@@ -179,6 +183,15 @@ class OneTraining:
             seed=options.seed,
             log_every=max(min(steps_per_epoch // 10, 50), 1),
         )
+
+
+def _base_dev(run: RunFolder) -> dict[str, float]:
+    """The evaluation before the first step."""
+    for line in read_metrics(run.metrics):
+        told = line.get("evaluation")
+        if line.get("step") == 0 and isinstance(told, dict):
+            return {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+    return {}
 
 
 @contextmanager

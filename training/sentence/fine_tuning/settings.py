@@ -97,6 +97,7 @@ class SentenceResult:
     training: Mapping[str, float] = field(default_factory=dict)  # over the last steps
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     base_dev: Mapping[str, float] = field(default_factory=dict)  # of what the run began with
+    base_kept: bool = False  # whether its weights are those that were kept, as no step was better
     changes: Sequence[JudgedChange] = ()  # the requested evaluations, before and after
     leads: bool = True  # whether this is the process, of several, that measured and wrote
 

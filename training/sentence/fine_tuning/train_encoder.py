@@ -14,8 +14,6 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.data.read_options import field_names
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder, changes
@@ -193,7 +191,6 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         return result
     if adapters is not None:
         merge_adapters(adapters)
-    result = dataclasses.replace(result, base_dev=_base_dev(call.run))
     if call.tests:
         watch.report("measuring the base and what was made of it")
         base = build_encoder(source.folder, structure, device=joined.device, seed=chosen.seed)
@@ -257,15 +254,6 @@ def _told_lora(options: SentenceTraining) -> str:
         return ""
     targets = options.lora_targets or "all-linear"
     return f", LoRA of rank {options.lora_rank} and alpha {options.scale} on {targets}, merged"
-
-
-def _base_dev(run: RunFolder) -> dict[str, float]:
-    """The evaluation before the first step."""
-    for line in read_metrics(run.metrics):
-        told = line.get("evaluation")
-        if line.get("step") == 0 and isinstance(told, dict):
-            return {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
-    return {}
 
 
 def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -> None:

@@ -28,6 +28,8 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence import batching
+from nearsay.training.sentence.compression.reduction import truncate_encoder
+from nearsay.training.sentence.cross_encoder import train_cross_encoder as train_cross_encoder_module
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import (
@@ -35,6 +37,8 @@ from nearsay.training.sentence.cross_encoder.train_cross_encoder import (
     _build,
     train_cross_encoder,
 )
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning import measuring
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge, PairTokens, load_judge
 from nearsay.training.sentence.refusal import EncoderRefusedError
@@ -89,6 +93,26 @@ def test_it_learns_to_rank_measures_itself_and_plain_sentence_transformers_loads
     assert (
         json.loads((out / "run" / "result.json").read_text("utf-8"))["evaluations"][0]["verdict"] == "better"
     )
+
+
+def test_a_new_head_is_never_taken_for_the_base_whose_figure_it_has(
+    triplets: SentenceExamples, dev_file: Path, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (measuring, train_cross_encoder_module):
+        monkeypatch.setattr(module, "dev_figure", lambda _: {"reranking_score": 1.0})
+    result = trained(triplets, bert, tmp_path / "out", dev=read_judged_set(f"reranking:{dev_file}"), epochs=1)
+    assert result.dev == result.base_dev
+    assert not result.base_kept
+
+
+def test_a_base_whose_vectors_are_cut_is_measured_as_it_is_used(
+    triplets: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    dev = read_judged_set(f"reranking:{dev_file}")
+    truncate_encoder(tiny_folder, tmp_path / "cut", dimension=2)
+    result = trained(triplets, tmp_path / "cut", tmp_path / "out", tests=[dev], epochs=1)
+    used = Encoder.load(tmp_path / "cut", device="cpu", precision=Precision.FLOAT32)
+    assert result.changes[0].before == pytest.approx(evaluate_judged_set(used, dev).figure)
 
 
 @pytest.mark.parametrize("prompts", [{}, {"query": "the cat the dog "}])
@@ -328,6 +352,7 @@ def test_a_cross_encoder_is_trained_further_and_keeps_its_weights_when_no_step_h
     trained(triplets, bert, tmp_path / "first", dev=dev, epochs=12)
     again = trained(triplets, tmp_path / "first", tmp_path / "second", dev=dev, epochs=1)
     assert again.base_dev == again.dev
+    assert again.base_kept
     np.testing.assert_array_equal(scores(tmp_path / "first"), scores(tmp_path / "second"))
 
 

@@ -137,6 +137,7 @@ def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_end
     assert result.stopped_early
     assert result.steps == 8  # two epochs of four steps
     assert result.dev == result.base_dev
+    assert result.base_kept
     kept, base = (Encoder.load(one, device="cpu", precision=Precision.FLOAT32) for one in (out, tiny_folder))
     np.testing.assert_array_equal(kept.encode(["the cat"]), base.encode(["the cat"]))
     evaluated = [line for line in read_metrics(out / "run" / "metrics.jsonl") if "evaluation" in line]
