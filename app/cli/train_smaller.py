@@ -25,6 +25,7 @@ from nearsay.app.cli.options import (
     Run,
     TextFields,
     TrainingRun,
+    note,
     trains_encoder,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_reports
@@ -120,7 +121,7 @@ def distill(
     from nearsay.data.sentence_examples.conversion import require_translations
     from nearsay.data.sentence_examples.example_kind import ExampleKind
     from nearsay.data.sentence_examples.reading import read_sentence_examples
-    from nearsay.training.evaluation.judged.reading import read_judged_set, read_judged_sets
+    from nearsay.training.evaluation.judged.reading import read_judged_sets
     from nearsay.training.run.run_folder import RunFolder
     from nearsay.training.sentence.source import find_encoder
 
@@ -139,8 +140,7 @@ def distill(
         require_translations(texts)
     for encoder in (teacher, student or teacher):
         find_encoder(encoder)
-    dev_set = None if dev is None else read_judged_set(dev)
-    tests = read_judged_sets(evaluate, lambda said: print_notes([said]))
+    dev_sets, tests = (read_judged_sets(specs, note) for specs in ([dev] if dev else [], evaluate))
     from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.compression.distillation import distil  # seconds: after all files
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
@@ -164,7 +164,7 @@ def distill(
             student=student,
             translations=translations,
             options=options,
-            dev=dev_set,
+            dev=next(iter(dev_sets), None),
             tests=tests,
             device=run.device,
             watch=watch,

@@ -131,6 +131,15 @@ def test_a_student_learns_from_its_teacher(run: Run) -> None:
     assert nearness("student") > nearness("short") + 0.05
 
 
+def test_rows_of_the_dev_set_that_are_left_out_are_told(run: Run) -> None:
+    lines = ["anchor\tpositive\tnegative", "the cat\tthe cat sat\tthe owl", "the dog\tthe dog ran\t"]
+    Path("dev.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    options = ("--keep-layers", "1", "--steps", "1", "--dev", "triplets:dev.tsv", *EXACT)
+    result = run("train", "distill", "texts.txt", "--teacher", "mine", "--out", "student", *options)
+    assert result.exit_code == 0, result.output
+    assert "dev.tsv: 1 row without a positive or a negative left out" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
