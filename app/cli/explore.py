@@ -347,7 +347,7 @@ def map_(
         shown="cluster, if there are clusters",
     ),
     replace: bool = REPLACE,
-    seed: int | None = SEED(metavar="N", shown="that of the stored map, or 0"),
+    seed: int | None = SEED(metavar="N", shown="that of the stored map, or a fixed one"),
     where: str | None = WHERE,
     as_json: bool = JSON,
     place: OnDevice = GROUP,

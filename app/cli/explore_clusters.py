@@ -60,7 +60,7 @@ class _How:
         least=1,
     )
     assign_outliers: bool = option("Assign each outlier to its nearest cluster.")
-    seed: int | None = SEED(shown="that of the last clustering, or 0")
+    seed: int | None = SEED(shown="with --replace that of the last clustering, else a fixed one")
 
 
 @command()

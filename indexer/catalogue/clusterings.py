@@ -25,6 +25,7 @@ from nearsay.indexer.catalogue.tables import (
     removed_passages,
 )
 
+MADE_THROUGH = "made through"  # in the report of a clustering to which newer passages were assigned
 _ROWS = 50_000  # members in one call: their Python objects take some 10 MB
 
 
@@ -46,6 +47,11 @@ class ClusteringRow:
     def made_of(self) -> int:
         """The generation whose vectors were clustered; it may be dropped since."""
         return int(self.report.get(HANDED_OVER, self.generation))
+
+    @property
+    def made_through(self) -> int:
+        """The last passage that was there when it was made: those between it and `through` were assigned."""
+        return int(self.report.get(MADE_THROUGH, self.through))
 
 
 @dataclass(frozen=True, slots=True)

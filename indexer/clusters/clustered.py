@@ -298,7 +298,8 @@ def cluster_collection(
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)
-    encode, notes = _phrase_encoder(explored, snapshot.generation, listener)
+    encode, unnamed = _phrase_encoder(explored, snapshot.generation, listener)
+    notes = (*look.waiting, *unnamed)
     found = int(labels[0].max(initial=-1)) + 1
     graph = options.method is ClusterMethod.GRAPH and options.resolution is None
     if graph and 0 < found * _LARGE < len(points):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import ending_of
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings, collections, passages
-from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
+from nearsay.indexer.catalogue.clusterings import MADE_THROUGH, ClusteringRow, ClusterRow, Members
 from nearsay.indexer.catalogue.tables import clusterings as clustering_table
 from nearsay.indexer.catalogue.tables import clusters as cluster_table
 from nearsay.indexer.clusters import scores
@@ -177,8 +177,9 @@ class Assigned:
 def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) -> Assigned:
     """Put passages that came since the clustering into the cluster whose centre is nearest.
 
-    Only where they are at least as near to it as all but the farthest twentieth of its passages; the others
-    are outliers from now on. Centres stay where the clustering put them. BadInputError without a clustering.
+    Only where they are at least as near to it as all but the farthest twentieth of the passages that it was
+    made of; the others are outliers from now on. Centres stay where the clustering put them, however often
+    passages are assigned. BadInputError without a clustering.
     """
     snapshot = explored.snapshot()
     with explored.locked(snapshot.collection, "assign to clusters") as store:
@@ -200,7 +201,11 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
                 )
             clusterings.add_members(connection, row.id, who)
             _grow(connection, row.id, who)
-            told = {"through": int(newer[-1]), "passages": row.passages + newer.size}
+            told = {
+                "through": int(newer[-1]),
+                "passages": row.passages + newer.size,
+                "report": {**row.report, MADE_THROUGH: row.made_through},
+            }
             connection.execute(
                 clustering_table.update().where(clustering_table.c.id == row.id).values(**told)
             )
@@ -212,11 +217,12 @@ def _fitting(
     snapshot: Snapshot, kept: SavedClusters, newer: NDArray[np.int64], listener: ProgressListener
 ) -> Members:
     """Those of the newer passages that are near enough to a cluster's centre, and the cluster."""
-    if not kept.ids.size:
-        return Members(newer[:0], kept.numbers, np.zeros(0))
+    own = kept.ids <= kept.row.made_through  # those assigned earlier would draw the centres to themselves
+    if not own.any():
+        return Members(newer[:0], kept.numbers[:0], np.zeros(0))
     used = np.array(sorted(kept.of_level(0)), dtype=np.int32)
-    labels = np.searchsorted(used, kept.numbers).astype(np.int32)
-    inside = Points.of(snapshot, kept.ids)
+    labels = np.searchsorted(used, kept.numbers[own]).astype(np.int32)
+    inside = Points.of(snapshot, kept.ids[own])
     middles = scores.centres(inside, labels)
     cosines = scores.own_cosines(inside, labels, middles)
     bounds = np.array(

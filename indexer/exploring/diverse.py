@@ -33,12 +33,10 @@ from nearsay.indexer.neighbours.points import (
     Shown,
     ShownPassage,
     checked_count,
-    nothing_there,
     removed_meanwhile,
 )
+from nearsay.indexer.query.search import text_vectors
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import unit_length
-from nearsay.training.sentence.text_encoder import TextKind
 
 # Maximal marginal relevance, exact and greedy, without going through all passages for each choice.
 #
@@ -168,18 +166,21 @@ def diverse(
     look = explored.look(where)
     points = look.points
     if not len(points):
-        return Shown((), 0, (nothing_there(explored, where),))
-    notes: tuple[str, ...] = ()
+        return Shown((), 0, look.nothing_there(where))
+    notes = look.waiting
     if query is None:
         relevance = _company(look, progress)
     else:
         encoder = explored.encoder(look.snapshot.generation)
-        vector = unit_length(encoder.encode([query], kind=TextKind.QUERY))[0]
+        vector = text_vectors([query], encoder, look.snapshot)[0]
         everything = len(points)
         points, relevance = _nearest(points, vector, max(_LEAST_AMONG, _AMONG * count))
         look = replace(look, points=points)
         if len(points) < everything:
-            notes = (f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",)
+            notes = (
+                *notes,
+                f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",
+            )
     picks = marginal_relevance(
         points, relevance, count, balance, first=partial(_first_id, look), listener=progress
     )

@@ -212,7 +212,11 @@ def over_time(
         missing=times.missing,
         unreadable=times.unreadable,
         coarse=coarse,
-        notes=(*times.notes(), *_notes(explored.name, times.field, period, coarse, int(later.sum()), what)),
+        notes=(
+            *times.notes(),
+            *_notes(explored.name, times.field, period, coarse, int(later.sum()), what),
+            *look.waiting,
+        ),
     )
 
 

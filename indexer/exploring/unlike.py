@@ -34,7 +34,6 @@ from nearsay.indexer.neighbours.points import (
     Shown,
     ShownPassage,
     checked_count,
-    nothing_there,
     removed_meanwhile,
 )
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -270,11 +269,12 @@ def outliers(
     look = explored.look(where)
     points = look.points
     if not len(points):
-        return Shown((), 0, (nothing_there(explored, where),))
+        return Shown((), 0, look.nothing_there(where))
     measured = remotest(points, look.documents(), count, NEIGHBOURS, listener=progress)
     shown = remote_passages(look, measured.found, count)
     gone = removed_meanwhile(min(count, len(points)), len(shown))
-    return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))
+    notes = _notes(measured.neighbours, count, len(points))
+    return Shown(shown, len(points), (*notes, *look.waiting, *gone))
 
 
 def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
@@ -386,7 +386,7 @@ def new_since(
         older_passages=old.size,
         unlike=unlike,
         clusters=clusters,
-        notes=(*notes, *said),
+        notes=(*notes, *said, *look.waiting),
     )
 
 

@@ -178,7 +178,7 @@ def _passages(explored: Explored, snapshot: Snapshot, seed: int) -> Iterator[tup
     """The passages that are searched, in an order that the seed draws: some at a time, numbers and texts."""
     living = snapshot.living()
     if not living.size:
-        raise BadInputError(nothing_there(explored, None))
+        raise BadInputError(nothing_there(explored))
     order = np.random.default_rng(seed).permutation(living)
     for begin in range(0, order.size, _SOME):
         some = order[begin : begin + _SOME].tolist()

@@ -373,7 +373,8 @@ def current_map(
 
     anew: lay out from nothing; without it a new encoder's map begins from the old one's places and is turned
           to lie on it, as does a map with fewer passages than one has neighbours, once as many come
-    seed: of what is laid out; the same passages under the same seed give the same map
+    seed: of what is laid out; the same passages under the same seed give the same map. None = that of the map
+          that is kept, of this encoder or the one before, where there is one
 
     BadInputError for a collection without vectors.
     """
@@ -382,13 +383,13 @@ def current_map(
     snapshot, points = look.snapshot, look.points
     if not snapshot.searchable:
         raise BadInputError(f"there is nothing to map: {no_vectors(explored)}")
+    with explored.store.database.reading() as connection:
+        own = map_of(connection, snapshot.collection.id, snapshot.generation.number)
+        before = own or newest_map(connection, snapshot.collection.id)  # of another generation
+    if seed is None and before is not None:
+        seed = before.parameters.get("seed")
     chosen = MapOptions() if seed is None else MapOptions(seed=seed)
-    own = before = None
-    if not anew:
-        with explored.store.database.reading() as connection:
-            own = map_of(connection, snapshot.collection.id, snapshot.generation.number)
-            before = own or newest_map(connection, snapshot.collection.id)  # of another generation
-    if own is not None:
+    if own is not None and not anew:
         found = _brought_up_to_date(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
             said = f"the kept map has the seed {found.parameters.get('seed')}. Lay it out anew with {seed}"
@@ -396,12 +397,12 @@ def current_map(
             found = replace(found, notes=(*found.notes, f"{said}: {command}"))
     else:
         number, older = snapshot.generation.number, None
-        if before is not None:
+        if before is not None and not anew:
             older = (before.generation, MapPoints.from_bytes(before.points, explored.name))
         found = _laid_out(explored.name, number, points, chosen, older, progress)
     if found.new or found.added:
         found = _keep(explored, snapshot, found, started)
-    return found
+    return replace(found, notes=(*found.notes, *look.waiting))
 
 
 def _brought_up_to_date(

@@ -169,6 +169,12 @@ class Look:
         """That passages wait for their vectors and could not be looked at, if there are any."""
         return (waiting_note(self.snapshot, "looked at"),) if self.snapshot.waiting else ()
 
+    def nothing_there(self, where: Where | None) -> tuple[str, ...]:
+        """Why there is no passage: none passes the filter of those that have a vector, or there is none."""
+        if where is None:
+            return (nothing_there(self.explored),)
+        return ("nothing found: no passage passes the filter", *self.waiting)
+
 
 _MOST = 10_000  # passages that can be asked for
 
@@ -229,10 +235,8 @@ def checked_count(count: int) -> int:
     return count
 
 
-def nothing_there(explored: Explored, where: Where | None) -> str:
-    """Why there is no passage to look at: the filter, or that the collection holds none."""
-    if where is not None:
-        return "nothing found: no passage passes the filter"
+def nothing_there(explored: Explored) -> str:
+    """Why there is no passage to look at."""
     return f"nothing found: {no_vectors(explored)}"
 
 

@@ -215,7 +215,7 @@ class Searcher:
         snapshot = self._snapshot.take()
         if isinstance(queries, np.ndarray):
             return query_vectors(queries, snapshot)
-        return _text_vectors(queries, self._encoder.of(snapshot.generation), snapshot)
+        return text_vectors(queries, self._encoder.of(snapshot.generation), snapshot)
 
     def _searched(
         self,
@@ -235,7 +235,7 @@ class Searcher:
         elif request.mode is not SearchMode.LEXICAL or explain:
             encoder = self._encoder.of(snapshot.generation, numbered=numbered)
             if request.mode is not SearchMode.LEXICAL:
-                vectors = _text_vectors(texts, encoder, snapshot)
+                vectors = text_vectors(texts, encoder, snapshot)
         request = replace(request, judge=judge, explained_by=encoder if explain else None)
         found = search(self._store, snapshot, vectors, request, texts)
         if encoder is None or request.mode is SearchMode.LEXICAL:
@@ -283,7 +283,7 @@ def as_queries(query: object) -> tuple[Queries, bool]:
     return np.atleast_2d(array), array.ndim == 1
 
 
-def _text_vectors(texts: Sequence[str], encoder: TextEncoder, snapshot: Snapshot) -> NDArray[np.float32]:
+def text_vectors(texts: Sequence[str], encoder: TextEncoder, snapshot: Snapshot) -> NDArray[np.float32]:
     """The vectors (n, d) of length 1 that texts are searched for by: what was learned has moved them."""
     vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
     return vectors if snapshot.adapter is None else snapshot.adapter(vectors)

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from naming import Naming
@@ -219,6 +220,38 @@ def test_newer_passages_are_assigned_where_they_fit(zoo: Collection) -> None:
     assert by_number(found) == {1: 6, 2: 4, 3: 3}
     assert (found.newer, found.outliers, found.passages) == (0, 1, 14)
     assert "cub" in ids_in(zoo, 1)
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+def test_in_however_many_steps_newer_passages_are_assigned_to_what_was_clustered(
+    tmp_path: Path, words: WordsEncoder, steps: int
+) -> None:
+    lengths = np.random.default_rng(0).integers(1, 9, (260, 6))
+    rows = [{"id": f"d{at}", "text": " ".join("x" * n for n in each)} for at, each in enumerate(lengths)]
+    with Library.open(tmp_path / "library", load_encoder=lambda _source: words) as library:
+        papers = library.collection("papers", chunking="none")
+        papers.add_rows(rows[:60])
+        made = papers.explore.cluster("kmeans", clusters=4).members
+        _, vectors = papers.vectors()
+        numbers = np.unique(made.numbers).tolist()
+        centres = np.stack([vectors[made.numbers == number].mean(axis=0) for number in numbers])
+        centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+        cosines = vectors @ centres.T
+        bounds = [
+            np.percentile(cosines[made.numbers == number, at], 5, method="lower")
+            for at, number in enumerate(numbers)
+        ]
+        for some in np.array_split(np.arange(60, 260), steps):
+            papers.add_rows(rows[at] for at in some)
+            papers.explore.assign_newer()
+        _, vectors = papers.vectors()
+        cosines = vectors[60:] @ centres.T
+        nearest = cosines.argmax(axis=1)
+        fits = cosines.max(axis=1) >= np.array(bounds)[nearest] - 1e-5
+        found = papers.explore.clusters().members
+        assert found.ids[found.ids > 60].tolist() == (61 + np.flatnonzero(fits)).tolist()
+        assert found.numbers[found.ids > 60].tolist() == np.array(numbers)[nearest[fits]].tolist()
+        assert 20 < np.count_nonzero(~fits) < 100
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Collection) -> None:

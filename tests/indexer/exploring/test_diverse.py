@@ -6,8 +6,11 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import collections, refinements
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.exploring.diverse import company
 from nearsay.indexer.neighbours.points import Points
+from nearsay.training.sentence.query_adapter import QueryAdapter
 
 # Four around (1, 1, 0, 0), three around (0, 0, 1, 1), and one alone.
 ROWS = [
@@ -105,3 +108,21 @@ def test_an_empty_query_is_refused(library: Library) -> None:
     collection.add_rows(ROWS)
     with pytest.raises(BadInputError, match="the query is empty"):
         collection.explore.diverse(query="  ")
+
+
+def test_a_refined_query_finds_what_a_search_for_it_finds(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS)
+    adapter = QueryAdapter(np.random.default_rng(3).normal(0, 1, (8, 8)).astype(np.float32))
+    plain = collection.search("x yy", 3, mode="dense")
+    with library.store.database.writing() as connection:
+        collection_id = collection.snapshot().collection.id
+        refinements.add(connection, collection_id, 1, Refinement(0, adapter, None, {}, ""))
+        collections.changed(connection, collection_id)
+    collection.snapshot()  # what another wrote may be searched a tenth of a second later
+    hits = collection.search("x yy", 3, mode="dense")
+    assert [hit.id for hit in hits] != [hit.id for hit in plain]
+    found = collection.explore.diverse(3, query="x yy", balance=1.0)
+    assert [(each.id, each.relevance) for each in found] == [
+        (hit.id, pytest.approx(hit.score, abs=2e-6)) for hit in hits
+    ]

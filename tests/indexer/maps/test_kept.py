@@ -1,6 +1,7 @@
 """The map as it is kept."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from nearsay.indexer.maps.mapping import MapOptions
 @pytest.fixture
 def papers(tmp_path: Path, words: WordsEncoder, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collection]:
     """Thirty documents."""
-    monkeypatch.setattr(mapping, "MapOptions", lambda: MapOptions(rounds=3))
+    monkeypatch.setattr(mapping, "MapOptions", partial(MapOptions, rounds=3))
     with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
         collection = library.collection("papers", chunking="none")
         collection.add_rows(

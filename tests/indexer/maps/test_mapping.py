@@ -152,6 +152,16 @@ def test_another_seed_needs_a_new_layout(papers: Collection, map_of: MapOf) -> N
     assert np.array_equal(map_of(papers, seed=1, anew=True).points.places, first.points.places)
 
 
+def test_where_no_seed_is_named_that_of_the_kept_map_stays(papers: Collection, map_of: MapOf) -> None:
+    first = map_of(papers, seed=7)
+    again = map_of(papers, anew=True)
+    assert again.parameters["seed"] == 7
+    assert np.array_equal(again.points.places, first.points.places)
+    papers.rebuild("letters")
+    papers.promote()
+    assert map_of(papers).parameters["seed"] == 7
+
+
 def test_a_new_encoders_map_begins_from_the_old_one(papers: Collection, map_of: MapOf) -> None:
     old = map_of(papers)
     papers.rebuild("letters")
