@@ -80,7 +80,13 @@ def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample,
         language=Chunking.parse(sample.snapshot.collection.chunking).language,
     )
     numbers = [sample.numbers[place] for place in there]
-    kept = replace(sample, numbers=numbers, texts=list(corpus.texts), vectors=sample.vectors[there])
+    kept = replace(
+        sample,
+        numbers=numbers,
+        texts=list(corpus.texts),
+        untitled=[sample.untitled[place] for place in there],
+        vectors=sample.vectors[there],
+    )
     return kept, corpus
 
 
@@ -192,7 +198,7 @@ def _judged_rows(
     known = {(one.query, one.encoded) for one in chosen if one.relevant}
     mined = mine_negatives(
         pairs,
-        MiningCorpus.of(corpus.name, corpus.texts, sample.vectors),
+        MiningCorpus.of(corpus.name, corpus.texts, sample.vectors, untitled=sample.untitled),
         sample.encoder,
         MiningConfig(per_anchor=_NEGATIVES, triplets=True, seed=_SEED),
     )

@@ -217,7 +217,10 @@ def _collection(source: _Sources, place: Encoding) -> "tuple[MiningCorpus, TextE
     name = str(source.collection)
     with place.open() as library:
         passages = library.collection(name, encoder=source.encoder).sample(sys.maxsize, seed=0)
-    return MiningCorpus.of(f"collection {name}", passages.texts, passages.vectors), passages.encoder
+    corpus = MiningCorpus.of(
+        f"collection {name}", passages.texts, passages.vectors, untitled=passages.untitled
+    )
+    return corpus, passages.encoder
 
 
 def _judge(source: _Sources, place: Encoding) -> "Judge | None":

@@ -238,13 +238,21 @@ def windows(
 
 def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
     """What was encoded for each of the passages that are there."""
+    found = titles_and_texts(connection, collection_id, numbers)
+    return {number: encoded_text(*one) for number, one in found.items()}
+
+
+def titles_and_texts(
+    connection: sa.Connection, collection_id: int, numbers: Sequence[int]
+) -> dict[int, tuple[str, str]]:
+    """The title of its document and the text of each of the passages that are there."""
     statement = (
         sa.select(passages.c.number, documents.c.title, piece())
         .join(documents, same_document())
         .where(passages.c.collection_id == collection_id)
         .where(one_of(passages.c.number, numbers))
     )
-    return {row[0]: encoded_text(row[1], row[2]) for row in connection.execute(statement)}
+    return {number: (title, text) for number, title, text in connection.execute(statement)}
 
 
 def passage_numbers(

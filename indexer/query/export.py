@@ -34,6 +34,7 @@ class Sample:
 
     numbers: list[int]
     texts: list[str]  # what was encoded
+    untitled: list[str]  # the same without the titles
     vectors: NDArray[np.float32]  # (n, d), as stored
     encoder: TextEncoder
     snapshot: Snapshot
@@ -45,10 +46,12 @@ def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: 
     generator = np.random.default_rng(seed)
     drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))
     with store.database.reading() as connection:
-        texts = passages.encoded_texts(connection, snapshot.collection.id, drawn.tolist())
-    numbers = [number for number in drawn.tolist() if number in texts]
+        found = passages.titles_and_texts(connection, snapshot.collection.id, drawn.tolist())
+    numbers = [number for number in drawn.tolist() if number in found]
+    texts = [passages.encoded_text(*found[number]) for number in numbers]
+    untitled = [found[number][1] for number in numbers]
     vectors = snapshot.vectors.rows(snapshot.vectors.positions(np.array(numbers, dtype=np.int64)))
-    return Sample(numbers, [texts[number] for number in numbers], vectors, encoder, snapshot)
+    return Sample(numbers, texts, untitled, vectors, encoder, snapshot)
 
 
 _PAGE = 1000

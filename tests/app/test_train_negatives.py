@@ -110,6 +110,18 @@ def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
     assert rows("live.jsonl") == rows("file.jsonl")
 
 
+def test_titles_are_never_given_their_own_passages_of_a_collection_for_negatives(run: Run) -> None:
+    lines = [json.dumps({"title": title, "text": text}) for title, text in PAIRS]
+    Path("papers.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    index = ["documents", "add", "papers", "papers.jsonl", "--encoder", "mine", "--precision", "float32"]
+    assert CliRunner().invoke(main, [*index, "--device", "cpu"]).exit_code == 0
+    result = run("--out", "out.jsonl", "--per-anchor", "3", "--collection", "papers")
+    assert result.exit_code == 0, result.output
+    found = rows("out.jsonl")[1:]
+    assert [tuple(row[:2]) for row in found] == PAIRS
+    assert all(f"{title} {text}" not in negatives for title, text, *negatives in found)
+
+
 def test_a_collection_of_another_encoder_is_refused(run: Run, save_bert: Callable[..., Path]) -> None:
     save_bert("other", WORDS, seed=1, **SIZE)
     Path("notes.txt").write_text("u v w\n")
