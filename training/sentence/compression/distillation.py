@@ -98,6 +98,7 @@ def _layers(transformer: torch.nn.Module, name: str) -> tuple[torch.nn.Module, s
 
 # Lists with an entry a layer: of ModernBERT, Qwen3 and Gemma 3, and of Longformer
 _PER_LAYER: Final = ("layer_types", "mlp_layer_types", "attention_window")
+_USUAL: Final = SentenceTraining(epochs=1.0, learning_rate=2e-4)  # as the command's own defaults
 _HASH_DIGITS: Final = 12  # of the teacher's weights, in the name of the folder that the student starts from
 
 
@@ -123,6 +124,7 @@ def distil(
                  a projection that is not kept
     translations: the columns hold a text in a language of the teacher and its translations, which all learn
                  the teacher's vector of that text; otherwise each text learns its own
+    options:     None = one epoch at a rate of 2e-4, as `nearsay train distill`
     Raises BadInputError for rows that hold no translations, unless one student is given, and as
     `train_sentence_encoder` and `kept_layers` do.
 
@@ -137,12 +139,14 @@ def distil(
     start = None
     if keep_layers is not None:
         # Named by what it is, so that a run which is gone on with cannot be given another.
-        numbers = [keep_layers] if isinstance(keep_layers, int) else keep_layers
+        named = f"{keep_layers}" if isinstance(keep_layers, int) else "-".join(map(str, keep_layers))
+        if not isinstance(keep_layers, int) and len(keep_layers) == 1:
+            named = f"only-{named}"  # layer 3 alone is not three layers
         folder = find_encoder(teacher).folder
         if (cut := folder.settings().get("truncate_dim")) is not None:
             raise cut_base(folder, cut)
         weights = combined_sha256(weight_hashes(folder))[:_HASH_DIGITS]
-        start = run.run / f"{STUDENT_PREFIX}{'-'.join(map(str, numbers))}-{weights}"
+        start = run.run / f"{STUDENT_PREFIX}{named}-{weights}"
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)
     if translations:
@@ -152,7 +156,7 @@ def distil(
         [TrainingSet(one if translations else as_texts(one), objective, guide=teacher) for one in texts],
         out,
         base=start or student or teacher,
-        options=options or SentenceTraining(epochs=1.0),
+        options=options or _USUAL,
         dev=dev,
         tests=tests,
         device=device,

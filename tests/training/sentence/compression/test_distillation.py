@@ -8,6 +8,7 @@ import pytest
 from naming import Naming
 from safetensors.torch import load_file, save_file
 
+from nearsay.app.cli.train_smaller import distill
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.example_kind import ExampleKind
@@ -46,6 +47,26 @@ def test_a_start_is_gone_on_with_only_if_it_is_of_the_teachers_weights(
     ]
     first, last = (load_file(start / "model.safetensors") for start in (starts[0], starts[2]))
     assert all((last[name] == 2 * tensor).all() for name, tensor in first.items())
+
+
+def test_two_layers_and_layer_2_are_two_students_and_the_usual_rate_is_the_command_s(
+    make_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher, kept, options = make_folder(layers=3), [], []
+
+    def stopped(*_: object, base: Path, **others: object) -> SentenceResult:
+        kept.append(Encoder.load(base, device="cpu", precision=Precision.FLOAT32).lineage[-2])
+        options.append(others["options"])
+        return SentenceResult(finished=False, seconds=0.0, steps=0)
+
+    monkeypatch.setattr(distillation, "train_sentence_encoder", stopped)
+    for keep in (2, [2]):
+        distillation.distil([EXAMPLES], tmp_path / "out", teacher=str(teacher), keep_layers=keep)
+    assert [told.partition(",")[0] for told in kept] == ["kept layers 0", "kept layers 2 of 3"]
+    command = {one.name: one.default for one in distill.params}
+    assert {(one.epochs, one.learning_rate, one.batch) for one in options} == {
+        (command["epochs"], command["learning_rate"], command["batch"])
+    }
 
 
 def test_layers_of_a_teacher_whose_vectors_are_cut_are_refused_before_anything_is_written(
