@@ -341,6 +341,9 @@ def _phrase_encoder(
     explored: Explored, generation: GenerationRow, listener: ProgressListener
 ) -> tuple[Encode | None, tuple[str, ...]]:
     """What gives phrases the kind of vectors that the passages have; without it a note that says why."""
+    if generation.encoder.source.startswith("vectors:"):  # made elsewhere: no phrase can be embedded
+        name = generation.encoder.name
+        return None, (f"names were chosen by their words alone: {name} makes the vectors elsewhere",)
     try:
         encoder = explored.encoder(generation)
     except NearsayError as error:

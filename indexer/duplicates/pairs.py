@@ -73,7 +73,7 @@ class Pairs(Sequence[Pair]):
         read = list(self._read(places))
         if len(read) < places.size:
             raise UnknownDocumentError("a document of a pair was removed meanwhile. Look for the pairs again")
-        return read[0] if isinstance(at, int) else read
+        return read if isinstance(at, slice) else read[0]
 
     def __iter__(self) -> Iterator[Pair]:
         """Each pair in order; those of which a document is gone since are left out."""

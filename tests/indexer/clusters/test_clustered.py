@@ -15,7 +15,7 @@ from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, VectorsOnly
 from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
@@ -26,6 +26,7 @@ from nearsay.indexer.clusters.current import Assigned, saved_clustering
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import BadFilterError, BusyError, CatalogueError
 from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
@@ -252,6 +253,21 @@ def test_in_however_many_steps_newer_passages_are_assigned_to_what_was_clustered
         assert found.ids[found.ids > 60].tolist() == (61 + np.flatnonzero(fits)).tolist()
         assert found.numbers[found.ids > 60].tolist() == np.array(numbers)[nearest[fits]].tolist()
         assert 20 < np.count_nonzero(~fits) < 100
+
+
+def test_what_has_vectors_made_elsewhere_is_clustered_and_named_by_its_words(
+    tmp_path: Path, words: WordsEncoder
+) -> None:
+    texts = ["fox owl elk", "owl fox", "elk owl", "beaver ferret", "ferret beaver beaver", "ferret rabbit"]
+    with Library.open(tmp_path / "library", load_encoder=lambda _source: words) as library:
+        papers = library.collection("papers", encoder=VectorsOnly("elsewhere", words.dimension))
+        vectors = unit_length(words.encode(texts))
+        papers.add_rows([{"id": text, "text": text} for text in texts], vectors=vectors)
+        found = papers.explore.cluster("kmeans", clusters=2)
+        assert sorted(by_number(found).values()) == [3, 3]
+        assert {name for each in found.clusters for name in each.name.split(", ")} >= {"owl", "ferret"}
+        assert found.notes == (Naming("words alone", "elsewhere"),)
+        assert papers.explore.clusters().saved
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Collection) -> None:

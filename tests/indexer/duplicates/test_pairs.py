@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
@@ -36,6 +37,7 @@ def test_the_most_similar_pairs_come_first(papers: Collection) -> None:
     pairs = papers.explore.pairs(3)
     assert named(pairs) == [("a", "b", 1.0), ("a", "c", 0.9487), ("b", "c", 0.9487)]
     assert (pairs.exact, pairs.looked_at, pairs.notes) == (True, 4, ())
+    assert pairs[np.argmin(pairs.cosines)] == pairs[1]
     assert (pairs[0].first.text, pairs[0].first.ordinal, pairs[0].first.metadata) == (
         "i am",
         0,
