@@ -364,10 +364,11 @@ def _table(
             st.info("No document is like that. Take the filter or the words back.")
         return ()
     long = any(len(row.id) > _NARROW for row in page.rows)
+    shown = hash(tuple(row.number for row in page.rows))  # ticks are of places: other rows are another table
     event = st.dataframe(
         [shown_row(row) for row in page.rows],
         hide_index=True,
-        key=f"docs-{collection.name}-{find}-{where}-{page.rows[0].number}-{len(page.rows)}",
+        key=f"docs-{collection.name}-{find}-{where}-{shown}",
         on_select="rerun",
         selection_mode="multi-row",
         column_config=DOCUMENT_WIDTHS | (widths(id="medium") if long else {}),

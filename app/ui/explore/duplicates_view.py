@@ -287,10 +287,11 @@ def _show(visit: Visit, pairs: Sequence[Pair]) -> None:
         st.info("There is no pair: it takes two documents.")
         return
     rows = pair_rows(pairs)
+    these = hash(tuple((one.id, one.ordinal) for pair in pairs for one in (pair.first, pair.second)))
     event = st.dataframe(
         rows,
         hide_index=True,
-        key=f"pairs_table_{visit.name}_{len(pairs)}",  # a row that was chosen is one of these pairs
+        key=f"pairs_table_{visit.name}_{these}",  # a row that was chosen is one of these pairs
         on_select="rerun",
         selection_mode="single-row",
         column_config=widths(first="medium", second="medium")
