@@ -1,10 +1,14 @@
 """Links from one page to another, which keep the session and the chosen collection, the browser's history,
 and scrolling on one page."""
 
+import contextlib
 from functools import cache
 from typing import TYPE_CHECKING
 
 import streamlit as st
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.filters.choices import read_choices, without, written
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
@@ -34,10 +38,17 @@ def open_page(path: str, *, collection: str | None = None, **query: str) -> None
 
 
 def leave_collection() -> None:
-    """Forget what the page is at, of a collection that is left for another: it is of no other."""
+    """Forget what the page is at, of a collection that is left for another: it is of no other.
+
+    So are the clusters that a filter names by their numbers; what it asks of the metadata stays.
+    """
     for name in ("doc", "after", "before", "like", "unlike"):
         st.query_params.pop(name, None)
     st.session_state["at"] = ""
+    with contextlib.suppress(BadInputError):  # of an address that makes no sense: the page tells it
+        choices = read_choices(st.session_state.get("filter") or st.query_params.get("filter", ""))
+        if "cluster" in choices:
+            st.session_state["filter"] = written(without(choices, "cluster"))
 
 
 # Streamlit writes the address in several steps, each an entry of the history: what it takes away when a page

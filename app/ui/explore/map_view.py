@@ -19,6 +19,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import newest_jobs, show_command, watch_newest
 from nearsay.data.quantity import counted
 from nearsay.indexer import Hit
+from nearsay.indexer.catalogue.judgements import SearchMode
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.maps.drawing import Drawing
 
@@ -52,7 +53,7 @@ def show_map_view(visit: Visit) -> None:
     )
     highlight = None
     if asked.strip() and short_enough(asked):
-        hits = visit.collection.search(asked, k=_HITS)
+        hits = visit.collection.search(asked, k=_HITS, mode=SearchMode.DENSE)
         highlight = drawn_places(shown.drawn, hits)
         st.caption(f"The {len(highlight):,} nearest of the passages that are drawn stand out.")
     chosen = show_map(shown, key="explore_map", height=620, highlight=highlight)

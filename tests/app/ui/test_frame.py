@@ -323,3 +323,16 @@ def test_another_collection_is_shown_from_its_beginning(with_sidebar, settings):
     assert app.dataframe[0].value["id"].tolist() == ["o0", "o1", "o2"]
     (first,) = [button for button in app.button if button.key == "docs-first"]
     assert first.disabled
+
+
+def test_clusters_that_a_filter_names_are_not_those_of_another_collection(with_sidebar, settings):
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("samples").explore.cluster("kmeans", clusters=3)
+        library.collection("other").explore.cluster("kmeans", clusters=2)
+    chosen = '{"cluster":[2],"level":["beginner"]}'
+    app = with_sidebar("search", collection="samples", q="cats", filter=chosen)
+    assert app.button_group(key="filter cluster").value == [2]
+    app.sidebar.selectbox(key="chosen_collection").select("other").run()
+    assert not app.error
+    assert app.query_params["filter"] == '{"level":["beginner"]}'
+    assert app.button_group(key="filter cluster").value == []

@@ -231,10 +231,18 @@ def test_what_is_chosen_on_the_map_stays_until_somebody_has_said_yes(page, explo
 
 
 @pytest.mark.long
-def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
+def test_what_is_asked_for_stands_out_on_the_map_by_meaning_alone(page, explored, chosen, monkeypatch):
+    modes, search = [], Collection.search
+
+    def asked(self, query, k, **how):
+        modes.append(how.get("mode"))
+        return search(self, query, k, **how)
+
+    monkeypatch.setattr(Collection, "search", asked)
     app = page("explore", settings=explored, map_q="a cat that does not eat")
     assert "50 nearest" in said(app)
     assert len(chosen["highlight"]) == 50
+    assert modes == ["dense"]
 
 
 @pytest.mark.long
