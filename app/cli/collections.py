@@ -45,7 +45,11 @@ def list_(as_json: bool = ROWS, place: Place = GROUP) -> None:
         rows = [found.overview() for found in library.collections()]
     if as_json:
         for row in rows:
-            print_json({"name": row.name, "documents": row.documents, "passages": row.passages})
+            stored = {
+                "encoder": row.live.encoder.name if row.live else None,
+                "dtype": str(row.live.dtype) if row.live else None,
+            }
+            print_json({"name": row.name, "documents": row.documents, "passages": row.passages, **stored})
         return
     print_table(
         ["collection", "documents", "passages", "encoder", "stored as"],

@@ -235,11 +235,16 @@ def show(
 
 
 def _print_document(document: "StoredDocument") -> None:
-    facts = {"id": document.id, "title": document.title, **document.metadata, "source": document.source}
-    facts |= {"added": document.added_at, "updated": document.updated_at, "passages": document.passages}
-    print_table(
-        ["field", "value"], [[visible(str(name)), visible(str(value))] for name, value in facts.items()]
-    )
+    facts = [  # pairs: a field of the metadata may be called as one of the others
+        ("id", document.id),
+        ("title", document.title),
+        *document.metadata.items(),
+        ("source", document.source),
+        ("added", document.added_at),
+        ("updated", document.updated_at),
+        ("passages", document.passages),
+    ]
+    print_table(["field", "value"], [[visible(str(name)), visible(str(value))] for name, value in facts])
     click.echo(f"\n{visible(document.text)}")
 
 

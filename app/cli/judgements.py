@@ -157,7 +157,7 @@ def import_(
         metavar="FILE",
     ),
     as_json: bool = JSON,
-    place: Place = GROUP,
+    place: Encoding = GROUP,
 ) -> None:
     """Import judgements of COLLECTION that were made elsewhere, all or none.
 

@@ -544,7 +544,10 @@ def test_rows_are_printed_as_csv_or_json_lines(pets: Run) -> None:
     assert whole[0]["field"] == "legs"  # --json goes before --format
     pairs = csv.DictReader(io.StringIO(pets("explore", "pairs", "pets", "--format", "csv").stdout))
     assert {"cosine", "first_id", "second_id"} <= set(pairs.fieldnames or ())
-    assert pets("collections", "list", "--format", "csv").stdout.splitlines()[1] == "pets,3,3"
+    assert pets("collections", "list", "--format", "csv").stdout.splitlines() == [
+        "name,documents,passages,encoder,dtype",
+        "pets,3,3,words,float32",
+    ]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_password(
@@ -588,3 +591,14 @@ def test_which_generation_went_live_is_printed_as_json(pets: Run, monkeypatch: p
         Promotion("pets", 2),
         Promotion("pets", 1),
     )
+
+
+def test_metadata_takes_no_place_of_a_document_that_is_shown(run: Run, tmp_path: Path) -> None:
+    row = {"key": "k1", "id": "other", "text": "a cat", "source": "web", "passages": 7}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    assert run("documents", "add", "notes", "rows.jsonl", "--id", "key", "--text", "text").exit_code == 0
+    shown = run("documents", "show", "notes", "k1").stdout
+    rows = [line.split() for line in shown.splitlines()]
+    assert rows[1] == ["id", "k1"]
+    for fact in (["id", "other"], ["source", "web"], ["passages", "7"], ["passages", "1"]):
+        assert fact in rows

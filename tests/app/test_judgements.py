@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from naming import Naming
+from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.data.report import Done
@@ -269,6 +270,22 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
     said = (tmp_path / "all.csv").read_text()
     assert "a mouse,cat,0,0,Cat" in said
     assert "milk,cat,0,,Cat" in said
+
+
+def test_an_import_that_has_to_search_does_so_where_the_others_do(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def loader(*how: object) -> Callable[[str], WordsEncoder]:
+        asked.append(how)
+        return lambda _source: words
+
+    monkeypatch.setattr("nearsay.indexer.library._loader", loader)
+    monkeypatch.setenv("NEARSAY_DEVICE", "cpu")
+    (tmp_path / "judged.csv").write_text("query,document,relevant\na cat,cat,1\n")
+    run("judgements", "import", "pets", "judged.csv", "--precision", "float32")
+    assert asked == [("cpu", "float32")]
 
 
 def test_what_switches_the_search_log_and_takes_an_improvement_back_is_said_as_json(

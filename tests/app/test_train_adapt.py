@@ -64,5 +64,17 @@ def test_what_is_better_can_be_searched_with_and_judgements_are_measured(
     run("index", "rebuild", "letters", "--encoder", "out")
 
 
+def test_sets_of_one_name_are_told_apart(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapt, "is_better", lambda _: False)
+    for place in ("one", "two"):
+        Path(place).mkdir()
+        rows = "score\tsentence1\tsentence2\n5\ta b\ta b c\n1\ta b\td e\n"
+        Path(place, "pairs.tsv").write_text(rows)
+    sets = [f"sts:{place}/pairs.tsv" for place in ("one", "two")]
+    given = [word for each in sets for word in ("--evaluate", each)]
+    result = run("train", "adapt", "letters", "--out", "out", *given, "--json")
+    assert [one["set"] for one in json.loads(result.stdout)["evaluations"]][-2:] == sets
+
+
 def test_in_the_background_it_is_a_fine_tuning() -> None:
     assert JobKind.of(["train", "adapt", "letters", "--out", "out"]) is JobKind.SENTENCE
