@@ -273,13 +273,16 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
                 help="How many of the nearest passages count.",
                 width=160,
             )
+            kept = "none" if contract.memory_bytes is None else memory_text(contract.memory_bytes)
             memory = st.text_input(
                 "Memory",
-                "none" if contract.memory_bytes is None else memory_text(contract.memory_bytes),
+                kept,
                 help="The most that the index may hold in memory, as 2GB or 512MB; none is no limit.",
                 width=160,
             )
             sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
+        if memory == kept and contract.memory_bytes is not None:
+            memory = str(contract.memory_bytes)  # in words it was rounded
         try:
             arguments = tune_arguments(found.name, recall, int(at), memory)
         except NearsayError as error:  # what stands below the form stays

@@ -321,4 +321,6 @@ def _offer_improving(visit: Visit) -> None:
                             options += ["--encoder", str(folder)]
                         job = start_job(visit, ["index", "improve", *options, "--", name], f"{label}: {name}")
                         open_page("jobs", job=str(job.number))  # where its table is shown
-        show_command(visit, ["index", "improve", *(["--encoder", encoder] if encoder else []), "--", name])
+        place = visit.library.store.folder / Shelf.ENCODERS / encoder
+        trained = ["--encoder", str(place)] if encoder else []
+        show_command(visit, ["index", "improve", *trained, "--", name])

@@ -173,11 +173,11 @@ def _texts_of_collection(visit: Visit, key: str) -> list[Path]:
             f"this machine: {as_markdown(place)}"
         )
         return []
-    state = visit.collection.snapshot().collection.version
+    row = visit.collection.snapshot().collection
     st.caption(f"The texts of its {documents:,} documents.")
     written = f"texts-of-{visit.name}.jsonl"
     path = kept(
-        f"{key}_written", (visit.name, state), lambda: _written(visit, written, visit.collection.export)
+        f"{key}_written", (row.id, row.version), lambda: _written(visit, written, visit.collection.export)
     )
     return [path if path.exists() else _written(visit, written, visit.collection.export)]
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +71,21 @@ def test_documents_are_turned_page_by_page(page: Page) -> None:
     assert not set(first) & set(second)
     _press(app, "Previous")
     assert app.dataframe[0].value["id"].tolist() == first
+
+
+def test_a_tick_is_of_its_document_and_not_of_the_one_that_moves_up(page: Page, settings: Settings) -> None:
+    app = page("collections", see="Documents")
+    shown = app.dataframe[0].value["id"].tolist()
+    (key,) = re.findall(r"'(docs-samples[^']*)'", str(app.session_state))
+    app.session_state[key] = {"selection": {"rows": [2], "columns": [], "cells": []}}
+    app.run()
+    assert app.code[0].value == shown[2]
+    with _library(settings) as library:
+        library.collection("samples").remove([shown[2]])
+    app.run()
+    assert app.dataframe[0].value["id"].tolist()[:3] == [*shown[:2], shown[3]]
+    assert not app.code
+    assert not [button for button in app.button if button.label.startswith("Delete 1 document")]
 
 
 def test_a_filter_and_words_find_documents(page: Page) -> None:
@@ -384,6 +400,15 @@ def test_a_contract_that_asks_for_little_has_its_form(page: Page, settings: Sett
     assert not app.error
     (recall,) = [field for field in app.number_input if field.label == "Recall"]
     assert recall.value == 0.3
+
+
+def test_a_memory_that_is_left_as_it_stands_in_the_form_stays_what_it_is(
+    page: Page, settings: Settings, started: list[list[str]]
+) -> None:
+    with _library(settings) as library:
+        library.collection("samples").tune(memory="1GiB")
+    _press(page("collections", see="Generations"), "Measure and choose")
+    assert started == [["index", "tune", "--recall", "0.95@10", "--memory", str(2**30), "--", "samples"]]
 
 
 def test_a_contract_that_cannot_be_takes_nothing_else_away(page: Page, started: list[list[str]]) -> None:

@@ -174,10 +174,11 @@ def test_an_encoder_that_is_named_is_trained_into_the_library(
     page: Page, begun: list[list[str]], library: Library
 ) -> None:
     app = asked(page)
-    app.text_input(key="improve-encoder").set_value("judged")
+    folder = str(library.store.folder / "encoders" / "judged")
+    app.text_input(key="improve-encoder").set_value("judged").run()
+    assert any(f"--encoder {folder} " in each.value for each in app.code)
     app.button(key="improve-Improve").click()
     app.run()
-    folder = str(library.store.folder / "encoders" / "judged")
     assert begun == [["index", "improve", "--encoder", folder, "--", "samples"]]
     app = asked(page)
     app.text_input(key="improve-encoder").set_value("../judged")

@@ -170,6 +170,22 @@ def test_a_vocabulary_is_made_of_the_collections_texts(page, settings, started):
     assert arguments[3:] == ["--out", str(product), "--size", "2000"]
 
 
+def test_the_texts_of_a_collection_that_was_made_anew_are_its_own(page, settings, started):
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("notes").add_rows([{"id": "a", "text": "the first that was called so"}])
+    app = page("training", train="Vocabulary", state={"chosen_collection": "notes"})
+    app.session_state["voc_from"] = "This collection"
+    app.run()
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("notes").delete()
+        library.collection("notes").add_rows([{"id": "b", "text": "another in its place"}])
+    app.run()
+    app.text_input(key="voc_name").input("small")
+    _submit(app, "Make the vocabulary")
+    ((_, arguments, _, _),) = started
+    assert "another in its place" in Path(arguments[2]).read_text("utf-8")
+
+
 def test_a_bert_wants_a_vocabulary_first(page):
     app = page("training", train="BERT")
     assert "Make a vocabulary first" in app.info[0].value
