@@ -27,7 +27,7 @@ WITHOUT_A_DEVICE = {
         "index compact",
     ),
     *("jobs cancel", "jobs list", "jobs remove", "jobs resume", "jobs show", "jobs start"),
-    *("judgements export", "judgements import", "judgements list", "judgements log", "judgements remove"),
+    *("judgements export", "judgements list", "judgements log", "judgements remove"),
     *("train average", "train vocabulary"),
 }
 
