@@ -1,6 +1,6 @@
 """Explore, unusual and diverse: what is unlike everything else, and a few passages that show it all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
 from typing import TypeVar
@@ -9,7 +9,7 @@ import streamlit as st
 
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
-from nearsay.app.ui.controls import choose_part
+from nearsay.app.ui.controls import choose_part, say_notes
 from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.explore.looking import Look, like_link, look_at, near_words, show_passage
 from nearsay.app.ui.removing import ask_to_remove
@@ -17,7 +17,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.exploring.diverse import DiversePassage
 from nearsay.indexer.exploring.unlike import RemotePassage
-from nearsay.indexer.neighbours.points import ShownPassage
+from nearsay.indexer.neighbours.points import Shown, ShownPassage
 from nearsay.indexer.results import every
 
 _Passage = TypeVar("_Passage", bound=ShownPassage)
@@ -44,8 +44,8 @@ def _outliers(visit: Visit, count: int) -> None:
         f"Outliers of {visit.name}",
         arguments,
         _QUICK_OUTLIERS,
-        lambda: tuple(visit.collection.explore.outliers(count)),
-        lambda lines: tuple(every(lines, RemotePassage)),
+        lambda: visit.collection.explore.outliers(count),
+        lambda lines: _of_job(every(lines, RemotePassage)),
     )
     _show(visit, look, unusual_words, removing=True)
 
@@ -72,10 +72,15 @@ def _diverse(visit: Visit, count: int) -> None:
         f"A diverse sample of {visit.name}",
         ("explore", "diverse", visit.name or "", *options_of(chosen)),
         _QUICK_DIVERSE,
-        lambda: tuple(visit.collection.explore.diverse(count, query=query or None, balance=balance)),
-        lambda lines: tuple(every(lines, DiversePassage)),
+        lambda: visit.collection.explore.diverse(count, query=query or None, balance=balance),
+        lambda lines: _of_job(every(lines, DiversePassage)),
     )
     _show(visit, look, diverse_words, removing=False)
+
+
+def _of_job(found: Iterable[_Passage]) -> Shown[_Passage]:
+    """What a job found; its notes and how many it looked at are in its log."""
+    return Shown(tuple(found), 0)
 
 
 def unusual_words(found: RemotePassage) -> tuple[str, str]:
@@ -90,12 +95,13 @@ def diverse_words(found: DiversePassage) -> tuple[str, str]:
 
 def _show(
     visit: Visit,
-    look: Look[tuple[_Passage, ...]],
+    look: Look[Shown[_Passage]],
     words: Callable[[_Passage], tuple[str, str]],
     *,
     removing: bool,
 ) -> None:
-    def show(found: tuple[_Passage, ...]) -> None:
+    def show(found: Shown[_Passage]) -> None:
+        say_notes(found.notes)
         make = partial(csv_bytes, [asdict(each) for each in found], _COLUMNS)
         offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
         for each in found:

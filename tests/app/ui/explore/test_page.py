@@ -465,3 +465,9 @@ def test_while_a_map_is_made_its_job_alone_shows_the_command(page, explored, mon
     app = page("explore", settings=explored, view="map", state=NOTES)
     assert watched
     assert [each.label for each in app.expander] == []
+
+
+@pytest.mark.parametrize("what", ["outliers", "a diverse sample"])
+def test_what_has_to_be_said_of_a_list_of_passages_stands_above_it(page, explored, what):
+    app = page("explore", settings=explored, state=NOTES, view="unusual", un_what=what, un_count="50")
+    assert said(app) == Naming("5 of the 50 asked for", "only 5 passages")
