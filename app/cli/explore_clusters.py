@@ -47,10 +47,10 @@ _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace 
 
 @dataclass(frozen=True)
 class _How:
-    """How clusters are found; what is not said is as last time."""
+    """How clusters are found; without the first three, what is not said is as last time."""
 
     method: Literal["graph", "kmeans"] | None = option(
-        "Clustering algorithm.", shown="graph, or kmeans with --clusters"
+        "Clustering algorithm.", shown="that of the last clustering, or graph; kmeans with --clusters"
     )
     clusters: int | None = option("Number of clusters, for kmeans.", metavar="K", least=1)
     resolution: float | None = option("Resolution, for graph: higher values give more and smaller clusters.")
@@ -60,7 +60,7 @@ class _How:
         least=1,
     )
     assign_outliers: bool = option("Assign each outlier to its nearest cluster.")
-    seed: int | None = SEED(shown="with --replace that of the last clustering, else a fixed one")
+    seed: int | None = SEED(shown="that of the last clustering, or a fixed one")
 
 
 @command()
@@ -156,8 +156,7 @@ def _found(
         )
     elif anew or said or where is not None or not explorer.has_clusters():
         with ProgressBar("clustering") as bar:
-            settings = _settings(explorer, said, anew=anew)
-            return explorer.cluster(where=where, progress=bar, **settings)
+            return explorer.cluster(where=where, progress=bar, **_settings(explorer, said))
     return explorer.clusters()
 
 
@@ -165,9 +164,9 @@ def _told(chosen: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None and value is not False}
 
 
-def _settings(explorer: "Explorer", said: dict[str, Any], *, anew: bool) -> dict[str, Any]:
+def _settings(explorer: "Explorer", said: dict[str, Any]) -> dict[str, Any]:
     """What was told now, and what was told last time where that still stands."""
-    stands = anew and not _WHAT_TO_FIND & said.keys()
+    stands = not _WHAT_TO_FIND & said.keys()
     return {**(explorer.last_settings() if stands else {}), **said}
 
 

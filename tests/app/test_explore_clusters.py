@@ -86,6 +86,7 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
     assert zoo("explore", "clusters", "zoo", "--replace", "--seed", "5").stderr == Naming(
         "3 clusters", "12 passages", "kmeans"
     )
+    assert Naming("3 clusters", "kmeans") == zoo("explore", "clusters", "zoo", "--assign-outliers").stderr
     assert "by graph" in zoo("explore", "clusters", "zoo", "--replace", "--resolution", "2").stderr
 
 
