@@ -241,7 +241,7 @@ def classification(
     """Measure classification by logistic regression on frozen vectors: accuracy, macro F1.
 
     FILE is a tsv, csv, jsonl or parquet with the columns label and text. The penalty of the regression is
-    chosen on every tenth row of the train file, following SentEval.
+    chosen on a tenth of the rows of the train file, following SentEval.
 
     \b
     Example:

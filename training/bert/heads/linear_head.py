@@ -136,9 +136,9 @@ def chosen_head(
     """Fit a head for each C, measure it, and keep the best; of equals the one that is held back most.
 
     vectors:  (rows, width) float32; targets: (rows,) numbers of labels
-    figure:   higher is better; measured on the dev rows, or on those held out
+    figure:   higher is better; measured on the dev rows, on those held out, or on all where none can be
     held_out: (rows,) bool, rows that are not fitted on while C is chosen; the head that is kept is fitted on
-              all of them. None: there are dev rows, and every fit has all others
+              all of them. None: every fit has all rows
     """
     begun = perf_counter()
     tried: list[tuple[float, float]] = []
@@ -157,9 +157,23 @@ def chosen_head(
     return ChosenHead(best, chosen, tuple(tried), perf_counter() - begun)
 
 
-def every_tenth(rows: int) -> NDArray[np.bool_]:
-    """Hold out every tenth row, or the last of fewer than ten; (rows,) bool."""
-    held_out: NDArray[np.bool_] = np.arange(rows) % 10 == 9
+def held_out_tenth(labels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Hold out a tenth of the rows, of each label in its share, at random but always the same ones.
+
+    labels:  (rows,)
+    returns: (rows,) bool, at least one of them True; the only row of a label is never held out, so that what
+             is left has every label. None: no label has two rows
+
+    Every tenth row of the file would not do: where labels take turns, it is always the same label's.
+    """
+    _, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if counts.max(initial=0) < 2:
+        return None
+    order = np.random.default_rng(0).permutation(len(labels))
+    order = order[np.lexsort((numbers[order], -counts[numbers[order]]))]  # the commonest label's rows first
+    held_out = np.zeros(len(labels), np.bool_)
+    held_out[order[9::10]] = True
+    held_out &= counts[numbers] > 1
     if not held_out.any():
-        held_out[-1:] = True
+        held_out[order[0]] = True
     return held_out

@@ -24,7 +24,7 @@ from nearsay.training.bert.heads.head_settings import (
     TaggerSettings,
 )
 from nearsay.training.bert.heads.kinds import LinearFit, Questions, Sentences, Texts
-from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, every_tenth
+from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, held_out_tenth
 from nearsay.training.bert.heads.network import HeadNetwork
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.run.metrics_clients import logged_to
@@ -51,7 +51,8 @@ class HeadResult:
 
     finished: bool  # False: it was asked to stop, and the same call goes on
     seconds: float  # of training
-    training: Mapping[str, float] = field(default_factory=dict)  # over the last steps
+    # over the last steps; of a linear head over all training rows
+    training: Mapping[str, float] = field(default_factory=dict)
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     test: Mapping[str, float] = field(default_factory=dict)
     steps: int = 0  # 0: a linear head, which is solved
@@ -84,8 +85,8 @@ def train_head(
     last layer is saved as transformers' own all the same.
 
     dev:      measured after each epoch; the weights with the highest accuracy (classifier) or F1 are kept.
-              None: the last ones. For a linear layer it measures the regularisations; None: every tenth row
-              does, and the layer is then fitted on all
+              None: the last ones. For a linear layer it measures the regularisations; None: a tenth of the
+              rows does, and the layer is then fitted on all
     test:     measured at the end
     length:   most tokens of a text or pair, which is cut there, or of a window of a sentence
     settings: lengths of a reader's rows, questions and answers; its threshold is not read
@@ -195,8 +196,7 @@ def _fitted(
     held_out, measured, gold = None, vectors, targets
     if "dev" in run.files:
         measured, gold = task.vectors("dev", watch), task.targets("dev")
-    else:
-        tenth = every_tenth(len(targets))
+    elif (tenth := held_out_tenth(np.array([row.max(initial=0) for row in targets]))) is not None:
         held_out = np.repeat(tenth, [len(row) for row in targets])
         measured, gold = vectors[held_out], [row for row, held in zip(targets, tenth, strict=True) if held]
     found = chosen_head(
@@ -329,7 +329,8 @@ class _Run:
             rows = len(self.files["dev"])
             note = f"On the {rows:,} development rows, which chose the weights: a little too good."
         else:
-            note = "On the training rows, over the last steps of the run: too good."
+            over = ", over the last steps of the run" if result.steps else ""
+            note = f"On the training rows{over}: too good."
         card = ModelCard(
             title=name,
             summary=self._task.what + what,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, every_tenth
+from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, held_out_tenth
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -28,7 +28,7 @@ _REGULARISATIONS: Final = (0.0001, *REGULARISATIONS)  # pairs have four times th
 def linear_predictions(
     train: NDArray[np.float32], train_labels: Sequence[str], test: NDArray[np.float32], name: str
 ) -> tuple[list[str], float]:
-    """Fit multinomial logistic regression on vectors, its L2 penalty chosen on every tenth row, and predict.
+    """Fit multinomial logistic regression on vectors, its L2 penalty chosen on a tenth of them, and predict.
 
     train, test: (rows, width) float32; name: of the set, for messages
     returns:     a label for each test row, and the C that was best on the rows held out of training
@@ -39,11 +39,12 @@ def linear_predictions(
     """
     require_learnable(train_labels, name)
     names, targets = np.unique(np.asarray(train_labels), return_inverse=True)
-    held_out = every_tenth(len(train))
+    held_out = held_out_tenth(targets)
+    measured = slice(None) if held_out is None else held_out
     chosen = chosen_head(
         train,
         targets.astype(np.int64),
-        lambda head: float((head.logits(train[held_out]).argmax(axis=1) == targets[held_out]).mean()),
+        lambda head: float((head.logits(train[measured]).argmax(axis=1) == targets[measured]).mean()),
         labels=len(names),
         held_out=held_out,
         regularisations=_REGULARISATIONS,

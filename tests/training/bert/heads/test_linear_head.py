@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.bert.heads.linear_head import LinearHead, chosen_head, every_tenth, fit_linear_head
+from nearsay.training.bert.heads.linear_head import LinearHead, chosen_head, fit_linear_head, held_out_tenth
 
 
 def rows(labels: int, count: int = 90) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -104,7 +104,8 @@ def test_the_regularisation_with_the_best_figure_is_kept_and_of_equals_the_stron
 
 def test_rows_held_out_are_fitted_in_the_end() -> None:
     vectors, targets = rows(2)
-    held_out = every_tenth(len(targets))
+    held_out = held_out_tenth(targets)
+    assert held_out is not None
     fitted: list[LinearHead] = []
     found = chosen_head(
         vectors,
@@ -121,6 +122,26 @@ def test_rows_held_out_are_fitted_in_the_end() -> None:
     assert found.head.weights != pytest.approx(part.weights)
 
 
-def test_every_tenth_row_is_held_out_and_at_least_one() -> None:
-    assert np.flatnonzero(every_tenth(25)).tolist() == [9, 19]
-    assert np.flatnonzero(every_tenth(3)).tolist() == [2]
+def test_a_tenth_of_each_label_is_held_out_whatever_the_rows_order() -> None:
+    taking_turns = np.arange(200) % 10
+    sorted_by_label = np.sort(taking_turns)
+    for targets in (taking_turns, sorted_by_label, 1 - np.arange(200) % 2):
+        held_out = held_out_tenth(targets)
+        assert held_out is not None
+        assert np.array_equal(held_out, held_out_tenth(targets))
+        shares = [held_out[targets == label].mean() for label in np.unique(targets)]
+        assert shares == pytest.approx([0.1] * len(shares))
+
+
+@pytest.mark.parametrize(
+    ("targets", "of"), [([0, 0, 1], 0), ([1, 0, 1, 1], 1), ([0] * 9 + [1], 0), ([*range(9), 3], 3)]
+)
+def test_of_few_rows_one_is_held_out_and_never_a_labels_only_one(targets: list[int], of: int) -> None:
+    held_out = held_out_tenth(np.array(targets))
+    assert held_out is not None
+    assert [target for target, held in zip(targets, held_out, strict=True) if held] == [of]
+
+
+def test_none_is_held_out_where_every_label_has_one_row() -> None:
+    assert held_out_tenth(np.arange(12)) is None
+    assert held_out_tenth(np.arange(0)) is None

@@ -177,6 +177,17 @@ def test_the_regularisation_is_chosen_on_dev_or_on_rows_held_out(
     assert notes["dev"] == notes["held-out"] == [0.001, 0.01, 0.1, 1.0]
 
 
+def test_two_rows_are_enough_for_a_linear_layer(
+    write_rows: Callable[..., Path], learner_folder: Path, tmp_path: Path
+) -> None:
+    two = read_labelled_texts(write_rows([("cat", "a cat"), ("dog", "a dog")]))
+    options = LinearFit(layers=LayerChoice.parse("last"), precision=Precision.FLOAT32)
+    result = train_head(two, tmp_path / "mine", bert=learner_folder, options=options, length=16, device="cpu")
+    assert result.training["accuracy"] == 1.0
+    card = (tmp_path / "mine" / "README.md").read_text("utf-8")
+    assert "On the training rows: too good." in card
+
+
 def test_a_tagger_on_the_last_layer_is_one_of_transformers(
     sentences: TaggedSentences, learner_folder: Path, tmp_path: Path
 ) -> None:

@@ -258,6 +258,24 @@ def test_the_linear_layer_does_as_well_as_scikit_learns(random: np.random.Genera
     assert np.mean([ours == name for ours, name in zip(found, names[200:], strict=True)]) > 0.8
 
 
+def test_the_penalty_is_chosen_on_rows_of_every_label_where_they_take_turns(
+    random: np.random.Generator,
+) -> None:
+    labels = (np.arange(200) % 5 == 0).astype(np.int64)  # every tenth row is of label 0
+    vectors = (random.normal(size=(200, 8)) + 3 * labels[:, None]).astype(np.float32)
+    names = [str(label) for label in labels]
+    found, penalty = linear_predictions(vectors, names, vectors, "turns")
+    # The strongest one says label 0 to all, and so to all of every tenth row rightly.
+    assert penalty > 0.0001
+    assert np.mean([ours == name for ours, name in zip(found, names, strict=True)]) > 0.95
+
+
+def test_a_linear_layer_learns_where_one_label_has_one_row() -> None:
+    vectors = np.eye(10, dtype=np.float32)
+    names = ["a"] * 9 + ["b"]
+    assert linear_predictions(vectors, names, vectors[:2], "pets")[0] == ["a", "a"]
+
+
 @pytest.mark.parametrize(("rows", "labels"), [(9, ["a", "b"]), (30, ["a"])])
 def test_a_linear_layer_needs_rows_of_two_labels(rows: int, labels: list[str]) -> None:
     vectors = np.ones((rows, 2), dtype=np.float32)
