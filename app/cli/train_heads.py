@@ -104,6 +104,8 @@ def classifier(
     is_linear = probe or features is not None
     if not is_linear:
         refuse_given("is for a linear layer: add --features or --probe", "pooling", "regularisation")
+    if probe:
+        refuse_given("is for --features: a probe takes the encoder's own vectors", "pooling", "length")
     columns = text_columns(text, pair)
     linear = {"features": features, "pooling": pooling, "regularisation": regularisation}
     _train(lambda place: read_labelled_texts(place, columns, label), head, linear if is_linear else None)
@@ -167,7 +169,7 @@ def _train(
     """Train a head and print what came of it; linear: how a linear layer is fitted instead."""
     if linear is not None:
         why = "is for a training in steps, and a linear layer is fitted at once: leave it out"
-        refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "inexact_resume")
+        refuse_given(why, "epochs", "batch", "learning_rate", "freeze", "seed", "inexact_resume")
     from nearsay.training.run.run_folder import RunFolder
 
     RunFolder(head.out).check()

@@ -98,9 +98,11 @@ def test_the_confusions_of_a_classifier_are_shown(run: Run) -> None:
     ]
 
 
-@pytest.mark.parametrize("way", [("--probe",), ("--features", "sum-all", "--pooling", "cls")])
+@pytest.mark.parametrize(
+    "way", [("--probe",), ("--features", "sum-all", "--pooling", "cls", "--length", "16")]
+)
 def test_a_linear_classifier_is_trained_and_measured(run: Run, way: tuple[str, ...]) -> None:
-    options = ("--length", "16", "--regularisation", "10", "--json")
+    options = ("--regularisation", "10", "--json")
     told = figures(run("train", "classifier", "texts.tsv", "--out", "mine", *options, *way))
     assert told["training"]["accuracy"] == 1.0
     assert figures(run("evaluate", "classifier", "mine", "texts.tsv", "--json"))["accuracy"] == 1.0
@@ -112,6 +114,9 @@ def test_a_linear_classifier_is_trained_and_measured(run: Run, way: tuple[str, .
         (("--regularisation", "10"), ("--regularisation", "--features")),
         (("--pooling", "cls"), ("--pooling", "--probe")),
         (("--probe", "--epochs", "9"), ("--epochs", "linear layer")),
+        (("--features", "last", "--seed", "9"), ("--seed", "linear layer")),
+        (("--probe", "--pooling", "cls"), ("--pooling", "--features")),
+        (("--probe", "--length", "16"), ("--length", "--features")),
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(
