@@ -129,7 +129,7 @@ class TextClassifier:
             vectors = frozen_vectors(base, settings, device=chosen, precision=resolved)
             return cls(linear_scorer(vectors, LinearHead.load(place)), LabelSet(settings.labels), settings)
         bert, network = load_saved_network(folder, HeadKind.CLASSIFIER, device=chosen, precision=resolved)
-        settings = settings or ClassifierSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH))
+        settings = settings or ClassifierSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH), pairs=None)
         tokens = ExampleTokens(bert.tokenizer)
         return cls(
             network_scorer(network, tokens, length=settings.length, device=chosen, precision=resolved),
@@ -140,7 +140,7 @@ class TextClassifier:
     def predict(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextPredictions:
         """Give each text's label and the probabilities of all labels; a log warning says how many were cut.
 
-        pairs: the second text of each, for a classifier of pairs
+        pairs: the second text of each, for a classifier of pairs; one that others saved takes either
         Raises BadInputError when there are pairs where it was trained on single texts, or none where it was
         trained on pairs.
         """
@@ -150,7 +150,7 @@ class TextClassifier:
             raise BadInputError(
                 f"there are {len(texts)} texts and {len(pairs)} second texts; give one for each"
             )
-        if self.settings.pairs != (pairs is not None):
+        if self.settings.pairs not in {None, pairs is not None}:
             raise BadInputError(
                 "the classifier was trained on pairs of texts; give the second text of each pair too"
                 if self.settings.pairs

@@ -28,7 +28,7 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
     Raises BadInputError for a label that the classifier does not know, with its line, and for pairs where it
     takes single texts or the other way round.
     """
-    if texts.are_pairs != classifier.settings.pairs:
+    if classifier.settings.pairs not in {None, texts.are_pairs}:
         there, taken = ("pairs of texts", "single texts") if texts.are_pairs else ("single texts", "pairs")
         raise BadInputError(
             f"{texts.source} holds {there}, and the classifier takes {taken}. Name the columns that it takes"

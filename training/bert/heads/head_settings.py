@@ -76,7 +76,9 @@ class TaggerSettings(_HeadSettings):
 class ClassifierSettings(TaggerSettings):
     """How texts come to a classifier."""
 
-    pairs: bool = False  # whether it was trained on pairs of texts
+    pairs: bool | None = (
+        False  # whether it was trained on pairs of texts; None: others saved it, and do not say
+    )
     pooling: str | None = None  # of the features: cls, mean, max
 
 

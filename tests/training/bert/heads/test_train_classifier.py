@@ -344,3 +344,16 @@ def test_a_classifier_that_others_saved_is_loaded_too(
     assert np.array_equal(
         loaded(theirs).predict(texts).probabilities, loaded(quick).predict(texts).probabilities
     )
+
+
+def test_a_classifier_that_others_saved_takes_pairs(
+    write_rows: Callable[..., Path], learner_folder: Path, tmp_path: Path
+) -> None:
+    pairs = read_labelled_texts(write_rows(PAIRS))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    train_head(pairs, ours, bert=learner_folder, options=QUICK, length=16, device="cpu")
+    shutil.copytree(ours, theirs, ignore=shutil.ignore_patterns("head.json", "run"))
+    texts = pairs.columns_of_text()
+    said = loaded(theirs).predict(*texts).probabilities
+    assert np.array_equal(said, loaded(ours).predict(*texts).probabilities)
+    assert evaluate_classifier(loaded(theirs), pairs).texts == len(PAIRS)
