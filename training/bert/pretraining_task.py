@@ -161,7 +161,8 @@ class PretrainingTask:
         batch = next(self._streams[phase])
         self._cursors[phase] = batch.cursor
         totals = {
-            "total_masked": torch.tensor(float(len(batch.masked_labels))),
+            # None is masked where all words of the step are unknown ones.
+            "total_masked": torch.tensor(float(max(len(batch.masked_labels), 1))),
             "total_rows": torch.tensor(float(len(batch.lengths))),
         }
         by_length = np.argsort(-batch.lengths, kind="stable")

@@ -280,6 +280,24 @@ def test_a_tiny_text_is_enough(pretraining: Make, tmp_path: Path) -> None:
     ).finished
 
 
+def test_steps_of_unknown_words_alone_teach_nothing_and_harm_nothing(
+    pretraining: Make, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\u1f00\u1f01 " * 200 + "\n\nthe cat sat on the mat, and the dog ran.\n", "utf-8")
+    wanted = pretraining(
+        steps=12,
+        texts=(str(text),),
+        examples=ExampleConfig(length=16, packing=Packing.FULL_SENTENCES),
+        batch=1,
+        long_share=0.0,
+    )
+    assert pretrain(wanted, tmp_path / "mine", device="cpu").finished
+    losses = [line["loss"] for line in read_metrics(tmp_path / "mine" / "run" / "metrics.jsonl")]
+    assert 0.0 in losses
+    assert max(losses) > 1.0
+
+
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(
     pretraining: Make, tmp_path: Path, vocabulary: str, make_folder: Callable[..., Path]
 ) -> None:
