@@ -42,9 +42,27 @@ def read_tokenizer(folder: EncoderFolder) -> PreTrainedTokenizerBase:
     backend.no_truncation()
     backend.no_padding()
     if folder.length_settings().get("do_lower_case"):  # sentence-transformers lowers the text itself then
-        steps = [backend.normalizer] if backend.normalizer is not None else []
-        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+        _lower(tokenizer, backend)
     return tokenizer
+
+
+def _lower(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> None:
+    """Have a tokenizer lower its texts, in place; BERT's does so, too, once it is saved and read again.
+
+    transformers makes BERT's normalizer anew from the tokenizer's settings, whatever tokenizer.json says.
+    """
+    own = backend.normalizer
+    if isinstance(own, normalizers.BertNormalizer):
+        # None: as letters are lowered, and these are lowered without that
+        strips = own.lowercase if own.strip_accents is None else own.strip_accents
+        own.lowercase, own.strip_accents = True, strips
+        backend.normalizer = own
+        for name, value in {"do_lower_case": True, "strip_accents": strips}.items():
+            tokenizer.init_kwargs[name] = value
+            setattr(tokenizer, name, value)  # which is saved, where there is one
+    else:
+        steps = [own] if own is not None else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
 
 
 def require_fitting_vocabulary(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> None:

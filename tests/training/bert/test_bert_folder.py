@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import BertModel, BertTokenizer, PreTrainedModel
+from transformers import AutoTokenizer, BertModel, BertTokenizer, PreTrainedModel
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.bert_folder import load_bert, load_model
@@ -244,6 +244,22 @@ def test_text_is_lowered_where_the_sentence_encoder_lowers_it(make_folder: MakeF
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 16, "do_lower_case": true}')
     assert load_bert(folder).tokenizer.encode("The CAT").tokens == ["[CLS]", "the", "cat", "[SEP]"]
     assert cased == ["[CLS]", "[UNK]", "[UNK]", "[SEP]"]
+
+
+@pytest.mark.parametrize("settings", [{"do_lower_case": False}, {"strip_accents": False}, {}])
+def test_a_tokenizer_that_lowers_its_texts_does_so_when_it_was_saved_and_read_again(
+    make_folder: MakeFolder, tmp_path: Path, settings: dict[str, bool]
+) -> None:
+    folder = make_folder()
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+    apart = load_bert(folder).tokenizer.encode("the cát").tokens
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 16, "do_lower_case": true}')
+    bert = load_bert(folder)
+    assert bert.tokenizer.encode("The CÁT").tokens == apart
+    bert.pretrained_tokenizer.save_pretrained(tmp_path / "saved")
+    again = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert again.convert_ids_to_tokens(again("The CÁT")["input_ids"]) == apart
 
 
 def test_positions_of_a_roberta_begin_after_its_padding(tmp_path: Path) -> None:
