@@ -68,9 +68,11 @@ def choose_fields(
         ("title", options.title),
         *(("metadata", name) for name in options.metadata or ()),
     ):
-        if name is not None and not _is_there(name, survey):
+        is_inner = name in survey.inner_names
+        if name is not None and not _is_there(name, survey) and not (is_inner and use == "metadata"):
+            inside = f" ({name!r} stands in its field 'metadata': metadata.{name})" if is_inner else ""
             raise BadInputError(
-                f"{file} has no field {name!r}; its fields are {known}. "
+                f"{file} has no field {name!r}; its fields are {known}{inside}. "
                 f"Name one of them: {option.format(use)}"
             )
     text = options.text or _guessed_text(survey, options)
@@ -92,7 +94,7 @@ def choose_fields(
 
 
 def _is_there(name: str, survey: FieldSurvey) -> bool:
-    return name in survey.names or name in survey.inner_names or (survey.has is not None and survey.has(name))
+    return name in survey.names or (survey.has is not None and survey.has(name))
 
 
 def _guessed_text(survey: FieldSurvey, options: ReadOptions) -> str | None:

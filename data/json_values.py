@@ -90,8 +90,9 @@ class _Converter:
             raise UnusableRowError(f"{self.what} is nested deeper than {MAX_DEPTH} levels")
         if self.left < 0:
             raise UnusableRowError(f"{self.what} holds more than {MAX_VALUES:,} values")
-        if isinstance(value, np.datetime64):
-            value = value.astype("datetime64[us]")  # Python's datetime counts no nanoseconds
+        if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":
+            kind = "datetime64" if value.dtype.kind == "M" else "timedelta64"
+            value = value.astype(f"{kind}[us]")  # Python's own count no nanoseconds, and would be numbers
         if isinstance(value, np.generic | np.ndarray):
             value = value.tolist()
         if isinstance(value, Decimal):

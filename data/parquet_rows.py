@@ -64,7 +64,7 @@ class ParquetRows:
             text_names=seen.text_names,
             id_names=seen.id_names,
             inner_names=seen.inner_names,
-            has=lambda name: name.partition(".")[0] in self._readable,
+            has=lambda name: name in seen.nested,
             left_out=seen.left_out,
         )
 
@@ -112,6 +112,7 @@ class _Seen:
     columns: tuple[str, ...]
     left_out: tuple[str, ...]
     structs: tuple[str, ...]  # whose fields can be asked for by name
+    nested: frozenset[str]  # these names: struct.field
     text_names: tuple[str, ...]
     id_names: tuple[str, ...]
     inner_names: tuple[str, ...]
@@ -129,6 +130,7 @@ def _look(path: Path) -> _Seen:
             columns=tuple(schema.names),
             left_out=tuple(field.name for field in schema if _holds_no_json(field.type)),
             structs=tuple(field.name for field in schema if types.is_struct(field.type)),
+            nested=frozenset(name for field in schema for name in _nested(field)),
             text_names=tuple(field.name for field in schema if _is_text(field.type)),
             id_names=tuple(
                 field.name
@@ -142,6 +144,15 @@ def _look(path: Path) -> _Seen:
             inner_names=tuple(part.name for part in inner) if inner is not None and is_struct else (),
             rows=file.metadata.num_rows,
         )
+
+
+def _nested(field: "pa.Field") -> Iterator[str]:
+    """The names of the fields inside a field, as they can be asked for."""
+    from pyarrow import types
+
+    for part in field.type if types.is_struct(field.type) else ():
+        yield f"{field.name}.{part.name}"
+        yield from (f"{field.name}.{name}" for name in _nested(part))
 
 
 def _opened(path: Path) -> "pq.ParquetFile":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from nearsay.data.document import Document
@@ -11,9 +11,10 @@ from nearsay.data.fields import choose_fields
 from nearsay.data.json_values import UnusableRowError, check_string, json_value
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.row_documents import (
-    SURVEYED_ROWS,
+    Row,
     RowDocuments,
     checked_text,
+    first_rows,
     refuse_vector,
     row_id,
     row_title,
@@ -29,8 +30,19 @@ def python_documents(
 ) -> Iterator[Document | Fault]:
     """Make documents of texts, documents and mappings; what cannot be one is a fault of `<rows>`."""
     rest = iter(items)
-    first = list(islice(rest, SURVEYED_ROWS))
-    mappings = [item for item in first if isinstance(item, Mapping) and _has_string_keys(item)]
+    first: list[object] = []
+    mappings: list[Mapping[str, object]] = []
+
+    def surveyed() -> Iterator[Row]:
+        for number, item in enumerate(rest, 1):
+            first.append(item)
+            if isinstance(item, Mapping) and _has_string_keys(item):
+                mappings.append(item)
+                yield number, item
+            else:
+                yield number, {"": item.text if isinstance(item, Document) else item}
+
+    first_rows(surveyed(), (options.text, options.id, options.title, *(options.metadata or ())))
     from_rows: RowDocuments | None = None
     for number, item in enumerate(chain(first, rest), 1):
         try:
@@ -81,7 +93,7 @@ def _checked(document: Document, limit: int) -> Document:
         refuse_vector(name, value)
     return replace(
         document,
-        id=row_id(document.id, "id") or document.id,
+        id=row_id(document.id, "id"),
         title=document.title if isinstance(document.title, str) else title,
         metadata=metadata,  # also where they are equal: NumPy's 1 is, and no JSON
     )

@@ -30,7 +30,7 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
     if kind is None or not kind.is_table:
         kind = Format.TXT
     field = _field_of_queries(path) if kind.is_table else None
-    options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
+    options = ReadOptions(text=field, metadata=(), format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
     try:
         for item in read([str(source)], options, stdin=stdin):
             yield without_options(item) if isinstance(item, Fault) else item

@@ -111,7 +111,8 @@ def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOp
     """Read documents from Python values: texts, documents, and mappings with the options' or guessed fields.
 
     Values that cannot be used are faults of `<rows>` with their 1-based number. NaN and None (as pandas has
-    them) are missing values. Up to 100 values are taken ahead to guess the fields.
+    them) are missing values. Up to 100 values are taken ahead to guess the fields, up to 10,000 where the
+    options name a field that the first hundred lack.
     """
     return Reading(
         lambda reading: python_documents(items, options, reading.notes.append),

@@ -153,6 +153,18 @@ def test_a_field_that_no_row_has_is_refused_with_the_names_there_are(
         list(read([name], ReadOptions(**{option: value})))
 
 
+@pytest.mark.parametrize("option", ["text", "id", "title"])
+def test_a_text_id_or_title_that_stands_inside_metadata_is_named_with_it(
+    write: Callable[[str, str | bytes], str], option: str
+) -> None:
+    name = write("a.jsonl", '{"text": "a", "metadata": {"key": "k"}}\n')
+    with pytest.raises(BadInputError, match=rf"'key'.*metadata\.key.*--{option} FIELD"):
+        list(read([name], ReadOptions(**{option: "key"})))
+    (document,) = read([name], ReadOptions(**{option: "metadata.key"}))
+    assert isinstance(document, Document)
+    assert getattr(document, option) == "k"
+
+
 def test_fields_that_are_named_are_found_in_the_first_ten_thousand_rows_and_none_of_these_is_lost(
     write: Callable[[str, str | bytes], str],
 ) -> None:

@@ -45,6 +45,7 @@ class NotATime(dt.datetime):
         (np.array([[1, 2]]), [[1, 2]]),
         (np.datetime64("2024-03-01T12:00:00", "ns"), "2024-03-01T12:00:00"),
         (np.datetime64("NaT"), None),
+        (np.array(["2024-03-01T12:00:00", "NaT"], "datetime64[ns]"), ["2024-03-01T12:00:00", None]),
     ],
 )
 def test_values_become_what_json_has(value: object, expected: object) -> None:
@@ -64,6 +65,7 @@ def test_values_become_what_json_has(value: object, expected: object) -> None:
         ({1}, "x is of type set"),
         (object(), "x is of type object"),
         (dt.timedelta(1), "x is of type timedelta"),
+        (np.timedelta64(5, "ns"), "x is of type timedelta"),
         ("a\0", "x holds a NUL character"),
         ({"\ud800": 1}, "key of x .*surrogate"),
         ({(1, 2): 1}, "x is nested deeper"),

@@ -109,6 +109,17 @@ def test_parquet_columns_can_be_chosen(tmp_path: Path) -> None:
     assert (document.text, document.id, document.metadata) == ("inner", "x", {"year": 1, "metadata.n": 2})
 
 
+@pytest.mark.parametrize("name", ["s.nope", "text.t", "s.u.nope", "ids.t"])
+def test_a_field_that_no_struct_of_the_file_has_is_refused(tmp_path: Path, name: str) -> None:
+    columns = {"text": ["a"], "s": [{"t": "x", "u": {"v": 1}}], "ids": pa.array([[{"t": 1}]])}
+    path = write_parquet(str(tmp_path / "a.parquet"), columns)
+    for options in (ReadOptions(id=name), ReadOptions(title=name), ReadOptions(metadata=(name,))):
+        with pytest.raises(BadInputError, match=rf"'{name}'.*text, s, ids"):
+            list(read([path], options))
+    (document,) = read([path], ReadOptions(id="s.u.v", title="s.t"))
+    assert (document.id, document.title) == ("1", "x")
+
+
 @pytest.mark.skipif(not hasattr(pa, "uuid"), reason="before 18, pyarrow gives their bytes")
 def test_an_id_may_be_a_column_of_uuids(tmp_path: Path) -> None:
     columns = {"text": ["a"], "id": pa.array([uuid.UUID(int=5).bytes], pa.uuid())}

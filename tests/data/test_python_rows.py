@@ -78,6 +78,23 @@ def test_ids_and_titles_of_documents_and_of_numpy_become_texts() -> None:
     assert isinstance(fault, Fault)
 
 
+@pytest.mark.parametrize("id_", ["", "  ", float("nan")])
+def test_a_document_with_an_empty_id_has_none(id_: object) -> None:
+    assert list(rows([Document("a", id=id_), {"text": "b", "id": id_}])) == [  # type: ignore[arg-type]
+        Document("a"),
+        Document("b", line=2),
+    ]
+
+
+def test_fields_that_are_named_are_found_after_the_first_hundred_values_and_none_of_these_is_lost() -> None:
+    given = [*["text"] * 5, *[{"body": "b"}] * 120, {"body": "b", "late": "x"}, Document("kept"), 7]
+    found = list(rows(given, ReadOptions(text="body", metadata=("late",))))
+    assert [item.line for item in found[:126]] == list(range(1, 127))
+    assert found[125].metadata == {"late": "x"}
+    assert found[126] == Document("kept")
+    assert isinstance(found[127], Fault)
+
+
 def test_python_rows_are_streamed() -> None:
     def endless() -> Iterator[dict[str, object]]:
         number = 0

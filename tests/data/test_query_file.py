@@ -1,6 +1,7 @@
 """A user's own queries, from a file."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +41,12 @@ def test_of_any_table_the_field_query_is_taken_however_long_the_others_are(tmp_p
         sign = "," if name.endswith(".csv") else "\t"
         path.write_text(f"answer{sign}Query\n{answer.replace(',', ';')}{sign}how long?\n", "utf-8")
     assert read_queries(path) == ["how long?"]
+
+
+def test_what_stands_beside_a_query_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "asked.jsonl"  # as embedded queries are kept
+    path.write_text(json.dumps({"query": "where do swifts sleep", "embedding": [0.1] * 64}), "utf-8")
+    assert read_queries(path) == ["where do swifts sleep"]
 
 
 def test_a_row_that_is_no_query_is_named_by_its_line(tmp_path: Path) -> None:
