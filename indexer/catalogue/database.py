@@ -207,11 +207,11 @@ class Database:
                 f"{around!a} holds half a surrogate pair, which is no character. Remove it"
             ) from error
         except sqlite3.Error as error:  # of a cursor that was read without SQLAlchemy
-            raise _translate(error, self._shown) from error
+            raise _translate(error, self.shown) from error
         except (DBAPIError, PendingRollbackError) as error:
             first = _first(error)
             if isinstance(first, DBAPIError):
-                raise _translate(first, self._shown) from first
+                raise _translate(first, self.shown) from first
             if isinstance(first, KeyboardInterrupt):
                 raise first from None
             raise
@@ -224,11 +224,15 @@ class Database:
             raise self._damaged(fault) from error
 
     @property
-    def _shown(self) -> str:
-        return self.engine.url.render_as_string(hide_password=True)
+    def shown(self) -> str:
+        """Its URL without the password; a file's name in it stays as it is, which SQLAlchemy 2.1 quotes."""
+        url = self.engine.url
+        if self.dialect == "sqlite" and not url.query:
+            return f"sqlite:///{url.database or ''}"
+        return url.render_as_string(hide_password=True)
 
     def _damaged(self, reason: str) -> CatalogueError:
-        return CatalogueError(f"the catalogue {_place(self._shown)} is damaged ({reason}). {_REMEDY}")
+        return CatalogueError(f"the catalogue {_place(self.shown)} is damaged ({reason}). {_REMEDY}")
 
     def _fault(self) -> str | None:
         """What is wrong with the file, as far as it is found within seconds."""

@@ -76,7 +76,11 @@ class Worker:
     """Embeds ranges of one generation, in a process of its own: the encoder is loaded once."""
 
     def __init__(
-        self, folder: str, database: str, generation: GenerationRow, load: Callable[[str], TextEncoder]
+        self,
+        folder: str,
+        database: str | sa.URL,
+        generation: GenerationRow,
+        load: Callable[[str], TextEncoder],
     ) -> None:
         """Nothing is opened yet: an actor that does not start could not say why.
 
@@ -224,7 +228,7 @@ def _records(
     parts, down to the passage that ends each process that it is given to: that is a fault.
     """
     refuse_far(store)
-    ray, url = ray_module(), store.database.engine.url.render_as_string(hide_password=False)
+    ray, url = ray_module(), store.database.engine.url
     actor = ray.remote(Worker).options(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=0)
     left, deaths, failed, room = deque(wanted), Counter[Range](), 0, 1
     calls: dict[Any, tuple[Any, Range | None]] = {}  # a worker, and what it embeds; None: it starts

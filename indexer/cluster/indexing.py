@@ -75,7 +75,11 @@ class Builder:
     """Builds and asks the indexes of some groups, in a process of its own."""
 
     def __init__(
-        self, folder: str, database: str, generation: GenerationRow, groups: Sequence[Sequence[SegmentRow]]
+        self,
+        folder: str,
+        database: str | sa.URL,
+        generation: GenerationRow,
+        groups: Sequence[Sequence[SegmentRow]],
     ) -> None:
         """Nothing is opened yet: an actor that does not start could not say why.
 
@@ -233,7 +237,7 @@ class _Indexing:
         self._spans = [(group[0].first_passage, group[-1].last_passage) for group in groups]
         self._spans[-1] = self._spans[-1][0], max(self._spans[-1][1], rows[-1].last_passage)
         workers = free_room(cluster, min(room_of(cluster), len(groups)), "a worker that builds an index")
-        url = store.database.engine.url.render_as_string(hide_password=False)
+        url = store.database.engine.url
         # A call is tried as long as its worker is started again: while a machine goes, tries fail at once.
         actor = ray.remote(Builder).options(
             num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=-1

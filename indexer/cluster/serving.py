@@ -88,7 +88,7 @@ class _Moment:
 class Shard:
     """Searches one part of a collection, in a process of its own."""
 
-    def __init__(self, folder: str, database: str, collection: tuple[int, str], part: Part) -> None:
+    def __init__(self, folder: str, database: str | sa.URL, collection: tuple[int, str], part: Part) -> None:
         """Nothing is opened yet; collection: its id and its name; part: which passages."""
         self._place = Path(folder), database
         self._opened_store: Store | None = None
@@ -457,7 +457,7 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
             f"collection '{name}' divides into {counted(len(parts), 'part')}, not {shards}: {why}. "
             f"Serve it by fewer (--shards {len(parts)}){more}"
         )
-    url = store.database.engine.url.render_as_string(hide_password=False)
+    url = store.database.engine.url
     with joined(cluster), _sole(store, collection):
         refuse_far(store)
         needed, each = len(parts) * replicas, replace(cluster, gpus=0.0, workers=None)

@@ -26,6 +26,8 @@ class Transactions(Protocol):
 
     @property
     def dialect(self) -> str: ...
+    @property
+    def shown(self) -> str: ...
     def reading(self) -> AbstractContextManager[sa.Connection]: ...
     def writing(self) -> AbstractContextManager[sa.Connection]: ...
 
@@ -41,7 +43,7 @@ def upgrade(database: Transactions, tables: sa.MetaData, *, create: bool) -> Non
     directory = ScriptDirectory.from_config(scripts)
     with database.reading() as connection:
         present = MigrationContext.configure(connection).get_current_revision()
-    place = database.engine.url.render_as_string(hide_password=True)
+    place = database.shown
     if present is None and not create:
         raise CatalogueError(
             f"{place} holds no nearsay catalogue, though the library was made with one. "

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import re
 import sqlite3
 import sys
 import threading
@@ -33,6 +34,17 @@ def sqlite(tmp_path: Path) -> Database:
     made = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
     made.migrate(create=True)
     return made
+
+
+def test_an_error_names_the_file_as_it_is_called(tmp_path: Path) -> None:
+    file = tmp_path / "Büro 50% & mehr?" / "catalogue.sqlite"
+    file.parent.mkdir()
+    at = sa.URL.create("sqlite", database=str(file))
+    with pytest.raises(CatalogueError, match=re.escape(f"{file} holds no nearsay catalogue")):
+        Database(at).migrate(create=False)
+    file.write_bytes(b"no database at all, but long enough to be looked at as one" * 50)
+    with pytest.raises(CatalogueError, match=re.escape(f"the catalogue {file} is damaged")):
+        Database(at).migrate(create=False)
 
 
 def test_what_is_written_is_there_as_a_whole_or_not_at_all(catalogue: Database) -> None:
