@@ -135,7 +135,7 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
     # What has no line end in its first bytes would be waited for anyhow.
     if not marked and not encoding and (b"\0" in head or b"\n" not in head):
-        name = _unmarked_utf16(head + stream.peek()) or name
+        name = unmarked_utf16(head + stream.peek()) or name
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
     read: Callable[[int], bytes] = stream.read1
@@ -143,7 +143,7 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     if "\n".encode(name) == b"\n" and b"\n" not in head and _ends_in_returns(head + stream.peek()):
         read, head = _returns_replaced(read), head.replace(b"\r", b"\n")
     stays = marked or not encoding or "\n".encode(name) == b"\n"
-    if not stays and _is_utf8(head) and not _unmarked_utf16(head + stream.peek()):
+    if not stays and _is_utf8(head) and not unmarked_utf16(head + stream.peek()):
         name = "utf-8"
     stream = _buffered(read, head)
     if "\n".encode(name) == b"\n":
@@ -151,7 +151,7 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     return TextStream(_buffered(_transcoder(stream, name)), "utf-8", certain=True)
 
 
-def _unmarked_utf16(head: bytes) -> str | None:
+def unmarked_utf16(head: bytes) -> str | None:
     """Name the UTF-16 of text without a mark.
 
     Where most characters are ASCII one byte of them is NUL. Of other text that byte of its spaces, digits and

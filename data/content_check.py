@@ -9,6 +9,7 @@ from nearsay.data.byte_streams import (
     DamagedStreamError,
     counted,
     uncompressed,
+    unmarked_utf16,
 )
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
@@ -96,7 +97,7 @@ def _check_text(name: str, head: bytes) -> None:
     for mark, kind in _KINDS:
         if head.startswith(mark):
             raise BadInputError(f"{name} is {kind}, whatever it is called. Save what it says as text or PDF")
-    if not head.startswith(_MARKS) and _is_binary(head):
+    if not head.startswith(_MARKS) and _is_binary(head) and unmarked_utf16(head) is None:
         said = "is not text" if b"\0" in head else "is hardly text"
         raise BadInputError(
             f"{name} {said}: it holds bytes that stand for no letter. Save it as text in UTF-8"

@@ -30,7 +30,7 @@ def python_documents(
 ) -> Iterator[Document | Fault]:
     """Make documents of texts, documents and mappings; what cannot be one is a fault of `<rows>`."""
     rest = iter(items)
-    first: list[object] = []
+    first: list[str | Document | Mapping[str, object]] = []
     mappings: list[Mapping[str, object]] = []
 
     def surveyed() -> Iterator[Row]:

@@ -236,7 +236,8 @@ def _wrong(connection: sa.Connection, collection_id: int) -> int:
         if connection.dialect.name == "sqlite":
             return _differing_words(connection, kept, made) + _differing_sizes(connection, kept, made)
         statement = (
-            f"SELECT count(*) FROM {kept} JOIN {made} USING (passage) WHERE {kept}.words <> {made}.words"  # noqa: S608
+            f"SELECT count(*) FROM {kept} JOIN {made} USING (passage) "  # noqa: S608
+            f"WHERE {kept}.words <> {made}.words OR {kept}.tokens <> {made}.tokens"
         )
         return int(connection.exec_driver_sql(statement).scalar_one())
     finally:

@@ -139,6 +139,15 @@ def test_the_check_sees_what_is_missing_stray_and_wrong(catalogue: Database, key
     assert found(catalogue, key, "purr") == [2]
 
 
+def test_a_wrong_number_of_words_is_found(key: int, catalogue: Database) -> None:
+    with catalogue.writing() as connection:
+        sqlite = "UPDATE {}_docsize SET sz = X'07' WHERE id = 2"
+        postgresql = "UPDATE {} SET tokens = 7 WHERE passage = 2"
+        statement = sqlite if catalogue.dialect == "sqlite" else postgresql
+        connection.exec_driver_sql(statement.format(table_name(key)))
+    assert fault(catalogue, key) == LexicalFault(0, 0, 1)
+
+
 def test_a_library_of_the_first_schema_is_filled(open_database: Callable[[], Database]) -> None:
     database = open_database()
     scripts = Config()

@@ -35,6 +35,8 @@ def _check(name: str, content: bytes) -> None:
         ("packed-all-the-same.csv", _packed(b"text\nhello\n")),
         ("umlaut.txt", "Grüße aus Köln".encode("latin-1")),
         ("wide.txt", "from Windows".encode("utf-16")),
+        ("unmarked.txt", "from Windows\n".encode("utf-16-le")),
+        ("unmarked.csv", "текст;год\r\nпривет, мир;2019\r\n".encode("utf-16-be")),
         ("widest.txt", codecs.BOM_UTF32_BE + "from afar".encode("utf-32-be")),
         ("tabs.tsv", b"id\ttext\n1\thello\n"),
         ("page.html", b"<html><body>hello</body></html>"),
