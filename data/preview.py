@@ -123,7 +123,10 @@ def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
     documents: list[Document] = []
     faults: list[Fault] = []
     refused = None
-    reading = read([source.path or source.name], options)
+    place, folder = source.path, options.relative_to
+    if place is not None and folder is not None and not place.is_relative_to(Path(folder).resolve()):
+        place = None  # a link in the folder to a file elsewhere: the link has a name in it
+    reading = read([place or source.name], options)
     large = source.format is Format.PDF and (source.size or 0) > _LARGEST_PAGE
     try:
         for item in () if large else islice(reading, _ROWS):

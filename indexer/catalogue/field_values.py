@@ -19,7 +19,7 @@ def document_values(
 ) -> Iterator[tuple[int, object]]:
     """The number of each document that has the metadata field, and its value.
 
-    A number is an int or a float, text of digits alone too; a list, an object, true and false are None.
+    A number is an int or a float, and text stays text; a list, an object, true and false are None.
     """
     value = metadata_value(path, connection.dialect.name)
     statement = sa.select(

@@ -29,6 +29,14 @@ def test_fields_are_guessed_and_the_first_documents_shown(tmp_path: Path) -> Non
     assert (seen.files, seen.formats) == (1, ((Format.JSONL, 1),))
 
 
+def test_a_link_to_a_file_elsewhere_is_called_by_its_place_in_the_folder(tmp_path: Path) -> None:
+    folder, file = tmp_path / "folder", _jsonl(tmp_path / "a.jsonl", {"text": "elsewhere"})
+    folder.mkdir()
+    (folder / "link.jsonl").symlink_to(file)
+    seen = look_at([folder], ReadOptions(relative_to=str(folder)))
+    assert [(document.text, document.source) for document in seen.documents] == [("elsewhere", "link.jsonl")]
+
+
 def test_other_fields_can_be_chosen(tmp_path: Path) -> None:
     path = _jsonl(tmp_path / "a.jsonl", {"text": "short", "abstract": "long", "n": 1})
     seen = look_at([path], ReadOptions(text="abstract", metadata=("n",)))
