@@ -217,15 +217,17 @@ def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], byt
 _JSON_SIGNS: Final = re.compile(rb'[\[\]{}",\\\r\n]')
 
 
-def listed_values(stream: io.BufferedReader) -> io.BufferedReader:
-    """Bring a JSON list of any size to a line a value; a stream that does not begin with one stays as it is.
+def listed_values(stream: io.BufferedReader) -> tuple[io.BufferedReader, bool]:
+    """Bring a JSON list of any size to a line a value; what does not begin with one stays. Whether it is one.
 
     The bytes are of an encoding in which ASCII stands for itself alone. What a list has besides its values
     comes as lines, too, which are no JSON; a list without an end gives its values, then DamagedStreamError.
     """
-    if not stream.peek().lstrip().startswith(b"["):
-        return stream
-    return _buffered(_Splitter(stream).read)
+    white = bytearray()
+    while (first := stream.read(1)).isspace():
+        white += first
+    whole = _buffered(stream.read1, bytes(white) + first)
+    return (_buffered(_Splitter(whole).read), True) if first == b"[" else (whole, False)
 
 
 class _Splitter:
@@ -241,7 +243,9 @@ class _Splitter:
             if lines := self._split(data):
                 return lines
         if self._depth:
-            raise DamagedStreamError("the JSON list has no end")
+            raise DamagedStreamError(
+                "the JSON list has no end: it was cut off, a quotation mark is missing, or it is not in UTF-8"
+            )
         return b""
 
     def _split(self, data: bytes) -> bytes:

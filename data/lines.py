@@ -135,6 +135,10 @@ def _is_single_byte(encoding: str) -> bool:
     )
 
 
+# Encodings in which a byte of a character may be a bracket, a brace or a backslash of ASCII.
+_SHARING: Final = frozenset(
+    {"big5", "big5hkscs", "cp932", "cp950", "gb18030", "gbk", "johab", "shift_jis", "shift_jis_2004"}
+)
 _SKIP_BYTES: Final = 256 * 2**10
 RAISE_LIMIT: Final = "; raise --max-text-bytes to take it"
 _OPTIONS: Final = re.compile(rf"{RAISE_LIMIT}| \(--encoding \S+\)")
@@ -166,13 +170,14 @@ class Lines:
 
         settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
             is read then; None = the bytes are not asked.
-        listed: take each value of a JSON list for a line, where the file is one.
+        listed: take each value of a JSON list for a line, where the file is one; a number is a value's then.
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
         self._stream, self.encoding, certain = text_stream(stream, encoding)
+        self._in_list = False
         if listed:
-            self._stream = listed_values(self._stream)
+            self._stream, self._in_list = listed_values(self._stream)
         self._settled = None if certain else settled  # asked once, at the first line beyond ASCII
         self._hint = "" if certain else None
 
@@ -189,6 +194,10 @@ class Lines:
                     continue
                 if self._settled is not None and not raw.isascii():
                     self._settle(raw)
+                if self._in_list and not raw.isascii() and codecs.lookup(self.encoding).name in _SHARING:
+                    reason = f"it is a JSON list in {self.encoding}; save it as UTF-8"
+                    yield Fault(self._name, number, f"{reason}; the rest of the file is not read")
+                    return
                 try:
                     line = raw.decode(self.encoding)
                 except UnicodeDecodeError as error:

@@ -265,7 +265,7 @@ def _unless_one_value(
         if len(filled) > 1:
             break
     starts_list = bool(filled) and filled[0].startswith("[")
-    is_list = starts_list and (len(filled) == 1 or may_be_list(name))
+    is_list = starts_list and len(filled) == 1 and not may_be_list(name)  # whose values came one by one
     if is_list or (len(filled) > 1 and _goes_on(*filled)):
         rows = _JSON_NAME.sub(".jsonl", name)
         rows = rows if rows != name else _JSON_NAME.sub("-rows.jsonl", name)

@@ -83,22 +83,31 @@ def _read(reader: "PdfReader", max_text_bytes: int) -> FileText:
     )
 
 
-_HYPHENATED: Final = re.compile(r"[^\W\d_]+-[^\W\d_]+")
-_CUT: Final = re.compile(r"(-?)([^\W\d_]+)-[^\S\n]*\n[^\S\n]*([^\W\d_]+)")
+# A run of letters is looked at from its beginning alone: from each letter on it would take quadratic time.
+_HYPHENATED: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]+-[^\W\d_]+")
+_CUT: Final = re.compile(r"(-?)(?<![^\W\d_])([^\W\d_]+)-[^\S\n]*\n[^\S\n]*(?=([^\W\d_]+))")
+_GO_ON: Final = frozenset(
+    {"and", "or", "to", "und", "oder", "bis", "et", "ou", "y", "o"}
+)  # short- and long-term
 
 
 def _with_whole_words(text: str) -> str:
     """Join the two halves of each word that a hyphen cuts at the end of a line.
 
-    The hyphen stays in what it belongs to: before a capital, in a word with another hyphen, and where the
-    text has the word with its hyphen elsewhere.
+    The hyphen stays in what it belongs to: before a capital, in an address, in a word with another hyphen,
+    and where the text has the word with its hyphen elsewhere; before "and" the line ends as it did. The
+    hyphen of a compound that stands nowhere else in the text is lost.
     """
     known = {word.casefold() for word in _HYPHENATED.findall(text)}
 
     def joined(cut: re.Match[str]) -> str:
         more, before, after = cut.groups()
-        own = more or not after[0].islower() or f"{before}-{after}".casefold() in known
-        return f"{more}{before}{'-' if own else ''}{after}"
+        if after in _GO_ON:
+            return cut[0]
+        token = text[max(0, cut.start() - 100) : cut.start()].rpartition(" ")[2].rpartition("\n")[2]
+        address = any(sign in token for sign in "/:@")
+        own = more or address or not after[0].islower() or f"{before}-{after}".casefold() in known
+        return f"{more}{before}{'-' if own else ''}"
 
     return _CUT.sub(joined, text)
 

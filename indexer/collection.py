@@ -448,7 +448,7 @@ class Collection:
         not there; BadInputError for a document without a vector, or on both sides; BadFilterError.
         """
         asked = Likeness.of(ids, without, away), SearchRequest(k=k, where=where, by_document=by_document)
-        return self._snapshot.searched(lambda snapshot: similar(self._store, snapshot, *asked))
+        return self._snapshot.searched(lambda snapshot: similar(self._store, snapshot, *asked), newest=True)
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""

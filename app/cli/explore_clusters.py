@@ -59,7 +59,9 @@ class _How:
         metavar="N",
         least=1,
     )
-    assign_outliers: bool = option("Assign each outlier to its nearest cluster.")
+    assign_outliers: bool = option(
+        "Assign each outlier to its nearest cluster; later clusterings do so, too, until a method is named."
+    )
     seed: int | None = SEED(shown="that of the last clustering, or a fixed one")
 
 

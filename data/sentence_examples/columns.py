@@ -157,7 +157,7 @@ def choose_labelled(
     names = _checked(sample, columns, label, path)
     found = label or first_named([name for name in names if name not in (columns or ())], LABELS)
     if found is None:
-        _require_header(names, sample, path)
+        _require_header(names, sample, path, "the label: --label")
         raise _unknown_columns(path, names, "label", "--label")
     texts = tuple(columns or texts_beside(names, found))
     if not texts and len(names) == 2:
@@ -353,7 +353,7 @@ def _guessed_texts(
         for name in unlabelled
         if name.lower() not in _BESIDE and any(_is_text(row.get(name)) for row in sample)
     ]
-    _require_header(names, sample, path)
+    _require_header(names, sample, path, "the columns of the texts: --columns")
     wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
     if len(others) not in wanted:
         raise UnknownColumnsError(
@@ -365,11 +365,15 @@ def _guessed_texts(
     return tuple(others)
 
 
-def _require_header(names: Sequence[str], sample: Sequence[Mapping[str, object]], path: str) -> None:
-    """BadInputError where the first line of a table is plainly a row like those below it.
+def _require_header(
+    names: Sequence[str], sample: Sequence[Mapping[str, object]], path: str, named: str
+) -> None:
+    """UnknownColumnsError where the first line of a table is plainly a row like those below it.
 
-    A sentence stands in it; or no name in it is usual, and it has a number over numbers, a value that comes
-    again below, or several words in each column, as many as most texts below have.
+    named: what to name if it is the header, with the option
+
+    A sentence stands in it; or no name in it is usual, and it has a number over numbers, a value of a column
+    whose values come again, or three words and more in each column, as many as most texts below have.
     """
     if format_of(PurePath(path)) not in {Format.CSV, Format.TSV}:
         return
@@ -378,20 +382,20 @@ def _require_header(names: Sequence[str], sample: Sequence[Mapping[str, object]]
         values = {name: [str(row[name]) for row in sample if row.get(name)] for name in names if name}
         texts = [name for name, below in values.items() if not all(map(_is_number, below))]
         numbers = [name for name, below in values.items() if _is_number(name) and name not in texts]
-        again = [name for name, below in values.items() if name in below]
+        again = [name for name, below in values.items() if name in below and len({*below}) < len(below)]
         long = texts and all(_is_as_long(name, values[name]) for name in texts)
         value = next(iter((*(numbers if texts else ()), *again, *(texts if long else ()))), None)
     if value is not None:
-        raise BadInputError(
+        raise UnknownColumnsError(
             f"{path}: the first line must name the columns, and {value!r} looks like a row's value. Put a "
             "header line above it, with names such as sentence1, sentence2 and score; if it is the header, "
-            "name the columns of the texts: --columns"
+            f"name {named}"
         )
 
 
 def _is_as_long(name: str, texts: Sequence[str]) -> bool:
     words = sorted(len(text.split()) for text in texts)
-    return len(name.split()) >= max(2, words[len(words) // 2])
+    return len(name.split()) >= max(_HEADER_WORDS - 1, words[len(words) // 2])
 
 
 def is_usual_name(name: str) -> bool:

@@ -363,7 +363,8 @@ class _Query:
         lexical, request = None, self.request
         if request.mode is not SearchMode.DENSE:
             narrowed = self.selection.expression is None and not request.by_document
-            # Of the first hundred hardly any goes by it, of a thousand a quarter may.
+            # Of the first hundred hardly any goes by it, of a thousand a quarter may. Where pages go past the
+            # hundredth hit, the two rankings meet: a hit may come twice, or not at all.
             narrowed = narrowed and request.wanted <= DEPTH
             lexical = self._by_words(self.selection.numbers, narrowed=narrowed)
         best, ranking = self._fetched(lexical)

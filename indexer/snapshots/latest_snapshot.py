@@ -111,12 +111,15 @@ class LatestSnapshot:
                 raise
         return found
 
-    def searched(self, search: Callable[[Snapshot], Found], generation: int | None = None) -> Found:
+    def searched(
+        self, search: Callable[[Snapshot], Found], generation: int | None = None, *, newest: bool = False
+    ) -> Found:
         """What a search gives in the snapshot that serves, or in the newest where others saw a later commit.
 
+        newest: begin with that, for what reads of the catalogue which passages there are
         BusyError where the collection is written again and again; and what `serving` raises.
         """
-        current = self.serving
+        current = self.take if newest else self.serving
         for _ in range(_COMMITS):
             snapshot = current(generation).for_one_search()
             with contextlib.suppress(StaleSnapshotError):  # shards searched a later commit already

@@ -470,11 +470,13 @@ def test_words_that_are_cut_at_the_end_of_a_pdfs_line_are_whole_again(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
     lines = (
-        "It is de-\npendent on well-\nbeing, and well-being\non state-of-the-\nart Smith-\nJones - a\nname"
+        "It is de-\npendent on well-\nbeing, and well-being\non state-of-the-\nart Smith-\nJones - a\nname "
+        "short-\nand long-term foo-\nbar-\nbaz https://a.org/deep-\nlearning"
     )
     documents, _ = read_file("a.pdf", make_pdf(lines, "of 3-\n4 co-", "operation"))
     assert documents[0].text == (
-        "It is dependent on well-being, and well-being\non state-of-the-art Smith-Jones - a\nname\n\n"
+        "It is dependent on well-being, and well-being\non state-of-the-art Smith-Jones - a\nname "
+        "short-\nand long-term foobarbaz https://a.org/deep-learning\n\n"
         "of 3-\n4 co-\n\noperation"
     )
 

@@ -286,7 +286,7 @@ def test_the_objects_of_a_json_list_are_rows(
 def test_a_list_comes_as_a_line_a_value_wherever_its_bytes_are_cut(
     values: list[object], indent: int | None, cut: int
 ) -> None:
-    content = json.dumps(values, indent=indent).encode() + b"\n"
+    content = b"\n" * (cut % 7) + json.dumps(values, indent=indent).encode() + b"\n"
     pieces = [content[at : at + cut] for at in range(0, len(content), cut)]
 
     class Cut(io.RawIOBase):
@@ -298,7 +298,9 @@ def test_a_list_comes_as_a_line_a_value_wherever_its_bytes_are_cut(
             buffer[: len(piece)] = piece
             return len(piece)
 
-    lines = listed_values(io.BufferedReader(Cut(), 64)).read().splitlines()
+    stream, is_list = listed_values(io.BufferedReader(Cut(), 64))
+    lines = stream.read().splitlines()
+    assert is_list
     assert [json.loads(line) for line in lines if line.strip()] == values
 
 
@@ -317,6 +319,18 @@ def test_what_is_wrong_in_a_list_costs_that_value_and_a_list_without_an_end_is_t
     assert len(documents) == 2
     assert faults == [Naming("b.json:3", "no end", "not read")]
     assert read_file("c.json", "[]") == ([], [])
+    assert read_file("d.json", "[[1, 2], [3]]")[1] == [
+        Naming("d.json:1", "[1, 2]"),
+        Naming("d.json:2", "[3]"),
+    ]
+    for text, said in (
+        ("日本", Naming("e.json:1", "cp932", "UTF-8", "not read")),
+        ("ソ表", Naming("no end", "UTF-8")),
+    ):
+        content = json.dumps([{"text": text}, {"text": "good"}], ensure_ascii=False).encode("cp932")
+        assert read_file("e.json", content, encoding="cp932") == ([], [said])
+    white = read_file("f.json", f"  \n\n\n\n {GOOD}\n")
+    assert [one.line for one in white[0]] == [5]
 
 
 @pytest.mark.parametrize(

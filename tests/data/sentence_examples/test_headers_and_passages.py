@@ -40,8 +40,11 @@ def written(path: Path, rows: list[tuple[str, ...]]) -> Path:
             [("pear", "fruit", "same"), *((*row, ("same", "other")[n % 2]) for n, row in enumerate(BELOW))],
             "same",
         ),
-        ([("big house", "small house"), *BELOW], "big house"),
-        ([("big house", "small house", "blue house"), *((*row, "x y") for row in BELOW)], "big house"),
+        ([("big old house", "small new house"), *BELOW], "big old house"),
+        (
+            [("big old house", "a small house", "one blue house"), *((*row, "x y") for row in BELOW)],
+            "big old house",
+        ),
     ],
 )
 def test_a_first_line_that_is_a_row_is_no_header(
@@ -51,7 +54,23 @@ def test_a_first_line_that_is_a_row_is_no_header(
     for read in (read_sentence_examples, read_labelled_texts, read_scored_pairs):
         with pytest.raises(BadInputError) as refused:
             read(path)
-        assert str(refused.value) == Naming(str(path), repr(value), "header", "--columns")
+        option = "--label" if read is read_labelled_texts else "--columns"
+        assert str(refused.value) == Naming(str(path), repr(value), "header", option)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("Preferred term", "Synonym term"), ("cat", "feline"), ("dog", "hound")],
+        [("First product", "Second product"), *BELOW],
+        [("english", "german"), ("english", "Englisch"), ("house", "Haus")],
+        [("en", "de"), ("en", "de"), ("house", "Haus")],
+    ],
+)
+def test_a_header_of_unusual_names_is_no_row(rows: list[tuple[str, ...]], tmp_path: Path) -> None:
+    found = read_sentence_examples(written(tmp_path / "rows.csv", rows))
+    assert len(found) == len(rows) - 1
+    assert found.notes[0] == Naming("the first line is taken as the header")
 
 
 def test_a_header_of_unusual_names_is_said_to_be_one(tmp_path: Path) -> None:
@@ -62,8 +81,8 @@ def test_a_header_of_unusual_names_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_header_of_several_words_is_one_when_its_columns_are_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "rows.csv", [("first house", "second house"), *BELOW])
-    assert len(read_sentence_examples(path, columns=("first house", "second house"))) == len(BELOW)
+    path = written(tmp_path / "rows.csv", [("the first house", "the second house"), *BELOW])
+    assert len(read_sentence_examples(path, columns=("the first house", "the second house"))) == len(BELOW)
 
 
 def test_columns_that_pandas_numbered_are_columns(tmp_path: Path) -> None:

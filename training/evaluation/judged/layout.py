@@ -53,12 +53,17 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
 def kind_of_named_pairs(file: Path, texts: Sequence[str], label: str | None) -> EvaluationKind | None:
     """Tell the kind of pairs whose columns are named by what the label's column holds; None: it does not say.
 
-    label: None: a column with a usual name
+    label: None: a column with a usual name. Of 0, 1 and 2, which may be scores, it says NLI where the texts
+           are a premise and a hypothesis, or there is a file to learn from
     """
     rows = _first_rows(file)
     names = names_of(rows)
     labels = (label,) if label else (first_named(names, LABELS), first_named(names, SCORES))
-    return _kind_of_pairs(rows, texts, *labels)
+    kind = _kind_of_pairs(rows, texts, *labels)
+    if kind is EvaluationKind.NLI and not are_entailing(texts) and train_file(file) is None:
+        written = {_written(row.get(name)) for row in rows for name in labels if name is not None}
+        kind = None if all(one.lstrip("-").replace(".", "", 1).isdecimal() for one in written) else kind
+    return kind
 
 
 def _kind_of_pairs(

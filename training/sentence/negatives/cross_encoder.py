@@ -208,10 +208,12 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
 
 def _require_pairs_in_template(model: CrossEncoder, folder: EncoderFolder) -> None:
     """Raise NearsayError for a chat template that leaves the query or the document out."""
+    from jinja2 import TemplateError  # of templates that refuse a role
+
     try:
         with quiet_libraries():
             model.predict([("query", "document")], show_progress_bar=False)
-    except ValueError as error:
+    except (ValueError, TemplateError) as error:
         raise NearsayError(
             f"the chat template of the cross-encoder in {folder.path} takes no pair of query and document "
             f"({first_line(error)}). Write one that renders both roles, or take message out of "

@@ -335,6 +335,8 @@ def test_labels_tell_the_kind_of_pairs_whose_columns_are_named(tmp_path: Path) -
     ):
         assert isinstance(judged, PairSet)
         assert judged.rows == (("a cat", "a pet", True), ("a cat", "rain", False))
+    file.write_text("left\tright\trating\na cat\ta pet\t2\na cat\train\t0\na cat\ta dog\t1\n", "utf-8")
+    assert isinstance(read_judged_set(f"{file}:left,right,rating"), StsSet)
 
 
 @pytest.mark.parametrize(
