@@ -92,7 +92,7 @@ class _Converter:
             raise UnusableRowError(f"{self.what} holds more than {MAX_VALUES:,} values")
         if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":
             kind = "datetime64" if value.dtype.kind == "M" else "timedelta64"
-            value = value.astype(f"{kind}[us]")  # Python's own count no nanoseconds, and would be numbers
+            value = value.astype(f"{kind}[us]")  # of nanoseconds NumPy would make numbers
         if isinstance(value, np.generic | np.ndarray):
             value = value.tolist()
         if isinstance(value, Decimal):

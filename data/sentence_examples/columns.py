@@ -380,8 +380,8 @@ def _require_header(
     value = next((name for name in names if len(name.split()) >= _HEADER_WORDS), None)
     if value is None and not any(is_usual_name(name) for name in names):
         values = {name: [str(row[name]) for row in sample if row.get(name)] for name in names if name}
-        texts = [name for name, below in values.items() if not all(map(_is_number, below))]
-        numbers = [name for name, below in values.items() if _is_number(name) and name not in texts]
+        texts = [name for name, below in values.items() if not all(map(is_number, below))]
+        numbers = [name for name, below in values.items() if is_number(name) and name not in texts]
         again = [name for name, below in values.items() if name in below and len({*below}) < len(below)]
         long = texts and all(_is_as_long(name, values[name]) for name in texts)
         value = next(iter((*(numbers if texts else ()), *again, *(texts if long else ()))), None)
@@ -456,7 +456,7 @@ def _refuse_unused_labels(values: Mapping[str, Counter[str]], path: str) -> None
             )
         if name.lower() in _BESIDE or not 2 <= len(different) <= max(different.total() // 2, 3):
             continue
-        numbers = all(_is_number(value) for value in different)
+        numbers = all(is_number(value) for value in different)
         if numbers or (len(different) <= _FEW_WORDS and all(len(value.split()) <= 2 for value in different)):
             shown = ", ".join(sorted(different)[:_VALUES_SHOWN])
             raise BadInputError(
@@ -468,10 +468,11 @@ def _refuse_unused_labels(values: Mapping[str, Counter[str]], path: str) -> None
 def _are_fractions(values: Iterable[str]) -> bool:
     """Whether they are numbers, and not whole ones alone, which number the rows."""
     given = [value for value in values if value]
-    return all(map(_is_number, given)) and not all(map(str.isdecimal, given))
+    return all(map(is_number, given)) and not all(map(str.isdecimal, given))
 
 
-def _is_number(value: str) -> bool:
+def is_number(value: str) -> bool:
+    """Whether a value is a number, with a decimal point or comma."""
     try:
         float(value.replace(",", "."))
     except ValueError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,8 +80,8 @@ def test_ids_and_titles_of_documents_and_of_numpy_become_texts() -> None:
 
 
 @pytest.mark.parametrize("id_", ["", "  ", float("nan")])
-def test_a_document_with_an_empty_id_has_none(id_: object) -> None:
-    assert list(rows([Document("a", id=id_), {"text": "b", "id": id_}])) == [  # type: ignore[arg-type]
+def test_a_document_with_an_empty_id_has_none(id_: Any) -> None:
+    assert list(rows([Document("a", id=id_), {"text": "b", "id": id_}])) == [
         Document("a"),
         Document("b", line=2),
     ]

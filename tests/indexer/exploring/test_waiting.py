@@ -1,6 +1,7 @@
 """Passages that wait for their vectors are in no figure, and every exploration says so."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from naming import Naming
@@ -8,6 +9,7 @@ from naming import Naming
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections, passages
 from nearsay.indexer.exploring.explorer import Explorer
+from nearsay.indexer.neighbours.points import Shown
 
 ROWS = [{"id": f"d{at}", "text": f"{'x ' * (at % 4)}{'yy ' * at}zzz", "year": 2000 + at} for at in range(12)]
 LOOKS: dict[str, Callable[[Explorer], Sequence[str]]] = {
@@ -45,7 +47,7 @@ def test_what_waits_for_its_vector_is_said_to_be_left_out(waiting: Collection, l
 
 @pytest.mark.parametrize("look", [Explorer.outliers, Explorer.diverse])
 def test_where_none_passes_the_filter_one_that_waits_may(
-    waiting: Collection, look: Callable[..., object]
+    waiting: Collection, look: Callable[..., Shown[Any]]
 ) -> None:
     found = look(waiting.explore, where="year = 2011")
-    assert found.notes == (Naming("filter"), Naming("1 passage", "no vector"))  # type: ignore[attr-defined]
+    assert found.notes == (Naming("filter"), Naming("1 passage", "no vector"))

@@ -76,9 +76,7 @@ class TaggerSettings(_HeadSettings):
 class ClassifierSettings(TaggerSettings):
     """How texts come to a classifier."""
 
-    pairs: bool | None = (
-        False  # whether it was trained on pairs of texts; None: others saved it, and do not say
-    )
+    pairs: bool | None = False  # whether it was trained on pairs; None: others saved it, and do not say
     pooling: str | None = None  # of the features: cls, mean, max
 
 

@@ -14,6 +14,7 @@ from nearsay.data.sentence_examples.columns import (
     LABELS,
     SCORES,
     are_entailing,
+    is_number,
     names_of,
     texts_beside,
     texts_of_tuples,
@@ -62,7 +63,7 @@ def kind_of_named_pairs(file: Path, texts: Sequence[str], label: str | None) -> 
     kind = _kind_of_pairs(rows, texts, *labels)
     if kind is EvaluationKind.NLI and not are_entailing(texts) and train_file(file) is None:
         written = {_written(row.get(name)) for row in rows for name in labels if name is not None}
-        kind = None if all(one.lstrip("-").replace(".", "", 1).isdecimal() for one in written) else kind
+        return None if all(map(is_number, written - {""})) else kind
     return kind
 
 
