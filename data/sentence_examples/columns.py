@@ -4,7 +4,7 @@ import itertools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
@@ -311,13 +311,10 @@ class UnusedColumns:
                 )
         _refuse_unused_labels(self._values, path)
 
-    def notes(self, path: str, asked: Collection[str]) -> list[str]:
-        """Say which columns of negatives the first rows did not have, and that all parts of a set are taken.
-
-        asked: columns by which rows were chosen
-        """
+    def notes(self, path: str) -> list[str]:
+        """Say which columns of negatives the first rows lacked, and that all parts of a set are taken."""
         notes = []
-        if self._split is not None and self._split[0] not in asked:
+        if self._split is not None:
             name, parts = self._split
             if len(named := [part for part in parts if part.lower() in _PARTS]) > 1:
                 notes.append(

@@ -1,5 +1,6 @@
 """Sentence examples from files."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import MISSING, reach
-from nearsay.data.json_values import UnusableRowError, check_string, is_nan, text_of
+from nearsay.data.json_values import UnusableRowError, check_string, is_blank, is_nan, text_of
 from nearsay.data.mapped import numbered
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import Format, format_of
@@ -34,6 +35,7 @@ from nearsay.data.sentence_examples.text_rows import TextRows, Texts, TextWriter
 
 _ANCHOR_AND_POSITIVE: Final = 2
 _PLACES_AT_ONCE: Final = 65_536  # rows
+_LIST_AS_TEXT: Final = re.compile(r"\s*\[(['\"]).*\1\]\s*", re.DOTALL)  # what tables make of Python's lists
 
 
 def row_texts(
@@ -142,6 +144,8 @@ def tuple_columns(columns: Sequence[str], width: int) -> tuple[str, ...]:
 def _present(value: object, name: str) -> list[str]:
     if value is None or is_nan(value) or (isinstance(value, str) and not value.strip()):
         return []
+    if isinstance(value, str) and _LIST_AS_TEXT.fullmatch(value):
+        raise UnusableRowError(f"{name} is a list written as a text; save the rows as JSON lines or Parquet")
     return _texts(value, name)
 
 
@@ -203,7 +207,7 @@ def read_sentence_examples(
             kind, chosen = ExampleKind.TEXTS, ExampleColumns(("text",), None, False, False)
             reading.take_lines(file_lines(path))
         else:
-            rows = reading.good(rows_and_faults(path))
+            rows = _where(reading.good(rows_and_faults(path)), where, str(path))
             sample = list(islice(rows, SAMPLE_ROWS))
             if not sample:
                 raise BadInputError(f"{path} holds no rows{reading.why()}; give a file with examples")
@@ -212,11 +216,10 @@ def read_sentence_examples(
             )
             unused = UnusedColumns([row for _, row in sample], chosen)
             told, kind = kind is None, kind or _kind_without_labels(chosen)
-            rows = chain(sample, unused.seen(rows))
-            reading.take_rows(_where(rows, where, str(path)), chosen, kind)
+            reading.take_rows(chain(sample, unused.seen(rows)), chosen, kind)
             if told and kind is ExampleKind.PAIRS:
                 unused.refuse_labels(str(path))
-            reading.notes += unused.notes(str(path), where or ())
+            reading.notes += unused.notes(str(path))
             if told and kind is ExampleKind.TEXTS:
                 reading.notes += passed_over([row for _, row in sample], chosen.texts, str(path))
         return reading.examples(kind, chosen, name or _plain_name(path))
@@ -299,7 +302,7 @@ class _Reading:
     def take_lines(self, lines: Iterator[tuple[int, str]]) -> None:
         """Take each line as a text; blank ones are passed over."""
         for line, text in lines:
-            if not text.strip():
+            if is_blank(text):
                 continue
             try:
                 check_string(text, "the text")
@@ -340,6 +343,8 @@ class _Reading:
         scores: NDArray[np.float64] | None = None
         columns = chosen.texts
         width = len(columns)
+        if not len(written):
+            raise self._no_row(kind)
         kind = kind or self._told_kind(texts, written[width :: width + 1], chosen)
         notes = [self._columns_note(kind, chosen), *self.notes]
         if kind is ExampleKind.TUPLES:
@@ -352,10 +357,7 @@ class _Reading:
         if self.left_out:
             notes.append(f"{self.path}: rows are left out{self.why()}")
         if not len(rows):
-            alone = ", or --kind pairs if there are no negatives" if kind is ExampleKind.TUPLES else ""
-            raise BadInputError(
-                f"{self.path} holds no usable row{self.why()}; give a file with examples{alone}"
-            )
+            raise self._no_row(kind)
         if kind is ExampleKind.TUPLES:
             rows, scores, filled, cut = self._tuples(written)
             columns = tuple_columns(columns, rows.shape[1])
@@ -374,6 +376,10 @@ class _Reading:
         return SentenceExamples(
             name, kind, columns, TextRows(texts, rows), labels, label_names, tuple(notes), scores=scores
         )
+
+    def _no_row(self, kind: ExampleKind | None) -> BadInputError:
+        alone = ", or --kind pairs if there are no negatives" if kind is ExampleKind.TUPLES else ""
+        return BadInputError(f"{self.path} holds no usable row{self.why()}; give a file with examples{alone}")
 
     def _tuples(
         self, written: NDArray[np.integer[Any]]

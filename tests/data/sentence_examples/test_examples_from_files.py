@@ -237,10 +237,13 @@ def test_a_kind_that_is_named_decides(write: Write) -> None:
     assert read_sentence_examples(name, kind=TEXTS, columns=["hypothesis"]).texts == (("b",), ("d",))
 
 
-@pytest.mark.parametrize("row", [("one", "\xad", "0"), ("one", "two", "")])
-def test_where_no_row_is_whole_that_is_said(row: tuple[str, str, str], write: Write) -> None:
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [(("one", "\xad", "0"), r"rows\.csv:2: sentence2"), (("one", "two", ""), "no row has texts and a label")],
+)
+def test_where_no_row_is_whole_that_is_said(row: tuple[str, str, str], reason: str, write: Write) -> None:
     path = write("rows.csv", "sentence1,sentence2,label\n" + ",".join(row) + "\n")
-    with pytest.raises(BadInputError, match="no row has texts and a label"):
+    with pytest.raises(BadInputError, match=reason):
         read_sentence_examples(path)
 
 
@@ -383,6 +386,33 @@ def test_only_rows_with_the_wanted_fields_are_taken(write: Write) -> None:
         read_sentence_examples(name, where={"split": "dev"})
     with pytest.raises(BadInputError, match=r"part = 1.*never there"):
         read_sentence_examples(name, where={"part": "1"})
+
+
+def test_columns_and_kind_are_told_from_the_wanted_rows_alone(write: Write) -> None:
+    pairs = [{"task": "same", "anchor": f"a{row}", "positive": f"b{row}"} for row in range(250)]
+    nli = [{"task": "nli", "premise": "c", "hypothesis": f"d{row}", "label": row % 3} for row in range(9)]
+    name = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in [*pairs, *nli]))
+    same, other = (read_sentence_examples(name, where={"task": task}) for task in ("same", "nli"))
+    assert (same.kind, same.columns, len(same)) == (PAIRS, ("anchor", "positive"), 250)
+    assert (other.kind, other.columns, len(other)) == (NLI, ("premise", "hypothesis"), 9)
+
+
+def test_the_field_that_chooses_rows_is_no_unused_label(write: Write) -> None:
+    name = write("a.csv", "anchor,positive,level\na,b,easy\nc,d,hard\ne,f,easy\ng,h,hard\n")
+    with pytest.raises(BadInputError, match=r"'level'.*label"):
+        read_sentence_examples(name)
+    assert read_sentence_examples(name, where={"level": "hard"}).texts == (("c", "d"), ("g", "h"))
+
+
+def test_a_list_of_negatives_that_a_table_holds_as_a_text_is_no_negative(write: Write) -> None:
+    rows = ["anchor,positive,negatives", "a,b,\"['c', 'd']\"", "e,f,[sic] g", 'h,i,"[""j""\n ""k""]"']
+    found = read_sentence_examples(write("a.csv", "\n".join(rows) + "\n"))
+    assert found.texts == (("e", "f", "[sic] g"),)
+    assert found.notes[-1] == Naming("2 cannot", "a.csv:2", "negatives", "JSON lines", "a.csv:4")
+
+
+def test_lines_that_show_nothing_are_no_texts(write: Write) -> None:
+    assert read_sentence_examples(write("a.txt", "a\n\u200b\n \xad\nb\n")).texts == (("a",), ("b",))
 
 
 def test_parquet_is_read(tmp_path: Path) -> None:
