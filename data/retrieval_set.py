@@ -26,18 +26,18 @@ class RetrievalSet:
 def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     """Read a folder in the layout of BEIR (https://github.com/beir-cellar/beir).
 
-    corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, each perhaps .gz; judgements in
-    qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score, with a header line or not.
-    Documents without any text, and judgements that name an unknown query or document, are left out and
-    counted in the notes; so are judgements of one pair that differ, of which the last counts. BadInputError
-    for what is missing or malformed, with its file and line.
+    corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, each perhaps .gz, of which other fields are
+    not read; judgements in qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score,
+    with a header line or not. Documents without any text, and judgements that name an unknown query or
+    document, are left out and counted in the notes; so are judgements of one pair that differ, of which the
+    last counts. BadInputError for what is missing or malformed, with its file and line.
     """
     base = Path(folder)
     if not base.is_dir():
         raise BadInputError(f"{folder} is no folder; give one with corpus.jsonl, queries.jsonl and qrels")
     notes: list[str] = []
-    corpus = _texts(rows_file(base, "corpus"), notes)
-    all_queries = _texts(rows_file(base, "queries"), notes)
+    corpus = _texts(rows_file(base, "corpus"), ("title", "text"), notes)
+    all_queries = _texts(rows_file(base, "queries"), ("text",), notes)
     judged_file = _judgement_file(base, split)
     judgements: dict[str, dict[str, int]] = {}
     unknown_queries = unknown_documents = contradicted = 0
@@ -94,21 +94,22 @@ def _judgement_file(base: Path, split: str) -> Path:
     )
 
 
-def _texts(file: Path, notes: list[str]) -> dict[str, str]:
+def _texts(file: Path, fields: tuple[str, ...], notes: list[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     empty = 0
     for line, row in file_rows(file):
         row_id = row.get("_id")
-        title, text = row.get("title") or "", row.get("text") or ""
+        parts = [row.get(name) or "" for name in fields]
         if isinstance(row_id, int) and not isinstance(row_id, bool):
             row_id = str(row_id)
         if not isinstance(row_id, str) or not row_id:
             raise BadInputError(f"{file}:{line}: no '_id'; give each row a string '_id' of its own")
-        if not isinstance(title, str) or not isinstance(text, str):
-            raise BadInputError(f"{file}:{line}: 'title' or 'text' is no string; mend the row")
+        if not all(isinstance(part, str) for part in parts):
+            named = " or ".join(map(repr, fields))
+            raise BadInputError(f"{file}:{line}: {named} is no string; mend the row")
         if row_id in texts:
             raise BadInputError(f"{file}:{line}: the _id {row_id!r} was there before; give each row its own")
-        joined = f"{title} {text}".strip()
+        joined = " ".join(map(str, parts)).strip()
         empty += not joined
         texts[row_id] = joined
     if empty:

@@ -119,6 +119,15 @@ def test_a_retrieval_set_is_read(write: Callable[[str, str | bytes], str], folde
     ]
 
 
+@pytest.mark.parametrize("title", ['"Topic"', '["Topic", 1]'])
+def test_of_a_query_its_text_alone_is_read(
+    write: Callable[[str, str | bytes], str], folder: str, title: str
+) -> None:
+    write("set/queries.jsonl", f'{{"_id": "q1", "title": {title}, "text": "first"}}\n')
+    write("set/qrels.tsv", JUDGEMENTS)
+    assert read_retrieval_set(folder).queries == {"q1": "first"}
+
+
 def test_a_judgement_that_contradicts_an_earlier_one_is_said(
     write: Callable[[str, str | bytes], str], folder: str
 ) -> None:
