@@ -292,7 +292,8 @@ class PretrainingBatches:
         cursor = _BEGINNING
         while cursor.epoch == 0:
             batch = self._take(cursor, 1)
-            yield batch
+            if len(batch.lengths):  # the last shards may give no rows
+                yield batch
             cursor = batch.cursor
 
     def _check(self, cursor: Cursor) -> None:
@@ -312,20 +313,13 @@ class PretrainingBatches:
         """Make the batch that begins at `start`, of rows before the end of so many epochs."""
         parts: list[TokenRows] = []
         random_next: list[NDArray[np.bool_]] = []
-        cursor, missing, empty = start, self._batch, 0
+        cursor, missing = start, self._batch
         while missing and cursor.epoch != epochs:
             packed, order = self._shard(cursor.epoch, cursor.shard)
             numbers = order[cursor.row : cursor.row + missing]
-            if len(numbers):
-                parts.append(packed.rows(numbers, self._special))
-                if packed.random_next is not None:
-                    random_next.append(packed.random_next[numbers])
-            empty = 0 if len(packed) else empty + 1
-            if empty > self._text.shards:
-                raise BadInputError(
-                    f"{self._text.folder} gives no rows with the packing {self._config.packing}: no shard "
-                    f"has two sentences of a document. Use --no-nsp (packing {Packing.FULL_SENTENCES})"
-                )
+            parts.append(packed.rows(numbers, self._special))
+            if packed.random_next is not None:
+                random_next.append(packed.random_next[numbers])
             missing -= len(numbers)
             cursor = self._moved(cursor, len(numbers), len(packed))
         rows = _joined(parts, self._special.pad)
@@ -383,6 +377,11 @@ def _check_pairs(text: PreparedText, config: ExampleConfig) -> None:
             "next one to predict. Remove the blank lines between sentences that belong together and "
             "prepare the text again, or train without next-sentence prediction: "
             f"--no-nsp (packing {Packing.FULL_SENTENCES})"
+        )
+    if text.sentences == text.shards and not text.has_breaks:
+        raise BadInputError(
+            f"{text.folder} gives no rows with the packing {config.packing}: no shard has two sentences of "
+            f"its document. Use --no-nsp (packing {Packing.FULL_SENTENCES})"
         )
 
 

@@ -183,6 +183,20 @@ def test_a_text_of_fewer_rows_than_a_batch_fills_it_from_the_next_epochs(
     assert first.cursor.epoch >= 16 // 4 - 1
 
 
+@pytest.mark.parametrize("masking", [masking for masking in Masking if masking is not Masking.CAUSAL])
+def test_shards_of_one_sentence_give_no_pairs_and_end_no_pass(
+    prepare: Callable[..., PreparedText], special: SpecialTokens, masking: Masking
+) -> None:
+    """Of one document, where nothing can stand beside a sentence that is alone in its shard."""
+    config = ExampleConfig(masking=masking, random_share=0.0)
+    text = prepare("the boat\nthe net\na gull left\nthe fog\n", shard_tokens=4)
+    assert [len(text.shard(number).sentence_starts) - 1 for number in range(text.shards)] == [2, 1, 1]
+    batches = PretrainingBatches(text, special, config, batch=1, seed=0)
+    (batch,) = batches.one_pass()
+    assert batch.lengths.tolist() == [7]
+    assert [one.lengths.tolist() for one in islice(batches.batches(), 8)] == [[7]] * 8
+
+
 def test_one_word_can_be_packed_without_pairs(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
