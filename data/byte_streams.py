@@ -217,17 +217,19 @@ def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], byt
 _JSON_SIGNS: Final = re.compile(rb'[\[\]{}",\\\r\n]')
 
 
-def listed_values(stream: io.BufferedReader) -> tuple[io.BufferedReader, bool]:
+def listed_values(stream: io.BufferedReader, signs: bytes) -> tuple[io.BufferedReader, bool]:
     """Bring a JSON list of any size to a line a value; what does not begin with one stays. Whether it is one.
 
+    signs: what a list begins with, white space aside: `[`, or `[{` where text may begin with a bracket
     The bytes are of an encoding in which ASCII stands for itself alone. What a list has besides its values
     comes as lines, too, which are no JSON; a list without an end gives its values, then DamagedStreamError.
     """
-    white = bytearray()
-    while (first := stream.read(1)).isspace():
-        white += first
-    whole = _buffered(stream.read1, bytes(white) + first)
-    return (_buffered(_Splitter(whole).read), True) if first == b"[" else (whole, False)
+    head, seen = bytearray(), b""
+    while seen != signs and signs.startswith(seen) and (byte := stream.read(1)):
+        head += byte
+        seen += byte.strip()
+    whole = _buffered(stream.read1, bytes(head))
+    return (_buffered(_Splitter(whole).read), True) if seen == signs else (whole, False)
 
 
 class _Splitter:

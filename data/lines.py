@@ -164,20 +164,21 @@ class Lines:
         encoding: str | None,
         limit: int,
         settled: Callable[[str], None] | None = None,
-        listed: bool = False,
+        listed: bytes = b"",
     ) -> None:
         """`name`: for faults; `limit`: in bytes, without the line's end.
 
         settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
             is read then; None = the bytes are not asked.
-        listed: take each value of a JSON list for a line, where the file is one; a number is a value's then.
+        listed: take each value of a JSON list for a line, where the file is one, which begins with these
+            signs (`listed_values`); a number is a value's then. b"" = each line is one.
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
         self._stream, self.encoding, certain = text_stream(stream, encoding)
         self._in_list = False
         if listed:
-            self._stream, self._in_list = listed_values(self._stream)
+            self._stream, self._in_list = listed_values(self._stream, listed)
         self._settled = None if certain else settled  # asked once, at the first line beyond ASCII
         self._hint = "" if certain else None
 

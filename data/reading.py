@@ -88,7 +88,7 @@ def read(
     """Read documents from files, folders (walked, sorted), patterns (`notes/**/*.md`) and `-`.
 
     stdin: what `-` reads; None = the process's. Its format is the options', else JSON lines if its first line
-        that is not blank starts with `{`, else a passage a line.
+        that is not blank starts with `{`, or a JSON list of objects, `[{`, else a passage a line.
     BadInputError at once when a source does not exist, matches nothing or has an unknown suffix.
     """
     if isinstance(sources, str | Path):

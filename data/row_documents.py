@@ -205,9 +205,16 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def may_be_list(name: str) -> bool:
-    """Whether a file of that name may be one JSON list, whose values are its rows."""
-    return name.lower().endswith((".json", ".json.gz"))
+_JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
+
+
+def signs_of_list(name: str) -> bytes:
+    """With what a file of that name begins if it is a JSON list, whose values are its rows; b"": it is none.
+
+    Standard input, and what else no name tells, may be text that begins with a bracket.
+    """
+    found = _JSON_NAME.search(name)
+    return b"[{" if found is None else b"[" if found[1].lower() == "json" else b""
 
 
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
@@ -246,9 +253,6 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
             yield number, value
 
 
-_JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
-
-
 def _unless_one_value(
     lines: Iterator[tuple[int, str] | Fault], name: str
 ) -> Iterator[tuple[int, str] | Fault]:
@@ -265,7 +269,7 @@ def _unless_one_value(
         if len(filled) > 1:
             break
     starts_list = bool(filled) and filled[0].startswith("[")
-    is_list = starts_list and len(filled) == 1 and not may_be_list(name)  # whose values came one by one
+    is_list = starts_list and len(filled) == 1 and not signs_of_list(name)  # whose values came one by one
     if is_list or (len(filled) > 1 and _goes_on(*filled)):
         rows = _JSON_NAME.sub(".jsonl", name)
         rows = rows if rows != name else _JSON_NAME.sub("-rows.jsonl", name)

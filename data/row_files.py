@@ -14,7 +14,7 @@ from nearsay.data.fields import Fields
 from nearsay.data.lines import Lines, without_options
 from nearsay.data.parquet_rows import ParquetRows
 from nearsay.data.read_options import Format, format_of
-from nearsay.data.row_documents import Row, json_rows, may_be_list
+from nearsay.data.row_documents import Row, json_rows, signs_of_list
 
 logger = logging.getLogger("nearsay")
 
@@ -72,7 +72,7 @@ def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
 
 
 def _lines(
-    path: str | Path, longest: int | None = None, *, listed: bool = False
+    path: str | Path, longest: int | None = None, *, listed: bytes = b""
 ) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:
@@ -99,7 +99,7 @@ def _lines(
 def _rows(path: str | Path) -> Iterator[Row | Fault]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        yield from json_rows(_lines(path, listed=may_be_list(str(path))), str(path))
+        yield from json_rows(_lines(path, listed=signs_of_list(str(path))), str(path))
     elif kind in {Format.TSV, Format.CSV}:
         yield from _delimited(path, quoted=kind is Format.CSV)
     elif kind is Format.PARQUET:
@@ -143,6 +143,11 @@ def _parquet(path: str | Path) -> Iterator[Row | Fault]:
         file = ParquetRows(place, str(path))
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
+    if file.left_out and not file.survey.names:
+        left_out = ", ".join(file.left_out)
+        raise BadInputError(
+            f"{path}: its columns hold bytes or durations alone: {left_out}. Write texts as strings"
+        )
     if file.left_out:
         logger.warning(
             "%s: columns of bytes or durations are left out: %s. Write texts as strings",

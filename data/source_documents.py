@@ -24,7 +24,7 @@ from nearsay.data.row_documents import (
     RowDocuments,
     first_rows,
     json_rows,
-    may_be_list,
+    signs_of_list,
     survey_header,
     survey_rows,
 )
@@ -197,7 +197,7 @@ class SourceDocuments:
                     encoding=self._options.encoding,
                     limit=self._options.max_text_bytes,
                     settled=lambda encoding: self._read_as(source, encoding),
-                    listed=source.format is Format.JSONL and may_be_list(source.name),
+                    listed=signs_of_list(source.name) if source.format in {None, Format.JSONL} else b"",
                 )
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))

@@ -61,6 +61,13 @@ def test_columns_of_bytes_are_said_to_be_left_out(tmp_path: Path, caplog: pytest
     assert caplog.messages == [Naming("a.parquet", "bytes", "text")]
 
 
+def test_a_table_of_bytes_alone_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"picture": [b"one", b"two"]}), tmp_path / "a.parquet")
+    with pytest.raises(BadInputError) as refused:
+        list(file_rows(tmp_path / "a.parquet"))
+    assert str(refused.value) == Naming("a.parquet", "picture", "strings")
+
+
 def test_that_a_tsv_looks_quoted_is_warned_of(write: Write, caplog: pytest.LogCaptureFixture) -> None:
     rows = list(file_rows(write("a.tsv", 'text\n"He said ""hi"""\n')))
     assert rows == [(2, {"text": '"He said ""hi"""'})]
