@@ -123,12 +123,12 @@ class TextStream(NamedTuple):
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     r"""Find a stream's encoding and take its byte order mark off.
 
-    encoding: what the user says; None = what the mark says, else UTF-16 where NULs speak for it, as some
-        programs of Windows write it, else UTF-8. A mark is believed in any case, and text without a NUL that
-        can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line does not end in the one
-        byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so that they are found in
-        their line; half a character at the end gives DamagedStreamError. Of text whose lines end in CR alone
-        these become LF.
+    encoding: what the user says, of UTF-16 and UTF-32 with the order of their bytes or not; None = what the
+        mark says, else UTF-16 where NULs speak for it, as some programs of Windows write it, else UTF-8. A
+        mark is believed in any case, and text without a NUL that can be read as UTF-8 is not taken for UTF-16
+        or UTF-32. These, in which a line does not end in the one byte `\n`, are brought to UTF-8 on the way,
+        faulty parts as faulty UTF-8, so that they are found in their line; half a character at the end gives
+        DamagedStreamError. Of text whose lines end in CR alone these become LF.
     """
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
@@ -136,6 +136,8 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     # What has no line end in its first bytes would be waited for anyhow.
     if not marked and not encoding and (b"\0" in head or b"\n" not in head):
         name = unmarked_utf16(head + stream.peek()) or name
+    if not marked and name in {"utf-16", "utf-32"}:  # whose decoders want a mark
+        name = (unmarked_utf16(head + stream.peek()) if name == "utf-16" else None) or f"{name}-le"
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
     read: Callable[[int], bytes] = stream.read1

@@ -190,6 +190,12 @@ def test_a_faulty_character_of_marked_text_gives_no_hint_of_an_encoding_that_wou
         assert "--encoding" not in str(fault)
 
 
+def test_utf_32_without_a_mark_is_read_where_it_is_asked_for(write: Write) -> None:
+    (found,) = read([write("a.txt", f"{SAID}\n".encode("utf-32-le"))], ReadOptions(encoding="utf-32"))
+    assert isinstance(found, Document)
+    assert found.text == SAID
+
+
 def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
     for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n"):
         assert any(isinstance(item, Fault) for item in read([write("a.txt", content)]))
@@ -207,14 +213,14 @@ def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", ["txt", "tsv", "md"])
-@pytest.mark.parametrize("asked", [None, "same"])
+@pytest.mark.parametrize("asked", [None, "same", "utf-16"])
 def test_utf16_of_any_script_without_a_mark_is_read(
     write: Write, said: str, encoding: str, suffix: str, asked: str | None
 ) -> None:
     lines = [f"{said} {number}" for number in range(3)]
     header = "text\n" if suffix == "tsv" else ""
     write(f"folder/one.{suffix}", (header + "\n".join(lines) + "\n").encode(encoding))
-    items = list(read(["folder"], ReadOptions(encoding=asked and encoding)))
+    items = list(read(["folder"], ReadOptions(encoding=encoding if asked == "same" else asked)))
     assert not [item for item in items if isinstance(item, Fault)]
     found = "\n".join(item.text for item in items if isinstance(item, Document))
     assert " ".join(found.split()) == " ".join("\n".join(lines).split())
