@@ -288,14 +288,28 @@ def test_a_figure_that_was_changed_by_hand_is_found() -> None:
     assert readme_tables().filled(page.replace(row, row + " 99.99 |")) == page
 
 
+def test_the_model_of_many_machines_follows_from_what_was_measured_last() -> None:
+    model = benchmark("cluster_model")
+    kept = json.loads((model.RESULTS / "cluster_model.json").read_text("utf-8"))
+    anew = [model.modelled(passages, kept["measured"], model.DIMENSION) for passages in model.MODELLED]
+    for old, new in zip(kept["model"], anew, strict=True):
+        for name, value in new.items():
+            assert old[name] == pytest.approx(value), f"{name}: run tests/benchmarks/cluster_model.py"
+
+
 def readme_tables() -> ModuleType:
-    """The script that fills the tables, which is in no package."""
-    script = ROOT / "tests" / "benchmarks" / "readme_tables.py"
-    spec = importlib.util.spec_from_file_location("readme_tables", script)
+    """The script that fills the tables."""
+    return benchmark("readme_tables")
+
+
+def benchmark(name: str) -> ModuleType:
+    """A script of tests/benchmarks, which is no package."""
+    script = ROOT / "tests" / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, script)
     assert spec is not None
     assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:  # it imports the scripts beside it
         patch.syspath_prepend(str(script.parent))
-        spec.loader.exec_module(tables)
-    return tables
+        spec.loader.exec_module(module)
+    return module
