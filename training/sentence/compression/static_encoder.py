@@ -151,11 +151,16 @@ def make_static_encoder(
     tokenizer.no_padding()
     tokenizer.no_truncation()
     given = list(texts)
-    start = _token_vectors(model, tokenizer, device, precision, report)
     if given:
         loaded = Encoder.load(encoder, device=device, precision=precision)
-        table = _fitted(start, loaded, tokenizer, given, dimension, report)
+        encoded, _ = encoded_texts(loaded, given, progress=lambda done, total: report("texts", done, total))
+        vectors = encoded.astype(np.float64)
+        directions = _directions(vectors, dimension)  # before all tokens are encoded: texts may be too few
+        start = _token_vectors(model, tokenizer, device, precision, report)
+        cutting = TextTokenizer(tokenizer, loaded.max_tokens, special_tokens=False)
+        table = _fitted(start, vectors, directions, cutting, given)
     else:
+        start = _token_vectors(model, tokenizer, device, precision, report)
         weights = sif_weights(zipf_probabilities(len(start)))
         table = _centred(start) @ _directions(start, dimension) * weights[:, None]
     static = StaticEmbedding(tokenizer, embedding_weights=np.ascontiguousarray(table, dtype=np.float32))
@@ -205,19 +210,14 @@ def _token_vectors(
 
 def _fitted(
     start: NDArray[np.float64],
-    encoder: Encoder,
-    tokenizer: Tokenizer,
+    vectors: NDArray[np.float64],
+    directions: NDArray[np.float64],
+    cutting: TextTokenizer,
     texts: list[str],
-    dimension: int,
-    report: Callable[[str, int, int | None], None],
 ) -> NDArray[np.float64]:
-    encoded, _ = encoded_texts(encoder, texts, progress=lambda done, total: report("texts", done, total))
-    vectors = encoded.astype(np.float64)
-    cutting = TextTokenizer(tokenizer, encoder.max_tokens, special_tokens=False)
     window = cutting.window(texts)
     token_ids = [window.token_ids[position] for position in window.positions]
     weights = sif_weights(observed_probabilities(token_ids, len(start)))
-    directions = _directions(vectors, dimension)
     table = _centred(start) @ directions * weights[:, None]
     return fitted_table(table, token_shares(token_ids, len(start)), _centred(vectors) @ directions)
 

@@ -132,6 +132,7 @@ def test_texts_bring_it_nearer_to_the_encoder(tiny: Encoder, tiny_folder: Path, 
 
 
 def test_what_cannot_be_made_is_refused(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    told: list[str] = []
     with pytest.raises(NearsayError, match="begins with a StaticEmbedding"):
         make_static_encoder(folder, tmp_path / "again", **EXACT)
     with pytest.raises(BadInputError, match="vectors of 0 dimensions"):
@@ -143,5 +144,7 @@ def test_what_cannot_be_made_is_refused(folder: Path, tiny_folder: Path, tmp_pat
             dimension=8,
             texts=TEXTS,
             **EXACT,
+            progress=lambda what, _done, _total: told.append(what),
         )
+    assert "tokens" not in told  # of which a vocabulary has tens of thousands
     assert list(tmp_path.iterdir()) == []
