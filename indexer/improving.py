@@ -308,9 +308,9 @@ def _parts(
     if len(train.judged) < FEWEST:
         name, there = snapshot.collection.name, len(train.judged)
         notes.append(
-            f"{counted(there, 'judged query', 'judged queries')} of '{name}' to learn from have a relevant "
-            f"passage, and from fewer than {FEWEST} nothing is learned. Judge more: nearsay judgements next "
-            f"{name}"
+            f"{counted(there, 'judged query', 'judged queries')} of '{name}' to learn from "
+            f"{'has' if there == 1 else 'have'} a relevant passage, and from fewer than {FEWEST} nothing is "
+            f"learned. Judge more: nearsay judgements next {name}"
         )
     if any(len(part.judged) > MEASURED for part in found):
         notes.append(f"of each part at most {MEASURED:,} queries are measured on, which their words choose")

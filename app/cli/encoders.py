@@ -81,7 +81,9 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
 
 
 @encoders.command()
-def show(name: str, as_json: bool = JSON, place: Place = GROUP) -> None:
+def show(
+    name: str = argument(shell_complete=ENCODER.shell_complete), as_json: bool = JSON, place: Place = GROUP
+) -> None:
     """Show where an encoder comes from, what its training was worth, and which collections use it.
 
     NAME: as `encoders list` has it, or a folder. Nothing is loaded or fetched: its folder is read.

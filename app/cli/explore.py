@@ -30,6 +30,7 @@ from nearsay.app.cli.options import (
     WHERE,
     Encoding,
     OnDevice,
+    collections_at_hand,
 )
 from nearsay.app.cli.printing import (
     filled,
@@ -68,7 +69,10 @@ def pairs(
     ),
     threshold: float | None = option("Minimum cosine similarity of a pair.", metavar="COSINE"),
     other: str | None = option(
-        "Second collection; each pair has one passage of each collection.", "--with", metavar="OTHER"
+        "Second collection; each pair has one passage of each collection.",
+        "--with",
+        metavar="OTHER",
+        shell_complete=collections_at_hand,
     ),
     where: str | None = WHERE,
     other_where: str | None = option(

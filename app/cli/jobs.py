@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup, argument, option
-from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal
+from nearsay.app.cli.options import JSON, LIMIT, ROWS, Place, Removal, collections_at_hand
 from nearsay.app.cli.printing import (
     in_the_library,
     print_done,
@@ -44,7 +44,9 @@ def jobs() -> None:
 @jobs.command("list")
 def list_(
     state: str | None = option("Only list jobs in this state.", type=click.Choice(_STATES)),
-    collection: str | None = option("Only list jobs about this collection.", metavar="NAME"),
+    collection: str | None = option(
+        "Only list jobs about this collection.", metavar="NAME", shell_complete=collections_at_hand
+    ),
     limit: int = LIMIT,
     as_json: bool = ROWS,
     place: Place = GROUP,

@@ -92,7 +92,7 @@ def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | Non
     return remember
 
 
-def _collections(ctx: click.Context, _: click.Parameter, beginning: str) -> list[str]:
+def collections_at_hand(ctx: click.Context, _: click.Parameter, beginning: str) -> list[str]:
     """The names of the library's collections; none where its catalogue cannot be read."""
     home = Path(ctx.params.get("library") or "library")
     if not (home / "library.json").is_file():
@@ -168,7 +168,7 @@ ROWS = JSON(  # of a command that prints rows
 LIMIT = option("Maximum number of results to show.", "-n", "--limit", metavar="N", default=20, least=1)
 PLOT = option("Write a chart to this file, .png or .svg.", callback=ending(*PICTURES))
 # What is worked with.
-COLLECTION = argument(shell_complete=_collections)
+COLLECTION = argument(shell_complete=collections_at_hand)
 WHERE = option(
     "Only use documents that match this filter, as in: year >= 2019 and venue in ('acl', 'emnlp').",
     metavar="EXPR",
@@ -194,7 +194,9 @@ BREAKS = option(
 DATE_FIELD = option(
     "Metadata field that holds the date.", metavar="FIELD", shown="the time when a document was added"
 )
-NAMED_ENCODER = option("Name or folder of the encoder.", metavar="NAME")
+NAMED_ENCODER = option(
+    "Name or folder of the encoder.", metavar="NAME", shell_complete=ENCODER.shell_complete
+)
 ONE_ENCODER = option("Name or folder of the encoder.", default="all-MiniLM-L6-v2", type=ENCODER)
 SEVERAL_ENCODERS = option(
     "Name or folder of the encoder. Can be repeated.",

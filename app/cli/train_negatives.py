@@ -17,6 +17,7 @@ from nearsay.app.cli.options import (
     SEED,
     Encoding,
     TextFields,
+    collections_at_hand,
     ending,
     settings_of,
 )
@@ -53,7 +54,9 @@ class _Sources:
         metavar="FILE",
     )
     collection: str | None = option(
-        "Collection of --library to mine from, by its stored vectors.", metavar="NAME"
+        "Collection of --library to mine from, by its stored vectors.",
+        metavar="NAME",
+        shell_complete=collections_at_hand,
     )
     encoder: str | None = NAMED_ENCODER(shown="the collection's, or all-MiniLM-L6-v2", type=ENCODER)
     cross_encoder: str | None = option(

@@ -220,3 +220,22 @@ def test_every_command_about_a_collection_completes_its_name(
     walk(main, ())
     assert len(commands) > 30
     assert [path for path in commands if completed(*path, "") != ["pets"]] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("documents add pets a.txt --encoder", "all-MiniLM-L6-v2"),
+        ("index rebuild pets --encoder", "all-MiniLM-L6-v2"),
+        ("encoders show", "all-MiniLM-L6-v2"),
+        ("encoders push", "all-MiniLM-L6-v2"),
+        ("explore pairs pets --with", "pets"),
+        ("jobs list --collection", "pets"),
+        ("train negatives a.tsv --collection", "pets"),
+    ],
+)
+def test_wherever_an_encoder_or_a_collection_is_named_the_names_are_completed(
+    command: str, name: str, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEARSAY_LIBRARY", home)
+    assert completed(*command.split(), name[:3]) == [name]
