@@ -23,7 +23,9 @@ _NOTATION: Final = re.compile(
     r"(?P<method>[a-z]+)(:(?P<tokens>\d{1,6})(:(?P<overlap>\d{1,6}))?)?(@(?P<language>[A-Za-z-]+))?", re.ASCII
 )
 _BLOCK: Final = 8192  # characters that sentences are looked for in at once
-_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]+)*", re.ASCII)
+# As long as RFC 5646, section 4.4.1, has them; with the longest numbers it fits the catalogue's column.
+_LANGUAGE: Final = re.compile(r"(?=.{2,35}$)[A-Za-z]{2,3}(-[A-Za-z]+)*", re.ASCII)
+_MOST: Final = 999_999  # tokens that the notation can say
 
 
 class ChunkingMethod(StrEnum):
@@ -51,9 +53,10 @@ class Chunking:
         if self.method not in list(ChunkingMethod):
             raise BadInputError(f"chunking is {self.method!r}; take one of {', '.join(ChunkingMethod)}")
         object.__setattr__(self, "method", ChunkingMethod(self.method))
-        if self.tokens < 0 or self.overlap < 0:
+        if not (0 <= self.tokens <= _MOST and 0 <= self.overlap <= _MOST):
             raise BadInputError(
-                f"chunking has a window of {self.tokens} and an overlap of {self.overlap} tokens; give >= 0"
+                f"chunking has a window of {self.tokens} and an overlap of {self.overlap} tokens; give 0 to "
+                f"{_MOST:,}"
             )
         if not _LANGUAGE.fullmatch(self.language):
             raise BadInputError(f"the language {self.language!r} is no code; give one such as en, de or zh")

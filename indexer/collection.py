@@ -423,13 +423,15 @@ class Collection:
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
         """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.
 
-        BadInputError for hits that another encoder found.
+        BadInputError for hits that another encoder found, or that lack their text or title (`fields`).
         """
         from nearsay.indexer.query.explain import explain_hits
 
         now = self.snapshot()
         encoder, language = self._encoder.of(now.generation), Chunking.parse(now.collection.chunking).language
-        return explain_hits(encoder, query, hits, language=language, adapter=now.adapter)
+        there = self.get([hit.id for hit in hits if not hit.title], missing="ignore")
+        titled = {document.id for document in there if document.title}
+        return explain_hits(encoder, query, hits, titled=titled, language=language, adapter=now.adapter)
 
     def similar(
         self,

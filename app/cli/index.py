@@ -78,6 +78,8 @@ def rebuild(
         if promote_ and report.state == "ready":
             target.promote(report.generation)
             report = replace(report, state=GenerationState.LIVE)
+            measured = next(row.gate for row in target.generations() if row.number == report.generation)
+            report = replace(report, notes=(*report.notes, *([measured["figures"]] if measured else [])))
     if as_json:
         print_json(report)
         return

@@ -65,8 +65,8 @@ def name_of(connection: sa.Connection, collection_id: int) -> str:
 
 
 def names(connection: sa.Connection) -> list[str]:
-    """Every collection's name, in order."""
-    return list(connection.execute(sa.select(collections.c.name).order_by(collections.c.name)).scalars())
+    """Every collection's name, by code point: PostgreSQL's own order is that of a language."""
+    return sorted(connection.execute(sa.select(collections.c.name)).scalars())
 
 
 def ids(connection: sa.Connection) -> list[int]:

@@ -389,10 +389,10 @@ def known_encoders(connection: sa.Connection) -> list[KnownEncoder]:
     known = [_encoder(dict(row)) for row in rows]
     uses: dict[int, list[EncoderUse]] = {}
     found = connection.execute(
-        sa.select(generations.c.encoder_id, collections.c.name, generations.c.number, generations.c.state)
-        .join(collections, collections.c.id == generations.c.collection_id)
-        .order_by(collections.c.name, generations.c.number)
+        sa.select(
+            generations.c.encoder_id, collections.c.name, generations.c.number, generations.c.state
+        ).join(collections, collections.c.id == generations.c.collection_id)
     )
-    for encoder, collection, number, state in found:
+    for encoder, collection, number, state in sorted(map(tuple, found)):  # names by code point
         uses.setdefault(encoder, []).append(EncoderUse(collection, number, GenerationState(state)))
     return [KnownEncoder(row, tuple(uses.get(row.id, ()))) for row in known]

@@ -3,7 +3,7 @@
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -466,19 +466,27 @@ def explain_hits(
     query: str,
     hits: Sequence[Hit],
     *,
+    titled: Container[str] = (),
     language: str = "en",
     adapter: QueryAdapter | None = None,
 ) -> list[Explanation]:
     """Say of each hit why it matched the query, in the hits' order.
 
     encoder:  the one that the hits were found by
+    titled:   the ids of documents with a title that their hits lack
     language: ISO 639 code, for finding sentence ends
     adapter:  what the query went through before it was searched for
 
     It is the cosine similarity that is shared out, whatever the hits were ranked by. Raises BadInputError for
-    hits of another encoder.
+    hits of another encoder, and for those that lack a part of what was encoded.
     """
     for hit in hits:
+        if not hit.text or hit.id in titled:
+            lacks = "title" if hit.text else "text"
+            raise BadInputError(
+                f"hit {hit.rank} ('{hit.id}') does not carry its {lacks}, which is part of its vector. "
+                "Search again without fields=, or name title and text there; explain=True needs neither"
+            )
         if hit.lineage.fingerprint != encoder.fingerprint:
             found_by = f"{hit.lineage.encoder}, generation {hit.lineage.generation}"
             raise BadInputError(

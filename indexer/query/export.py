@@ -41,7 +41,13 @@ class Sample:
 
 
 def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: int, seed: int) -> Sample:
-    """Draw so many at random from the passages that are searched; `encoder` made the snapshot's vectors."""
+    """Draw so many at random from the passages that are searched; `encoder` made the snapshot's vectors.
+
+    BadInputError for a count or a seed below 0.
+    """
+    for what, given in (("a sample", count), ("the seed of a sample", seed)):
+        if given < 0:
+            raise BadInputError(f"{what} cannot be {given}. Give 0 or more")
     living = snapshot.living()
     generator = np.random.default_rng(seed)
     drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))

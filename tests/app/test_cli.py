@@ -485,6 +485,15 @@ def test_a_generation_that_was_promoted_at_once_is_reported_as_live(
     assert (report["generation"], report["state"]) == (2, states[2]) == (2, "live")
 
 
+def test_a_promotion_at_once_says_what_the_gate_measured(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: WordsEncoder)
+    monkeypatch.setattr("nearsay.indexer.judgements.gate.QUERIES", 0)
+    done = pets("index", "rebuild", "pets", "--encoder", "words", "--promote")
+    assert [done.stderr.splitlines()[0]] == [Naming("generation 2", "live")]
+    assert done.stderr.splitlines()[1:] == [Naming("encoder and the vectors of generation 1")]
+    assert "promote pets" not in done.stderr
+
+
 @pytest.mark.long
 def test_standard_streams_may_all_be_closed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("a cat sat\n")

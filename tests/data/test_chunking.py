@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, Span, TokenOffsets, chunk
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue.tables import collections
 
 
 def words(texts: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -192,11 +193,26 @@ def test_what_is_no_notation_is_refused_with_the_remedy(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"tokens": -1}, {"overlap": -1}, {"language": "e n"}, {"method": "words"}]
+    "options",
+    [
+        {"tokens": -1},
+        {"overlap": -1},
+        {"tokens": 1_000_000},
+        {"overlap": 1_000_000},
+        {"language": "e n"},
+        {"language": "de-" + "x" * 33},
+        {"method": "words"},
+    ],
 )
 def test_values_that_cannot_be_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(BadInputError):
         Chunking(**options)
+
+
+def test_the_longest_notation_fits_the_column_of_the_catalogue() -> None:
+    longest = Chunking(tokens=999_999, overlap=999_998, language="de-" + "x" * 32)
+    assert Chunking.parse(str(longest)) == longest
+    assert len(str(longest)) <= collections.c.chunking.type.length
 
 
 @pytest.mark.long

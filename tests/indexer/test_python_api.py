@@ -283,6 +283,14 @@ def test_an_update_reaches_what_was_read_of_a_field(yard: Collection) -> None:
     assert [hit.id for hit in yard.search("fox", 4, where="legs > 50")] == ["fox"]
 
 
+def test_a_sample_is_as_large_as_there_is_room_for_and_none_below_nothing(yard: Collection) -> None:
+    there = len(yard.vectors()[0])
+    assert [len(yard.sample(count, seed=0).texts) for count in (0, 1, 1000)] == [0, 1, there]
+    for count, seed in ((-1, 0), (1, -1)):
+        with pytest.raises(BadInputError, match="-1"):
+            yard.sample(count, seed)
+
+
 def test_removing_what_is_gone_can_be_no_error(yard: Collection) -> None:
     assert yard.remove(["fox", "cow"], missing="ignore") == 1
     assert yard.remove(["fox"], missing="ignore") == 0

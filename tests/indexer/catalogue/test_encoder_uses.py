@@ -18,7 +18,7 @@ def test_a_new_catalogue_knows_none(catalogue: Database) -> None:
 def test_each_encoder_comes_with_its_generations_by_collection(catalogue: Database) -> None:
     first, second = WordsEncoder("first"), WordsEncoder("second", dimension=4)
     with catalogue.writing() as connection:
-        for name in ("zoo", "art"):
+        for name in ("zoo", "Art", "art"):
             row = collections.create(connection, name, "tokens", "2026-01-01")
             encoder = generations.register_encoder(connection, first)
             generations.begin(connection, row.id, encoder, GenerationState.LIVE, {})
@@ -31,6 +31,8 @@ def test_each_encoder_comes_with_its_generations_by_collection(catalogue: Databa
     assert known[1].encoder.dimension == 4
     assert known[1].encoder.lineage == ("made for tests",)
     assert known[0].uses == (
+        EncoderUse("Art", 1, GenerationState.LIVE),
+        EncoderUse("Art", 2, GenerationState.BUILDING),
         EncoderUse("art", 1, GenerationState.LIVE),
         EncoderUse("art", 2, GenerationState.BUILDING),
         EncoderUse("zoo", 1, GenerationState.LIVE),

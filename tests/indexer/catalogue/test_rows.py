@@ -181,6 +181,13 @@ def test_the_documents_that_a_source_did_not_name_are_known(
         assert list(documents.of_source(connection, papers.id, "/f")) == ["/f#1"]
 
 
+def test_names_are_in_order_by_code_point(catalogue: Database) -> None:
+    with catalogue.writing() as connection:
+        for name in ("a1", "a", "B", "a-1", "A", "b", "10", "9"):
+            collections.create(connection, name, "none", "now")
+        assert collections.names(connection) == ["10", "9", "A", "B", "a", "a-1", "a1", "b"]
+
+
 @pytest.mark.long
 def test_deleting_a_collection_leaves_the_others_whole(catalogue: Database, papers: CollectionRow) -> None:
     with catalogue.writing() as connection:

@@ -63,6 +63,15 @@ def test_hits_of_another_encoder_are_not_explained(trees) -> None:
         trees.explain("oak", [foreign])
 
 
+@pytest.mark.parametrize(("fields", "lacks"), [(["title"], "text"), (["text"], "title"), ([], "text")])
+def test_hits_without_what_was_encoded_are_not_explained(trees, fields: list[str], lacks: str) -> None:
+    hits = trees.search("old oak", mode=SearchMode.DENSE, fields=fields)
+    with pytest.raises(BadInputError, match=lacks):
+        trees.explain("old oak", hits)
+    carrying = trees.search("old oak", mode=SearchMode.DENSE, fields=["title", "text"])
+    assert len(trees.explain("old oak", carrying)) == 2
+
+
 def test_no_hits_have_no_explanations(trees) -> None:
     assert trees.explain("oak", []) == []
 
