@@ -300,9 +300,9 @@ class Collection:
 
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_queries(self.judgements.list(), Part.TEST)
-        live, candidate = self._snapshot.take(), self._snapshot.take(chosen.number)
+        how = partial(measure_gate, judged, self._searcher.many, self._snapshot.take(), margin=margin)
         encoder_of = partial(self._encoder.of, numbered=True)
-        return measure_gate(judged, self._searcher.many, live, candidate, encoder_of, margin=margin)
+        return self._snapshot.searched(lambda one: how(one, encoder_of), chosen.number, newest=True)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the formerly live generation live again; its number. UnknownGenerationError where none was."""
@@ -328,7 +328,7 @@ class Collection:
         from nearsay.indexer.improving import improve
 
         locked = partial(self._writing.locked, self._record.row(), "improve", wait)
-        asked = self._store, self.snapshot(), self._encoder.of, self.judgements.list(), locked
+        asked = self._store, self.snapshot, self._encoder.of, self.judgements.list(), locked
         return improve(*asked, apply=apply, trained=trained, progress=progress)
 
     def undo_improvement(self, *, wait: float | None = None) -> str:

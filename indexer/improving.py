@@ -133,7 +133,7 @@ class _Trial:
 
 def improve(
     store: Store,
-    snapshot: Snapshot,
+    take: Callable[[int | None], Snapshot],
     encoder_of: Callable[[GenerationRow], TextEncoder],
     judgements: Sequence[Judgement],
     locked: Callable[[], AbstractContextManager[Store]],
@@ -144,6 +144,7 @@ def improve(
 ) -> Improvement:
     """Try an adapter of queries, a weight of words, and both, and say which is recommended.
 
+    take:    gives the newest snapshot of a generation; None = the live one
     locked:  gives the writer lock; apply: make what is recommended live
     trained: trains an encoder and embeds the collection by it; None = no encoder is tried
     progress: hears of what is measured
@@ -163,13 +164,13 @@ def improve(
     gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
     dropped, unless it was there before or has been promoted meanwhile.
     """
-    began = time.monotonic()
+    began, snapshot = time.monotonic(), take(None)
     encoder = encoder_of(snapshot.generation)
     progress(Progress(0, None, "encoding judged queries", "queries"))
     every, every_test, notes = _parts(snapshot, encoder, judgements)
     rows_measured = every.drawn(MEASURED)
     train, test = every.at(rows_measured), every_test.at(every_test.drawn(MEASURED))
-    live = LiveSearch(store, snapshot, encoder, progress)
+    live = LiveSearch(store, snapshot, take, encoder, progress)
     progress(Progress(0, None, "measuring what is live", "queries"))
     base, base_test = (
         live.figures(part, live.adapted(part.vectors), None) if part.judged else None
@@ -194,7 +195,7 @@ def improve(
             with store.database.reading() as connection:
                 before = {one.number for one in generations.all_of(connection, snapshot.collection.id)}
             made = trained(learn, [*held_out.judged, *every_test.judged])
-            other = LiveSearch(store, made.snapshot, made.encoder, progress)
+            other = LiveSearch(store, made.snapshot, take, made.encoder, progress)
             row, gain = _measured_encoder(live, other, held_out, test, base_test)
             rows.append(row)
             ways.append((other, other.adapter, None))

@@ -247,7 +247,8 @@ class Shards:
         kept = {each.name: getattr(found, each.name) for each in fields(Snapshot)}
         segments = generations.segments_of(connection, row.id, chosen.number)
         known = before.chooser if isinstance(before, ShardedSnapshot) else None
-        return ShardedSnapshot(**kept, shards=self, chooser=_chooser(store, found, segments, known))
+        chooser = _chooser(store, found, segments, known)
+        return ShardedSnapshot(**kept, shards=self, chooser=chooser, covered=_covered(found, segments))
 
     def close(self) -> None:
         """Leave the cluster."""
@@ -263,12 +264,23 @@ class ShardedSnapshot(Snapshot):
     shards: Shards | None = None
     chooser: "ListChooser | None" = None  # None where no index has lists
     missing: set[int] = field(default_factory=set)  # shards that did not answer
+    covered: int | None = None  # the last passage that the shards' indexes cover; None without any
+    whole: bool = False  # an answer without some shards is refused, whatever the cluster says
+
+    @property
+    def through(self) -> int | None:
+        """The last passage that the shards' indexes cover; None without any."""
+        return self.covered
 
     def for_one_search(self) -> "ShardedSnapshot":
         """The same, which remembers of this search alone who did not answer."""
         mine = replace(self, missing=set())
         mine.__dict__["chance"] = self.chance
         return mine
+
+    def for_measuring(self) -> "ShardedSnapshot":
+        """The same, which refuses an answer without some shards."""
+        return replace(self, whole=True)
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -348,7 +360,7 @@ class ShardedSnapshot(Snapshot):
         answers = self.shards.ask(self.collection, method, moment, *given)
         missing = [at for at, answer in enumerate(answers) if answer is None]
         there = [answer for answer in answers if answer is not None]
-        if missing and not (self.shards.cluster.partial and there):
+        if missing and (self.whole or not self.shards.cluster.partial or not there):
             raise ClusterError(
                 f"{counted(len(missing), 'shard')} of {len(answers)} of collection '{self.collection.name}' "
                 f"{'does' if len(missing) == 1 else 'do'} not answer, and nothing is answered without. Ray "
@@ -401,6 +413,14 @@ class ListChooser:
                     self._opened = isinstance(error, DamagedSegmentError)  # else it is tried again
                     logger.warning("shards choose the lists of a query for themselves: %s", first_line(error))
             return self._centroids
+
+
+def _covered(found: Snapshot, segments: Iterable[SegmentRow]) -> int | None:
+    """The last passage that a snapshot's indexes cover; None where one of them cannot be used."""
+    indexes = [row for row in segments if row.kind is SegmentKind.INDEX]
+    sound = all(row.state is SegmentState.CURRENT for row in indexes)
+    usable = indexes if sound and found.plan.kind is not PlanKind.EXACT else []
+    return max((row.last_passage for row in usable), default=None)
 
 
 def _chooser(

@@ -1,9 +1,10 @@
 """Figures of searches that were judged, one of each query."""
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from nearsay.indexer.catalogue.judgements import JudgedQueries, SearchMode, draw
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.search import SearchRequest, search
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.replay import Replayed, general_search, replay
@@ -24,7 +27,10 @@ from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 Answers = Mapping[tuple[str, int], NDArray[np.float32]]  # relevant passages, by document and place: vectors
 
+Found = TypeVar("Found")
+
 _DEPTH: Final = 10  # ranks
+_COMMITS: Final = 5  # that may go by during one search
 _LIKELY_AMONG: Final = 100  # hits
 _SCALE: Final = 20.0  # of the scores, as trainings of sentence encoders usually have it
 
@@ -132,9 +138,16 @@ class LiveSearch:
     """Searches as the live search does, but for queries' vectors and the weight of words."""
 
     def __init__(
-        self, store: Store, snapshot: Snapshot, encoder: TextEncoder, progress: ProgressListener
+        self,
+        store: Store,
+        snapshot: Snapshot,
+        take: Callable[[int], Snapshot],
+        encoder: TextEncoder,
+        progress: ProgressListener,
     ) -> None:
-        self._store, self.snapshot, self.encoder, self.progress = store, snapshot, encoder, progress
+        """take: gives the newest snapshot of a generation, where shards no longer search the first."""
+        self._store, self._take, self.encoder, self.progress = store, take, encoder, progress
+        self.snapshot = snapshot.for_measuring()
         self.adapter = snapshot.adapter
         self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
         self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
@@ -157,13 +170,13 @@ class LiveSearch:
         """What each query's answers are weighed against."""
         vectors = self.adapted(part.vectors)
         request = SearchRequest(k=_LIKELY_AMONG, mode=SearchMode.HYBRID, fields=("title",), with_vectors=True)
-        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
+        found = self._searched(vectors, request, list(part.judged))
         return [Choices.of(*one) for one in zip(found, vectors, answers, strict=True)]
 
     def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
         """The hits of queries that are searched for so."""
         request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
-        return search(self._store, self.snapshot, vectors, request, texts)
+        return self._searched(vectors, request, texts)
 
     def general(self, adapter: QueryAdapter | None) -> tuple[Replayed, ...]:
         """The general set that another adapter of queries can lose on, by it and by what is live."""
@@ -181,15 +194,29 @@ class LiveSearch:
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
         """The share of the nearest that the index finds; None without one."""
-        snapshot = self.snapshot
-        if snapshot.index is None:
+        if self.snapshot.through is None:
             return None
-        at = snapshot.plan.contract.at
-        exact = snapshot.vectors.nearest_many(vectors, at, snapshot.alive)
-        found = snapshot.nearest_many(vectors, at)
+        at = self.snapshot.plan.contract.at
+        found = self._now(lambda snapshot: snapshot.nearest_many(vectors, at))
+        exact = self.snapshot.vectors.nearest_many(vectors, at, self.snapshot.alive)
         pairs = zip(exact, found, strict=True)
         shares = [np.isin(true.ids, some.ids).mean() for true, some in pairs if true.ids.size]
         return float(np.mean(shares))
+
+    def _searched(self, vectors: NDArray[np.float32], request: SearchRequest, texts: list[str]) -> list[Hits]:
+        return self._now(lambda snapshot: search(self._store, snapshot, vectors, request, texts))
+
+    def _now(self, find: Callable[[Snapshot], Found]) -> Found:
+        """What is found in the snapshot, or in a newer one of the same generation where shards search that.
+
+        BusyError where the collection is written again and again.
+        """
+        for _ in range(_COMMITS):
+            with contextlib.suppress(StaleSnapshotError):
+                return find(self.snapshot)
+            self.snapshot = self._take(self.snapshot.generation.number).for_measuring()
+        name = self.snapshot.collection.name
+        raise BusyError(f"collection '{name}' is written again and again. Try again in a moment")
 
 
 Way = tuple[LiveSearch, QueryAdapter | None, float | None]  # what queries go through, and the weight of words

@@ -150,7 +150,7 @@ def measure_gate(
         level=level,
         margin=margin,
         unjudged=0.0,
-        contract=candidate.index is None or checked(candidate, 0.0).kept,
+        contract=candidate.through is None or checked(candidate, 0.0).kept,
         passed=False,
         learned=len(judged) - len(asked),
         unrecorded=known.unrecorded,

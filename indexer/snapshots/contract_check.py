@@ -27,8 +27,9 @@ from nearsay.indexer.plans.engine import SEED
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.plan import RETUNE_AT, Check, Plan, PlanKind
 from nearsay.indexer.plans.trials import drawn
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.errors import ClusterError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 
 CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
@@ -59,14 +60,13 @@ def check_contract(
         return plan.warning(collection.name)
     try:
         snapshot = take()
-    except (
-        DamagedSegmentError,
-        StorageError,
-    ):  # nothing to measure: every search says so, with the remedy
+        mine = snapshot.through is not None and snapshot.generation.identity == generation.identity
+        check = checked(snapshot, churn) if mine and snapshot.searchable > 1 else None
+    except (ClusterError, DamagedSegmentError, StorageError):  # every search says so, with the remedy
         return plan.warning(collection.name)
-    mine = snapshot.index is not None and snapshot.generation.identity == generation.identity
-    if mine and snapshot.searchable > 1:
-        check = checked(snapshot, churn)
+    except StaleSnapshotError:  # others wrote what shards search: the next look is theirs
+        return plan.warning(collection.name)
+    if check is not None:
         with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
             now = generations.live(connection, collection.id)
             plan = Plan() if now is None else Plan.from_json(now.plan)
@@ -101,8 +101,10 @@ def _due(
 def checked(snapshot: Snapshot, churn: float) -> Check:
     """Search for stored vectors through the kept index and exactly; the recall, and whether it is enough.
 
-    Where a GPU answers, the index on the CPU that its plan describes is measured all the same.
+    Where a GPU answers, the index on the CPU that its plan describes is measured all the same. ClusterError
+    where shards do not answer.
     """
+    snapshot = snapshot.for_measuring()
     if isinstance(snapshot.index, GpuIndex):  # what is promised is what is kept, whatever answers here
         snapshot = replace(snapshot, index=snapshot.index.stored)
     contract, generator = snapshot.plan.contract, np.random.default_rng(SEED)
@@ -121,7 +123,7 @@ def checked(snapshot: Snapshot, churn: float) -> Check:
 
 
 def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    at, through = snapshot.plan.contract.at, 0 if snapshot.index is None else snapshot.index.through
+    at, through = snapshot.plan.contract.at, snapshot.through or 0
     if np.count_nonzero(snapshot.alive[through + 1 :]) < _QUERIES:
         through = 0
     trial = drawn(snapshot.vectors, snapshot.alive, count, at, generator, after=through)

@@ -151,6 +151,11 @@ class Snapshot:
         return float((count * (centre @ centre) - 1) / (count - 1))
 
     @property
+    def through(self) -> int | None:
+        """The last passage that its index covers; None without one: all are compared."""
+        return None if self.index is None else self.index.through
+
+    @property
     def lineage(self) -> tuple[str, ...]:
         """What made the generation's encoder, what was said when it was promoted, and its refinement."""
         refined = () if self.refinement is None else (self.refinement.said,)
@@ -179,6 +184,10 @@ class Snapshot:
 
     def for_one_search(self) -> "Snapshot":
         """The snapshot that one search goes through: itself."""
+        return self
+
+    def for_measuring(self) -> "Snapshot":
+        """The snapshot as figures are measured on it: of all or, with ClusterError, of nothing."""
         return self
 
     @property

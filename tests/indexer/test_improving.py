@@ -21,6 +21,7 @@ from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder
 from nearsay.indexer.judgements import figures
 from nearsay.indexer.judgements.figures import JudgedPart
 from nearsay.indexer.query.ranking import weight_of_words
+from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
@@ -234,6 +235,29 @@ def test_an_adapter_is_taken_for_what_all_scores_say_not_for_ranks_alone(mistake
     assert held.verdict == ""
     loses = improving._row("adapter", ranks, -few, None, snapshot, tuple, (likelier, np.array([-0.1, 0.0])))
     assert loses.verdict == "loses on the test part"
+
+
+def test_what_shards_no_longer_search_is_measured_on_what_they_search_now(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 20)
+    searches, searched = [], figures.search
+
+    def written(store: Any, snapshot: Any, *given: Any) -> Any:
+        searches.append(snapshot)
+        if len(searches) == 1 or always:
+            mistaken.add_rows([{"id": f"new{len(searches)}", "text": "anything"}])
+            raise StaleSnapshotError
+        return searched(store, snapshot, *given)
+
+    monkeypatch.setattr(figures, "search", written)
+    always = False
+    assert mistaken.improve().training_queries
+    versions = [snapshot.collection.version for snapshot in searches]
+    assert versions[0] < min(versions[1:])
+    always = True
+    with pytest.raises(BusyError, match="mistaken"):
+        mistaken.improve()
 
 
 @pytest.mark.parametrize("count", [0, 5])

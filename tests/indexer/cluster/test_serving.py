@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,9 +49,11 @@ from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.cluster import serving
 from nearsay.indexer.cluster.serving import Shard, ShardedSnapshot, Shards, _prefix, _running
 from nearsay.indexer.filters import selection
+from nearsay.indexer.judgements.gate import measure_gate
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.centroids import Centroids, Lists
-from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.snapshots.contract_check import checked
 from nearsay.indexer.snapshots.snapshot import Part, part_of, parted
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
@@ -122,17 +125,81 @@ class _Here(Shards):
         return [getattr(shard, method)(*given) for shard in self._here]
 
 
+def _here(library: Library) -> _Here:
+    """Three shards of the collection that stand in this process."""
+    return _Here(library.store, library.collection("made")._record.row(), parted(segments(library), 3))
+
+
 def _in_shards(library: Library) -> ShardedSnapshot:
-    """The collection as three shards search it that stand in this process."""
+    """The collection as they search it."""
+    here = _here(library)
     with library.store.database.reading() as connection:
         row = collections.find(connection, "made")
         assert row is not None
         live = generations.live(connection, row.id)
         assert live is not None
-        here = _Here(library.store, row, parted(segments(library), 3))
         found = here.opened(connection, library.store, row, None, live)
     assert isinstance(found, ShardedSnapshot)
     return found
+
+
+def _worse(library: Library) -> None:
+    """Let the plan look into one list only: its recall falls far below the contract."""
+    made = library.collection("made")
+    with library.store.database.writing() as connection:
+        plan = replace(Plan.from_json(made._record.live().plan), parameters={"probes": 1, "factor": 1})
+        generations.set_plan(connection, made._record.live(), plan.to_json())
+        collections.changed(connection, 1)
+
+
+def test_what_shards_find_is_measured_like_what_one_process_finds(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        for kept in (True, False):
+            whole, sharded = library.collection("made").snapshot(), _in_shards(library)
+            assert sharded.through == whole.through == COUNT
+            assert checked(sharded, 0.0).recall >= checked(whole, 0.0).recall, "each proposes as many"
+            assert checked(sharded, 0.0).kept is checked(whole, 0.0).kept is kept
+            report = measure_gate({}, lambda *_, **__: [], sharded, sharded, lambda _: None)
+            assert report.contract is kept
+            _worse(library)
+
+
+def test_removals_beside_shards_are_looked_at_and_without_them_nothing_is_claimed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        _worse(library)
+        shards = library._shards = _here(library)
+        made = library.collection("made")
+        answers = shards.ask
+        shards.cluster = Cluster("nowhere", partial=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(shards, "ask", lambda *given: [*answers(*given)[:2], None])
+            made.remove([str(at) for at in range(600)])
+        assert made.warnings() == (), "nothing is measured on a part"
+        made.remove(["700"])
+        (warning,) = made.warnings()
+        assert "no longer holds" in warning
+
+
+def test_what_others_write_while_shards_are_measured_is_measured_later(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        _worse(library)
+        shards = library._shards = _here(library)
+        made = library.collection("made")
+        answers = shards.ask
+
+        def meanwhile(*given: Any) -> list[Any]:
+            return [(version + 1, answer) for version, answer in answers(*given)]
+
+        monkeypatch.setattr(shards, "ask", meanwhile)
+        assert made.remove([str(at) for at in range(600)]) == 600
+        assert made.warnings() == ()
 
 
 def _same(found: Sequence[Candidates], wanted: Sequence[Candidates]) -> None:

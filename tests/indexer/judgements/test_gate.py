@@ -205,7 +205,8 @@ def test_an_index_that_does_not_keep_its_contract_is_refused(
         kept = False
 
     monkeypatch.setattr("nearsay.indexer.judgements.gate.checked", lambda *_: Kept)
-    indexed = replace(snapshot, index=object())
+    monkeypatch.setattr(type(snapshot), "through", 1)
+    indexed = replace(snapshot)
     report = measure_gate(judged, zoo.search, snapshot, indexed, lambda _: WordsEncoder(), margin=1.0)
     assert (report.contract, report.passed) == (False, False)
     assert "recall contract" in report.figures
