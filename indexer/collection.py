@@ -105,7 +105,7 @@ class Collection:
         options: everything else about reading
         strict:  read everything first, and write nothing if a row cannot be used (StrictError)
         near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
-            gate and its threshold (a cosine, 0.95 at first) are remembered for later additions
+            gate and its threshold (a cosine, 0.95 at first) are remembered. See docs/adding.md
         wait:    seconds for another writer to finish; None = as the library was opened with
         index:   later: the report says when an index would pay off, and `optimize` makes it; until then all
             is searched exactly. now: one is chosen by measuring, or what is new gets its own, where due

@@ -213,7 +213,9 @@ _OFF = "off"
 _SHOWN = 100  # near-duplicates named in a report
 _BLOCK = 512  # documents looked at together: half of MOST, which they may fill as long as they are undecided
 _ASKED_UP_TO = 256  # new documents: more are multiplied with all before them
-_MULTIPLIED_UP_TO = 300_000  # passages: more are asked for through the index
+_MULTIPLIED_UP_TO = 300_000  # passages: in more, near ones are looked for by search
+# New passages for which all are compared sooner than an index is chosen, which takes 1,400 exact searches.
+_EXACTLY_UP_TO = 4_096
 _Found: TypeAlias = tuple[int, int, float]  # numbers of a near-duplicate and its original, their cosine
 
 
@@ -303,7 +305,7 @@ def go_through_gate(
     if through <= gate.checked_through:
         return GateReport(gate.action, gate.threshold, 0, 0, ())
     multiplied = snapshot.searchable <= _MULTIPLIED_UP_TO
-    if not multiplied and np.count_nonzero(snapshot.alive[gate.checked_through + 1 :]) > _ASKED_UP_TO:
+    if not multiplied and np.count_nonzero(snapshot.alive[gate.checked_through + 1 :]) > _EXACTLY_UP_TO:
         index()
         snapshot = take()
     points = Points.of(snapshot)

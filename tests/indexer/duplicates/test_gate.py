@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.catalogue import near_duplicates as catalogue
 from nearsay.indexer.duplicates import gate as candidates
 from nearsay.indexer.duplicates import gate as module
@@ -406,13 +406,21 @@ def test_it_finds_what_comparing_one_by_one_finds_in_however_many_additions(
 def test_so_many_that_the_index_is_asked_gets_the_index_first(
     notes: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_ASKED_UP_TO", 2)
+    monkeypatch.setattr(module, "_EXACTLY_UP_TO", 30)
     monkeypatch.setattr(module, "_MULTIPLIED_UP_TO", 2)
+    refreshed: list[int] = []
+    monkeypatch.setattr(collection_writing, "refresh_index", lambda *_, **__: refreshed.append(len(notes)))
     rows = [{"id": f"d{number}", "text": _text(number)} for number in range(40)]
     found = notes.add_rows(rows, near_duplicates="report").near_duplicates
     assert found is not None
     texts = [row["text"] for row in rows]
     assert found.count == len(_one_by_one(WordsEncoder().encode(texts), 0.95))
+    assert refreshed == [40]
+    rows = [{"id": f"e{number}", "text": _text(number)} for number in range(30)]
+    again = notes.add_rows(rows, near_duplicates="report").near_duplicates
+    assert again is not None
+    assert again.count == 30
+    assert refreshed == [40], "a few are compared with all"
 
 
 def _one_by_one(vectors: NDArray[np.float32], threshold: float) -> dict[tuple[str, str], float]:
