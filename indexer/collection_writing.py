@@ -71,6 +71,7 @@ from nearsay.indexer.writing.ingest import (
 from nearsay.indexer.writing.rollout import (
     RebuildReport,
     catch_up,
+    made_good,
     mend,
     promote,
     rebuild,
@@ -496,9 +497,8 @@ class CollectionWriting:
             if embedding is not None:
                 store = replace(store, cluster=None)  # there is hardly anything to embed
                 made_by, encoder = encoder, embedding(Chunking.parse(row.chunking), encoder)
-                if isinstance(made_by, VectorsOnly):  # what waits is refused before more is entered
-                    for window in awaiting_windows(store, generation):
-                        encoder.encode(window.texts)
+                if isinstance(made_by, VectorsOnly):
+                    reading.notes += made_good(store, row, generation, encoder)
             adding.reports.append(add(store, row, generation, encoder, reading, how.progress))
             if is_new:
                 check_something_read(reading, adding.reports[0], self._record.name)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
@@ -34,6 +35,7 @@ from nearsay.indexer.vectors.segment import (
 )
 from nearsay.indexer.vectors.vector_store import of_unit_length, unit_length
 from nearsay.indexer.writing.compaction import SEGMENT_ROWS, replace_segments
+from nearsay.indexer.writing.given_vectors import VectorsOnly
 from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
@@ -207,6 +209,26 @@ def mend(
     return Mended(len(damaged) + segments, embedded + again, restored)
 
 
+def made_good(
+    store: Store, collection: CollectionRow, generation: GenerationRow, encoder: TextEncoder
+) -> list[str]:
+    """Make damaged segments anew whose vectors are all given, where others are made elsewhere; what is said.
+
+    encoder: gives the vectors that came with rows; BadInputError if a passage waits that has none among them,
+        before more is entered
+    """
+    for window in awaiting_windows(store, generation):
+        encoder.encode(window.texts)
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+    made = 0
+    for row in rows:
+        if row.state is SegmentState.QUARANTINED and row.kind is SegmentKind.VECTORS:
+            with contextlib.suppress(BadInputError):  # a search says so, and what is to be given
+                made += _mend_vectors(store, collection, generation, row, lambda: encoder)
+    return [f"{counted(made, 'passage')} that had lost their vectors were given them again"] if made else []
+
+
 def promotable(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
     """The generation of that number, or the newest ready one; UnknownGenerationError if none can go live."""
     with store.database.reading() as connection:
@@ -262,16 +284,36 @@ def _mend_vectors(
     load: Callable[[], TextEncoder],
 ) -> int:
     numbers: list[int] = []
+    encoder = load()
+    if isinstance(encoder, VectorsOnly):
+        _refuse_lost(store, collection, row, encoder)
 
     def texts() -> Iterator[list[str]]:
         for window in awaiting_windows(store, generation, [Range(row.first_passage, row.last_passage)]):
             numbers.extend(window.numbers)
             yield window.texts
 
-    vectors = [encoded.vectors for encoded in load().stream(texts(), kind=TextKind.PASSAGE)]
+    vectors = [encoded.vectors for encoded in encoder.stream(texts(), kind=TextKind.PASSAGE)]
     made = [(np.array(numbers, dtype=np.int64), unit_length(np.concatenate(vectors)))] if numbers else []
     replace_segments(store, collection, generation, [row], made)
     return len(numbers)
+
+
+def _refuse_lost(store: Store, collection: CollectionRow, row: SegmentRow, made_by: VectorsOnly) -> None:
+    """BadInputError that says whose vectors a damaged segment held, if there is any."""
+    with store.database.reading() as connection:
+        lost = passages.passage_numbers(
+            connection, collection.id, after=row.first_passage - 1, through=row.last_passage
+        )
+        owners = passages.document_ids(connection, collection.id, lost[[0, -1]] if lost.size else lost)
+    if lost.size:
+        first, last = owners[int(lost[0])], owners[int(lost[-1])]
+        raise BadInputError(
+            f"{counted(lost.size, 'passage')} of collection '{collection.name}' lost their vectors, which "
+            f"{made_by.name} makes elsewhere: of the documents from '{first}' to '{last}', in the order they "
+            "were added. Add their rows once more with vectors=, all of them in one call. Or remove "
+            "them, and run the same command again"
+        )
 
 
 @dataclass(slots=True)

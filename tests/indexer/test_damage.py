@@ -5,13 +5,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from naming import Naming
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, VectorsOnly
 from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import latest_snapshot
@@ -55,6 +56,31 @@ def truncate(path: Path) -> None:
 
 def empty(path: Path) -> None:
     path.write_bytes(b"")
+
+
+def test_vectors_that_are_made_elsewhere_are_mended_by_rows_that_bring_them_again(
+    open_library: OpenLibrary,
+) -> None:
+    rows = [{"id": f"d{at}", "text": f"row {at}"} for at in range(6)]
+    vectors = np.eye(6, dtype=np.float32)
+    made = open_library().collection("made", encoder=VectorsOnly("elsewhere", 6))
+    for begin in (0, 2, 4):
+        made.add_rows(rows[begin : begin + 2], vectors=vectors[begin : begin + 2])
+    for first in (1, 3):
+        flip_a_byte(path_of(made, segment_of(made, first)))
+    damaged = open_library().collection("made")
+    with pytest.raises(BadInputError) as refused:
+        damaged.rebuild()
+    assert str(refused.value) == Naming(2, "made", "elsewhere", "d0", "d1", "vectors=")
+    assert damaged.add_rows(rows[1:4], vectors=vectors[1:4]).notes == (Naming(2, "passages", "again"),)
+    with pytest.raises(DamagedSegmentError):
+        damaged.search(vectors[0])
+    assert damaged.add_rows(rows[:1], vectors=vectors[:1]).notes == ()
+    assert damaged.add_rows(rows[:2], vectors=vectors[:2]).notes == (Naming(2, "passages", "again"),)
+    numbers, stored = damaged.vectors()
+    np.testing.assert_array_equal(numbers, np.arange(1, 7))
+    np.testing.assert_array_equal(stored, vectors)
+    assert [str(one) for one in examine(damaged.library) if not one.sound] == []
 
 
 @pytest.mark.long
