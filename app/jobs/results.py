@@ -378,7 +378,9 @@ def _clusterings(some: Sequence["ClusteringReport"], found: JobResults) -> None:
     for one in some:
         kept = f"; made {one.created_at}" if one.saved else "; not kept"
         count, passages = counted(one.clusters, "cluster"), counted(one.passages, "passage")
-        found.lines.append(f"{count} of {passages} by {one.method}{kept}")
+        resolution = one.parameters.get("resolution")
+        at = "" if resolution is None else f" at a resolution of {resolution:g}"
+        found.lines.append(f"{count} of {passages} by {one.method}{at}{kept}")
         if one.outliers:
             found.lines.append(f"{counted(one.outliers, 'outlier')}, in no cluster (--assign-outliers)")
         if one.newer:

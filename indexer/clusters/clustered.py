@@ -303,7 +303,8 @@ def cluster_collection(
     found = int(labels[0].max(initial=-1)) + 1
     graph = options.method is ClusterMethod.GRAPH and options.resolution is None
     if graph and 0 < found * _LARGE < len(points):
-        notes = (*notes, f"{counted(found, 'large cluster')} fit best. A resolution of 4 gives smaller ones")
+        fit, taken = counted(found, "large cluster"), parted.parameters["resolution"]
+        notes = (*notes, f"{fit} fit best. A resolution higher than {taken:g} gives smaller ones")
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)

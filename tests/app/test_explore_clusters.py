@@ -87,7 +87,8 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
         "3 clusters", "12 passages", "kmeans"
     )
     assert Naming("3 clusters", "kmeans") == zoo("explore", "clusters", "zoo", "--assign-outliers").stderr
-    assert "by graph" in zoo("explore", "clusters", "zoo", "--replace", "--resolution", "2").stderr
+    again = zoo("explore", "clusters", "zoo", "--replace", "--resolution", "2").stderr
+    assert "by graph at a resolution of 2;" in again
 
 
 def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.CaptureFixture[str]) -> None:
