@@ -166,8 +166,9 @@ def encode(
     With --layers or --pooling the rows are features of the encoder's BERT, not normalised, instead of the
     encoder's own vectors.
 
-    With --dtype int8 a row holds levels from -128 to 127, and the file OUT.ranges.npy beside it holds the
-    minimum and maximum of each dimension; with binary a row holds one bit per dimension, eight in a byte.
+    With --dtype int8 a row holds levels from -128 to 127, and a file beside it (vectors.ranges.npy for
+    vectors.npy) holds the minimum and maximum of each dimension; with binary a row holds one bit per
+    dimension, eight in a byte.
 
     With --tokens the file is an .npz with the arrays vectors (one row per token), offsets (text i has the
     tokens offsets[i] to offsets[i+1]-1), token_ids, spans (start and end of the token in its text, in
