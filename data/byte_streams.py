@@ -216,7 +216,11 @@ def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], byt
     return read
 
 
-_JSON_SIGNS: Final = re.compile(rb'[\[\]{}",\\\r\n]')
+_ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")  # in JSON they stand between values alone
+# What neither ends a value nor begins one, strings included; commas count in the list itself alone.
+_STRING_GOES_ON: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+_LIST_GOES_ON: Final = re.compile(rb'(?:[^"\\\[\]{},]+|"[^"\\]*(?:\\.[^"\\]*)*"|\\.)*', re.DOTALL)
+_VALUE_GOES_ON: Final = re.compile(rb'(?:[^"\\\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*"|\\.)*', re.DOTALL)
 
 
 def listed_values(stream: io.BufferedReader, signs: bytes) -> tuple[io.BufferedReader, bool]:
@@ -253,20 +257,26 @@ class _Splitter:
         return b""
 
     def _split(self, data: bytes) -> bytes:
+        data = data.translate(_ONE_LINE)
         pieces: list[bytes] = []
-        done, after = 0, int(self._escaped)
-        for found in _JSON_SIGNS.finditer(data):
-            at, sign = found.start(), found[0]
-            if at < after:
-                continue
-            if sign == b'"':
+        done, at = 0, int(self._escaped)
+        self._escaped = False
+        while True:
+            within = (
+                _STRING_GOES_ON if self._in_text else _LIST_GOES_ON if self._depth == 1 else _VALUE_GOES_ON
+            )
+            passed = within.match(data, at)
+            if passed is None or passed.end() == len(data):
+                break
+            at = passed.end() + 1
+            sign = data[at - 1 : at]
+            if sign == b"\\":  # the last byte: the next one belongs to it
+                self._escaped = True
+            elif sign == b'"':
                 self._in_text = not self._in_text
-            elif sign == b"\\":
-                after = at + 2
-            elif sign in b"\r\n" or not self._in_text:
-                pieces += data[done:at], b" " if sign in b"\r\n" else self._outside(sign)
-                done = at + 1
-        self._escaped = after > len(data)
+            elif (other := self._outside(sign)) != sign:
+                pieces += data[done : at - 1], other
+                done = at
         return b"".join([*pieces, data[done:]])
 
     def _outside(self, sign: bytes) -> bytes:

@@ -294,8 +294,8 @@ class UnusedColumns:
                 self._known.add(name)
                 self._later[name] = line
                 self._values[name] = Counter()
-            for name, counts in [*self._values.items()]:
-                if (value := row.get(name)) is not None:
+            for name, value in row.items():
+                if value is not None and (counts := self._values.get(name)) is not None:
                     counts[str(value).strip()] += 1
                     if len(counts) > _MANY_VALUES:
                         del self._values[name]

@@ -329,6 +329,9 @@ def test_what_is_wrong_in_a_list_costs_that_value_and_a_list_without_an_end_is_t
     ):
         content = json.dumps([{"text": text}, {"text": "good"}], ensure_ascii=False).encode("cp932")
         assert read_file("e.json", content, encoding="cp932") == ([], [said])
+    documents, faults = read_file("g.json", f'[{GOOD}, {{"text": "a\\\nb"}}, {GOOD}]')
+    assert [one.line for one in documents] == [1, 3]
+    assert faults == [Naming("g.json:2", "escape")]
     white = read_file("f.json", f"  \n\n\n\n {GOOD}\n")
     assert [one.line for one in white[0]] == [5]
 

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from naming import Naming
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.columns import UnusedColumns, choose_columns
 from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 
@@ -84,6 +86,25 @@ def test_a_label_that_only_later_rows_have_is_asked_about(tmp_path: Path) -> Non
     with pytest.raises(BadInputError, match=r"late\.jsonl:301: .*'label'.*--kind pairs"):
         read_sentence_examples(path)
     assert len(read_sentence_examples(path, kind=ExampleKind.PAIRS)) == 400
+
+
+def test_rows_with_a_column_of_their_own_each_are_asked_for_their_own_alone() -> None:
+    asked = 0
+
+    class Row(dict[str, object]):
+        def get(self, *given: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            return super().get(*given)
+
+    sample = [{"text1": "a", "text2": "b"}]
+    unused = UnusedColumns(
+        sample, choose_columns(sample, kind=None, columns=None, label=None, path="a.jsonl")
+    )
+    rows = [(line, Row({"text1": "a", "text2": "b", f"of {line}": line})) for line in range(2, 1000)]
+    assert list(unused.seen(iter(rows))) == rows
+    assert asked <= sum(len(row) for _, row in rows)
+    unused.refuse_labels("a.jsonl")  # one value each
 
 
 def test_negatives_that_only_later_rows_have_are_said_to_be_left_out(tmp_path: Path) -> None:
