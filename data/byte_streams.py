@@ -157,7 +157,8 @@ def unmarked_utf16(head: bytes) -> str | None:
     """Name the UTF-16 of text without a mark.
 
     Where most characters are ASCII one byte of them is NUL. Of other text that byte of its spaces, digits and
-    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8.
+    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8. In
+    text of single bytes with a NUL or two most line ends are none in pairs of bytes.
     """
     if b"\0" not in head:
         return None
@@ -168,7 +169,10 @@ def unmarked_utf16(head: bytes) -> str | None:
     if _reads_as(head, "utf-8", "\0"):
         return None
     # Bytes of a line end in the wrong order are no character.
-    return next((name for name in ("utf-16-le", "utf-16-be") if _reads_as(head, name, "\n")), None)
+    name = next((name for name in ("utf-16-le", "utf-16-be") if _reads_as(head, name, "\n")), None)
+    ends = head.count(b"\n")  # Gurmukhi and Gujarati have that byte in every letter
+    few = name is not None and 2 * head.decode(name, "ignore").count("\n") < ends < len(head) / 4
+    return None if few else name
 
 
 def _reads_as(head: bytes, encoding: str, besides: str) -> bool:

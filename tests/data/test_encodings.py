@@ -196,8 +196,18 @@ def test_utf_32_without_a_mark_is_read_where_it_is_asked_for(write: Write) -> No
     assert found.text == SAID
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_script_with_the_byte_of_a_line_end_in_each_letter_is_utf_16_too(
+    write: Write, encoding: str
+) -> None:
+    said = ["ટ્રેન આજે સાંજે મોડી આવી.", "ગાડી આવી."]
+    found = read([write("a.tsv", "\n".join(["text", *said]).encode(encoding))])
+    assert [item.text for item in found if isinstance(item, Document)] == said
+
+
 def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
-    for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n"):
+    damaged = b"text,n\n\0\0\1\1\nlast,1\n"
+    for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n", damaged):
         assert any(isinstance(item, Fault) for item in read([write("a.txt", content)]))
 
 
@@ -209,6 +219,7 @@ def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
         "私はその人を常に先生と呼んでいた。\u3000だからここでもただ先生と書く。",
         "오늘은 날씨가 좋다. 산책하러 가자.",
         "وصل القطار متأخرا هذا المساء.",
+        "रेलगाड़ी आज शाम देर से पहुँची।",
         SAID,
     ],
 )
