@@ -102,8 +102,8 @@ def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncod
         )
     raise EncoderMismatchError(
         f"collection '{collection}' holds {made_by.dimension}-d vectors of {made_by.name}; encoder "
-        f"'{encoder.name}' gives others ({encoder.dimension}-d). Re-embed it: "
-        f"nearsay index rebuild {collection} --encoder {encoder.source}"
+        f"'{encoder.name}' gives others ({encoder.dimension}-d). "
+        f"To have those, {_anew(collection, encoder.source)}"
     )
 
 
@@ -112,9 +112,15 @@ def check_dtype(collection: str, generation: GenerationRow, dtype: VectorDtype |
     if dtype is not None and dtype is not generation.dtype:
         raise BadInputError(
             f"the vectors of collection '{collection}' are stored as {generation.dtype}, not {dtype}. Leave "
-            f"--dtype away, or embed it anew: nearsay index rebuild {collection} "
-            f"--encoder {generation.encoder.source} --dtype {dtype}"
+            f"--dtype away. Or {_anew(collection, generation.encoder.source, f' --dtype {dtype}')}"
         )
+
+
+def _anew(collection: str, source: str, more: str = "") -> str:
+    """What gives a collection the vectors of an encoder; more: options of the command."""
+    if source.startswith("vectors:"):  # made elsewhere: there is nothing to embed by
+        return f"add the rows of '{collection}' with those vectors to a new collection"
+    return f"re-embed it: nearsay index rebuild {collection} --encoder {source}{more}"
 
 
 class CollectionRecord:

@@ -112,7 +112,16 @@ def rebuild(
 
     contract: what its index has to keep; dtype: how its vectors are stored. One that was begun and not
     finished with this encoder and data type goes on. The caller holds the writer lock.
+
+    BadInputError for vectors that are made elsewhere, before a generation is begun that nobody can finish.
     """
+    with store.database.reading() as connection:
+        _, there = collections.size(connection, collection.id)
+    if isinstance(encoder, VectorsOnly) and there:
+        raise BadInputError(
+            f"{encoder.name} makes its vectors elsewhere, and the {counted(there, 'passage')} of collection "
+            f"'{collection.name}' cannot be embedded by it. Add their rows with vectors= to a new collection"
+        )
     with store.database.writing() as connection:
         begun = next(
             (

@@ -395,6 +395,24 @@ def test_a_remedy_for_vectors_made_elsewhere_works_where_it_is_given(library: Li
         )
 
 
+def test_vectors_made_elsewhere_are_no_encoder_to_rebuild_by(library: Library) -> None:
+    given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
+    given.add_rows(ROWS, vectors=ELSEWHERE)
+    other = library.collection("given", encoder=VectorsOnly("other", 4))
+    with pytest.raises(EncoderMismatchError) as refused:
+        other.add_rows(ROWS[:1], vectors=np.eye(1, 4))
+    halved = library.collection("given", dtype="float16")
+    with pytest.raises(BadInputError) as stored:
+        halved.add_rows(ROWS, vectors=ELSEWHERE)
+    for error in (refused.value, stored.value):
+        assert "new collection" in str(error)
+        assert "rebuild" not in str(error)
+    for collection, source in ((given, VectorsOnly("other", 4)), (halved, "vectors:elsewhere:5")):
+        with pytest.raises(BadInputError, match=r"4 passages.*'given'.*new collection"):
+            collection.rebuild(source)
+    assert [row.number for row in given.generations()] == [1], "none is begun that nobody could finish"
+
+
 def test_what_was_left_without_its_vector_gets_it_by_the_same_call(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
