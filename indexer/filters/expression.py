@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import TypeAlias, TypeGuard
+from operator import eq, ge, gt, le, lt
+from typing import Any, TypeAlias, TypeGuard
 
 
 class Operator(StrEnum):
@@ -23,6 +24,10 @@ class Operator(StrEnum):
     LESS_OR_EQUAL = "<="
     GREATER = ">"
     GREATER_OR_EQUAL = ">="
+
+    def holds(self, one: Any, other: Any) -> Any:  # noqa: ANN401 - SQL's columns give conditions
+        """Whether one stands so to the other."""
+        return {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}[self](one, other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,7 @@ class _Builder(Transformer[Token, Expression]):
     def both(self, *operands: Expression) -> Expression:
         return And(operands)
 
-    def negation(self, operand: Expression) -> Expression:
-        return Not(operand)
+    negation, contains, present = Not, Contains, Present
 
     def compared(self, field: Path, operator: Token, value: Scalar) -> Expression:
         return compare(field, str(operator), value)
@@ -77,14 +76,8 @@ class _Builder(Transformer[Token, Expression]):
     def not_among(self, field: Path, *values: Scalar) -> Expression:
         return Not(among(field, values))
 
-    def contains(self, field: Path, value: Scalar) -> Expression:
-        return Contains(field, value)
-
     def missing(self, field: Path) -> Expression:
         return Not(Present(field))
-
-    def present(self, field: Path) -> Expression:
-        return Present(field)
 
     def field(self, name: Token) -> Path:
         return parse_field(str(name))

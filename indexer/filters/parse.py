@@ -11,13 +11,12 @@ in either form: `a.b`, or a.`b.c` for the field b.c inside a.
 
 import contextlib
 import datetime as dt
-import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -235,12 +234,6 @@ def _mapping(value: object, key: str) -> Mapping[str, object]:
 
 CLUSTER = ("cluster",)
 _NAMED = 12  # clusters in an error
-_COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
-    Operator.LESS: operator.lt,
-    Operator.LESS_OR_EQUAL: operator.le,
-    Operator.GREATER: operator.gt,
-    Operator.GREATER_OR_EQUAL: operator.ge,
-}
 
 
 def expression_of(connection: sa.Connection, collection_id: int, where: Where | None) -> Expression | None:
@@ -316,10 +309,10 @@ class _Meaning:
             if value not in self.called:
                 raise self._unknown(value)
             return self.called[value]
-        compared = _COMPARED[part.operator]
+        held = part.operator.holds
         if isinstance(value, str):
-            return {each.number for each in self.every if compared(each.name, value)}
-        return {each.number for each in self.every if compared(each.number, value)}
+            return {each.number for each in self.every if held(each.name, value)}
+        return {each.number for each in self.every if held(each.number, value)}
 
     def _within(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """The clusters that hold passages themselves, of those and of all that belong to them."""

@@ -95,14 +95,8 @@ def _ordered(left: ColumnElement[Any], operator: Operator, value: Scalar, dialec
         right = sa.cast(sa.literal(str(value), sa.Text), sa.Numeric)  # a double would be rounded on its way
     elif isinstance(value, float):
         right = sa.cast(sa.literal(str(value), sa.Text), sa.Float)  # read as the stored numbers are read
-    held: dict[Operator, Condition] = {
-        Operator.EQUAL: left == right,
-        Operator.LESS: left < right,
-        Operator.LESS_OR_EQUAL: left <= right,
-        Operator.GREATER: left > right,
-        Operator.GREATER_OR_EQUAL: left >= right,
-    }
-    return held[operator]
+    held: Condition = operator.holds(left, right)
+    return held
 
 
 def _dated(left: ColumnElement[Any], operator: Operator, moment: Moment, dialect: str) -> Condition:
