@@ -244,18 +244,9 @@ _LEAST_RARITY: Final = 1e-6  # of a word that half of the passages have, or more
 _FULL: Final = 5  # words that make a full match: no passage has all of a long query's
 _LEAST_FULL: Final = 0.1  # of the rarest word's worth: what is less is no evidence, as in a query of "the"
 _FEW: Final = 1_000  # passages: among so few a word that half of them have may be all that a query has
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowing:
-    """Which passages are scored: those with one of the query's rarest words, of which some are enough.
-
-    With 1,000 pairs the ten best are 99.6 to 100 % those by all words, in six tenths of the time among ten
-    thousand passages (tests/benchmarks/narrowing.py).
-    """
-
-    enough: int  # (word, passage) pairs that the rarest words together have
-    besides: NDArray[np.int64]  # (n,) passages that are scored if they have any word
+# (word, passage) pairs of a query's rarest words that are enough: the ten best are 99.6 to 100 % those by all
+# words, in six tenths of the time among ten thousand passages (tests/benchmarks/narrowing.py).
+_ENOUGH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,20 +273,18 @@ def lexical_candidates(
     connection: sa.Connection,
     collection_id: int,
     query: str,
-    count: int | None = None,
     allowed: NDArray[np.int64] | None = None,
     budget: int = BUDGET,
     *,
-    narrowing: Narrowing | None = None,
+    besides: NDArray[np.int64] | None = None,
 ) -> LexicalCandidates:
-    """The `count` passages whose words answer the query best; fewer if fewer have any of its words.
+    """The passages whose words answer the query best, all that the budget lets be scored.
 
     query:   any text: its words are looked for, nothing in it is syntax; one without words finds nothing
-    count:   None for all that the budget lets be scored
     allowed: rising passage numbers that may be found, None = all; few of them cost the budget no more
     budget:  how many (word, passage) pairs are scored at most. The query's rarest words are taken until it is
              spent: in a collection of no more passages than the budget has room for, that is all of them
-    narrowing: leaves passages out that have the query's commoner words alone; not where `allowed` are named
+    besides: but for these, passages with the query's commoner words alone are left out; None = nothing is
 
     Among more than 1,000 passages, words that half of them have are looked for only where the query has no
     others: they score next to nothing and take most of the time.
@@ -314,7 +303,7 @@ def lexical_candidates(
         found = [
             QueryWord(word, many, _rarity(many, passages)) for word, many in zip(words, counts, strict=True)
         ]
-        return _ranked(table, found, passages, count, allowed, budget, narrowing=narrowing)
+        return _ranked(table, found, passages, allowed, budget, besides)
     except DBAPIError as error:
         if is_gone(error) or is_damaged(error):
             raise _unreadable(table.name) from error
@@ -339,11 +328,9 @@ def _ranked(
     table: _Sqlite | _Postgres,
     words: Sequence[QueryWord],
     passages: int,
-    count: int | None,
     allowed: NDArray[np.int64] | None,
     budget: int,
-    *,
-    narrowing: Narrowing | None,
+    besides: NDArray[np.int64] | None,
 ) -> LexicalCandidates:
     known = [word for word in words if word.passages]
     if passages > _FEW:
@@ -353,9 +340,9 @@ def _ranked(
     complete = not used or min(used[0].passages, budget + 1 if few is None else few.size) <= budget
     ids, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
     having: _Having | None = None
-    if narrowing is not None and allowed is None and complete:
-        rarest = _rarest(used, narrowing.enough)
-        having = (rarest, narrowing.besides) if len(rarest) < len(used) else None
+    if besides is not None and allowed is None and complete:
+        rarest = _rarest(used)
+        having = (rarest, besides) if len(rarest) < len(used) else None
     if used and complete:
         ids, scores = table.scored(used, budget, few, having=having)
     elif used and (allowed is None or few is not None):
@@ -373,15 +360,12 @@ def _ranked(
     # A word that no passage has makes a full match impossible: it counts as the rarest.
     full_score = sum(sorted(word.rarity for word in words if word not in common)[-_FULL:])
     full_score = max(full_score, _LEAST_FULL * _rarity(0, passages))
-    order = np.lexsort((ids, -scores))[:count]
+    order = np.lexsort((ids, -scores))
     names = tuple(word.text for word in used), tuple(word.text for word in common)
-    narrowed = having is not None
-    return LexicalCandidates(
-        ids[order], scores[order], full_score, *names, complete=complete, narrowed=narrowed
-    )
+    return LexicalCandidates(ids[order], scores[order], full_score, *names, complete, having is not None)
 
 
-def _rarest(words: Sequence[QueryWord], enough: int) -> Sequence[QueryWord]:
+def _rarest(words: Sequence[QueryWord]) -> Sequence[QueryWord]:
     """The first of the words, which come by rising number of passages, that together have enough of them.
 
     What ties with the last of them is taken, too: the order of a query's words decides nothing.
@@ -389,7 +373,7 @@ def _rarest(words: Sequence[QueryWord], enough: int) -> Sequence[QueryWord]:
     spent = 0
     for word in words:
         spent += word.passages
-        if spent >= enough:
+        if spent >= _ENOUGH:
             return [each for each in words if each.passages <= word.passages]
     return words
 
@@ -414,8 +398,6 @@ def _oldest(
 
 def _rarity(passages_with_it: int, passages: int) -> float:
     """The inverse document frequency, as FTS5 has it: never below a millionth."""
-    return (
-        max(log((passages - passages_with_it + 0.5) / (passages_with_it + 0.5)), _LEAST_RARITY)
-        if passages
-        else 0.0
-    )
+    if not passages:
+        return 0.0
+    return max(log((passages - passages_with_it + 0.5) / (passages_with_it + 0.5)), _LEAST_RARITY)

@@ -26,7 +26,7 @@ from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates, unreadable_words
+from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates, unreadable_words
 from nearsay.indexer.query.ranking import (
     DEPTH,
     RERANKED,
@@ -52,7 +52,6 @@ Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results
 _NOTHING: Final = object()
-_ENOUGH: Final = 1_000  # (word, passage) pairs of the query's rarest words
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,12 +390,9 @@ class _Query:
     def _by_words(self, allowed: NDArray[np.int64] | None, *, narrowed: bool = False) -> LexicalCandidates:
         """Without passages that have no vector in the snapshot: no way of searching finds those."""
         besides = np.zeros(0, dtype=np.int64) if self.near is None else self.near.ids
+        collection_id, left_in = self.snapshot.collection.id, besides if narrowed else None
         lexical = lexical_candidates(
-            self.connection,
-            self.snapshot.collection.id,
-            self.text,
-            allowed=allowed,
-            narrowing=Narrowing(_ENOUGH, besides) if narrowed else None,
+            self.connection, collection_id, self.text, allowed=allowed, besides=left_in
         )
         there = self.snapshot.finds(lexical.ids)
         return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])

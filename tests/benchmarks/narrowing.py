@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, median
+from unittest.mock import patch
 
 import numpy as np
 import sqlalchemy as sa
@@ -24,7 +25,8 @@ from machine import commit, machine
 
 from nearsay.indexer.catalogue import lexical_rows
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.query.lexical import Narrowing, lexical_candidates
+from nearsay.indexer.query import lexical
+from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.training.evaluation.rank_metrics import ndcg
 
 QUERIES, KEY = 300, 1
@@ -44,10 +46,11 @@ def measured(name: str, data: Path, ways: list[int | None], folder: Path) -> dic
     with database.reading() as connection:
         for query in list(judged.queries)[:QUERIES]:
             for enough in ways:
-                narrowing = None if enough is None else Narrowing(enough, none)
-                began = time.perf_counter()
-                found = lexical_candidates(connection, KEY, judged.queries[query], narrowing=narrowing)
-                seconds[enough].append(time.perf_counter() - began)
+                besides = None if enough is None else none
+                with patch.object(lexical, "_ENOUGH", enough):
+                    began = time.perf_counter()
+                    found = lexical_candidates(connection, KEY, judged.queries[query], besides=besides)
+                    seconds[enough].append(time.perf_counter() - began)
                 tops[enough].append(found.ids[:100].tolist())
                 ranked = [ids[number - 1] for number in found.ids[:10].tolist()]
                 figures[enough].append(ndcg(ranked, judged.judgements[query], depth=10))

@@ -18,7 +18,7 @@ from nearsay.indexer import Collection, Fusion, Library, SearchMode
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.filters import selection
-from nearsay.indexer.query import ranking
+from nearsay.indexer.query import lexical, ranking
 from nearsay.indexer.query import search as search_module
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.query.ranking import FLOOR, WEIGHT
@@ -327,7 +327,7 @@ def test_a_passage_far_down_both_rankings_is_found_where_both_together_make_it_t
 def test_passages_with_commoner_words_alone_come_where_the_others_are_too_few(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_module, "_ENOUGH", 1)
+    monkeypatch.setattr(lexical, "_ENOUGH", 1)
     yard = library.collection("yard")
     both = [{"id": f"b{i}", "text": f"cow hen {'x ' * i}", "kind": str(i % 2)} for i in range(20)]
     yard.add_rows([*both, *({"id": f"h{i}", "text": "hen", "kind": str(i % 2)} for i in range(500))])
@@ -352,7 +352,7 @@ def test_more_than_a_hundred_hits_are_those_by_all_words(
     yard.add_rows([*rare, *common, *({"id": f"o{i}", "text": "o" * (5 + i % 9)} for i in range(400))])
     wanted = {k: ids(yard.search("cow hen pig goat", k, mode=mode)) for k in (101, 300)}
     assert mode == "hybrid" or {name[0] for name in wanted[101]} == {"h"}
-    monkeypatch.setattr(search_module, "_ENOUGH", 1)
+    monkeypatch.setattr(lexical, "_ENOUGH", 1)
     for k, names in wanted.items():
         assert ids(yard.search("cow hen pig goat", k, mode=mode)) == names
 

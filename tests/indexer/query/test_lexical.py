@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nearsay.indexer.catalogue import lexical_rows
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.query import lexical
-from nearsay.indexer.query.lexical import LexicalCandidates, Narrowing, lexical_candidates
+from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
 TEXTS = [
@@ -41,7 +41,7 @@ def connection(catalogue: Database) -> Iterator[sa.Connection]:
 
 
 def found(connection: sa.Connection, query: str, count: int | None = None, **rest: object) -> list[int]:
-    return lexical_candidates(connection, 7, query, count, **rest).ids.tolist()
+    return lexical_candidates(connection, 7, query, **rest).ids.tolist()[:count]
 
 
 @pytest.mark.long
@@ -84,7 +84,9 @@ def test_the_order_is_that_of_another_bm25(connection: sa.Connection) -> None:
         assert found(connection, query, 2) == (theirs[0] + 1).tolist()
 
 
-def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.Connection) -> None:
+def test_passages_with_the_commoner_words_alone_may_be_left_out(
+    connection: sa.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = "sunrise dog the milk"  # in 1, 2, 5 and 2 passages
     every = lexical_candidates(connection, 7, query)
     assert (set(every.ids.tolist()), every.narrowed) == ({1, 2, 3, 4, 6, 7}, False)
@@ -95,9 +97,8 @@ def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.C
         (2, [], {1, 2, 3}),
         (5, [7], {1, 2, 3, 7}),
     ):
-        some = lexical_candidates(
-            connection, 7, query, narrowing=Narrowing(enough, np.array(besides, dtype=np.int64))
-        )
+        monkeypatch.setattr(lexical, "_ENOUGH", enough)
+        some = lexical_candidates(connection, 7, query, besides=np.array(besides, dtype=np.int64))
         assert (set(some.ids.tolist()), some.narrowed) == (left, True)
         assert some.used == every.used
         assert some.full_score == every.full_score
@@ -105,15 +106,15 @@ def test_passages_with_the_commoner_words_alone_may_be_left_out(connection: sa.C
             assert found_score == pytest.approx(score[number], rel=1e-6)
         assert some.ids.tolist() == [number for number in every.ids.tolist() if number in left]
     nothing = np.zeros(0, dtype=np.int64)
+    monkeypatch.setattr(lexical, "_ENOUGH", 1)
     for either in ("dog milk the", "milk dog the"):  # what ties is taken, whichever comes first
-        some = lexical_candidates(connection, 7, either, narrowing=Narrowing(1, nothing))
+        some = lexical_candidates(connection, 7, either, besides=nothing)
         assert (set(some.ids.tolist()), some.narrowed) == ({1, 2, 3}, True)
-    whole = lexical_candidates(connection, 7, query, narrowing=Narrowing(6, nothing))
-    assert (whole.ids.tolist(), whole.narrowed) == (every.ids.tolist(), False)
-    named = lexical_candidates(
-        connection, 7, query, allowed=np.array([4, 7]), narrowing=Narrowing(1, nothing)
-    )
+    named = lexical_candidates(connection, 7, query, allowed=np.array([4, 7]), besides=nothing)
     assert (set(named.ids.tolist()), named.narrowed) == ({4, 7}, False)
+    monkeypatch.setattr(lexical, "_ENOUGH", 6)
+    whole = lexical_candidates(connection, 7, query, besides=nothing)
+    assert (whole.ids.tolist(), whole.narrowed) == (every.ids.tolist(), False)
 
 
 def test_only_what_is_allowed_is_found(connection: sa.Connection) -> None:
