@@ -205,33 +205,23 @@ def _is_unspaced(character: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class WordPart:
-    """One word's part of a score."""
-
-    start: int  # characters of the encoded text
-    end: int
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
 class SharedScore:
     """A text's words with their parts of a score; parts and rest sum to the score."""
 
-    parts: tuple[WordPart, ...]  # in the text's order
+    parts: tuple[WordShare, ...]  # in the text's order
     rest: float  # what belongs to no word
     score: float
     seen: int  # characters of the text that the encoder took
 
-    def within(self, text: str, start: int, end: int) -> tuple[WordShare, ...]:
+    def within(self, start: int, end: int) -> tuple[WordShare, ...]:
         """The words that begin in a stretch of the text, which is cut out to be a text of its own."""
-        shares: list[WordShare] = []
-        for part in self.parts:
-            if start <= part.start < end:
-                last = min(part.end, end)
-                shares.append(
-                    WordShare(text[part.start : last], part.start - start, last - start, part.share)
-                )
-        return tuple(shares)
+        return tuple(
+            WordShare(
+                each.text[: end - each.start], each.start - start, min(each.end, end) - start, each.share
+            )
+            for each in self.parts
+            if start <= each.start < end
+        )
 
 
 def share_out(text: str, contributions: TextContributions, other: NDArray[np.float64]) -> SharedScore:
@@ -246,7 +236,10 @@ def share_out(text: str, contributions: TextContributions, other: NDArray[np.flo
     shares = contributions.vectors @ other / length
     spans = [(int(start), int(end)) for start, end in contributions.spans]
     words = token_words(text, spans)
-    parts = tuple(WordPart(word.start, word.end, float(shares[list(word.tokens)].sum())) for word in words)
+    parts = tuple(
+        WordShare(text[word.start : word.end], word.start, word.end, float(shares[list(word.tokens)].sum()))
+        for word in words
+    )
     wordless = np.ones(len(shares), dtype=bool)
     wordless[[token for word in words for token in word.tokens]] = False
     rest = float(shares[wordless].sum() + contributions.constant @ other / length)
@@ -298,7 +291,7 @@ def leave_out_passage_words(
         fallen = scores[begin : begin + len(one.texts)]
         begin += len(one.texts)
         seen = len(text) if one.seen >= len(text.rstrip()) else one.seen
-        shared.append(_shared(one, score, fallen, seen))
+        shared.append(_shared(text, one, score, fallen, seen))
     return shared
 
 
@@ -314,14 +307,14 @@ def leave_out_query_words(
     one = _shortened(query, offsets[: encoder.max_tokens], 0, _TOKENS)
     vectors = encoded(encoder, [query, *(text or query for text in one.texts)], TextKind.QUERY)
     scores = (vectors if adapter is None else adapter(vectors.astype(np.float32))) @ passages.T
-    return [_shared(one, column[0], column[1:], one.seen) for column in scores.T.tolist()]
+    return [_shared(query, one, column[0], column[1:], one.seen) for column in scores.T.tolist()]
 
 
-def _shared(one: _Shortened, score: float, without: Sequence[float], seen: int) -> SharedScore:
+def _shared(text: str, one: _Shortened, score: float, without: Sequence[float], seen: int) -> SharedScore:
     """Parts from the scores without; a text's only word has all of the score."""
     parts = tuple(
-        WordPart(start, end, score - less if text else score)
-        for (start, end), text, less in zip(one.stretches, one.texts, without, strict=True)
+        WordShare(text[start:end], start, end, score - less if left else score)
+        for (start, end), left, less in zip(one.stretches, one.texts, without, strict=True)
     )
     return SharedScore(parts, score - sum(part.share for part in parts), score, seen)
 
@@ -365,14 +358,12 @@ def best_sentences(
     for text, spans in chosen:
         own = scores[begin : begin + len(spans)]
         begin += len(spans)
-        best.append(_best(text, spans, own) if spans else None)
+        if not spans:
+            best.append(None)
+            continue
+        start, end = spans[int(own.argmax())]
+        best.append(BestSentence(text[start:end], start, end, float(own.max())))
     return best
-
-
-def _best(text: str, spans: Sequence[Span], scores: NDArray[np.float64]) -> BestSentence:
-    place = int(scores.argmax())
-    start, end = spans[place]
-    return BestSentence(text[start:end], start, end, float(scores[place]))
 
 
 def explain_passages(
@@ -419,10 +410,10 @@ def explain_passages(
         score = own[i].score if passage.score is None else passage.score
         explanations.append(
             Explanation(
-                words=own[i].within(texts[i], borders[i], len(texts[i])),
-                title=own[i].within(texts[i], 0, borders[i]),
+                words=own[i].within(borders[i], len(texts[i])),
+                title=own[i].within(0, borders[i]),
                 rest=own[i].rest,
-                query=asked[i].within(query, 0, len(query)),
+                query=asked[i].within(0, len(query)),
                 query_rest=asked[i].rest,
                 score=score,
                 rounding=score - own[i].score,
