@@ -11,23 +11,14 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.scores import centres, each_silhouette, nearest_centre, of_unit_length, sums
-from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
+from nearsay.indexer.neighbours.graph import memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Distinct, Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-# Different vectors. All products of 117,000 take a minute or more where lists take a fraction, and a graph
-# with .96 of the true neighbours costs the communities less than .01 of V-measure.
+# Different vectors; of more, lists find .95 of the neighbours. All products of 117,000 take a minute or more,
+# lists a fraction, and a graph with .96 of the true ones costs the communities less than .01 of V-measure.
 EXACT_UP_TO = 50_000
-
-
-def cluster_graph(points: Points, neighbours: int, *, listener: ProgressListener = unheard) -> NeighbourGraph:
-    """Each vector's neighbours: all of the nearest, beyond 50,000 vectors .95 of them or more.
-
-    Without FAISS exact up to 200,000; MissingExtraError beyond.
-    """
-    exact = False if len(points) > EXACT_UP_TO and faiss_is_installed() else None
-    return neighbour_graph(points, neighbours, exact=exact, listener=listener)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +71,12 @@ def usual_least_size(passages: int) -> int:
 
 def graph_communities(
     given: DistinctPoints,
-    neighbours: int,
     resolution: float | None = None,
     *,
     least_size: int = 1,
     listener: ProgressListener = unheard,
 ) -> Communities:
-    """Find communities by the Louvain algorithm on the weighted graph of each vector's neighbours.
+    """Find communities by the Louvain algorithm on the weighted graph of each vector's 15 neighbours.
 
     resolution: higher gives more and smaller ones; None = of RESOLUTIONS the one with the highest simplified
     silhouette (see `scores.silhouette`) over up to 20,000 vectors, times the share of them in a cluster,
@@ -97,11 +87,13 @@ def graph_communities(
     Copies count once. Sequential and without chance: the same graph gives the same communities on any number
     of threads. Blondel et al. 2008, https://arxiv.org/abs/0803.0476, by scikit-network (whose Leiden draws
     from the C library's `rand`, which no seed of its own governs); modularity with a resolution: Reichardt &
-    Bornholdt 2006, https://doi.org/10.1103/PhysRevE.74.016110. NearsayError without scikit-network.
+    Bornholdt 2006, https://doi.org/10.1103/PhysRevE.74.016110. NearsayError without scikit-network,
+    MissingExtraError without FAISS for more than 200,000 vectors.
     """
     if len(given) < 3:
         return Communities(np.zeros(len(given), dtype=np.int32), resolution or 1.0, 1.0)
-    graph = cluster_graph(given.points, neighbours, listener=listener)
+    exact = False if len(given) > EXACT_UP_TO and faiss_is_installed() else None
+    graph = neighbour_graph(given.points, _NEIGHBOURS, exact=exact, listener=listener)
     weights = united(graph.neighbours, memberships(graph.distances, itself=False))
     finest = RESOLUTIONS[-1] if resolution is None else resolution
     listener(Progress(0, None, "finding communities", "passages"))
@@ -171,20 +163,15 @@ def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no 
 NUMBER_CRITERION = "the communities of the neighbour graph of a sample"
 
 
-def chosen_number(given: DistinctPoints, neighbours: int, *, listener: ProgressListener = unheard) -> int:
+def chosen_number(given: DistinctPoints, *, listener: ProgressListener = unheard) -> int:
     """As many clusters as the neighbour graph of up to 20,000 of the vectors has communities.
 
     Silhouette (rising to the largest number tried) and Calinski-Harabasz (a third of the labels' number, or
     the largest tried) were measured beside it and chose badly; see tests/benchmarks/LOG.md.
     """
-    count = min(len(given), _SAMPLE)
-    if count == len(given):
-        sample = given
-    else:  # the first in the content's order are a random sample
-        rows = given.points.rows(np.arange(count))
-        places = np.arange(count, dtype=np.int64)
-        sample = DistinctPoints(Points.from_array(places, rows), given.counts[:count], places)
-    return int(graph_communities(sample, neighbours, listener=listener).labels.max(initial=-1)) + 1
+    places = np.arange(min(len(given), _SAMPLE))  # the first in the content's order are a random sample
+    sample = DistinctPoints(given.points.some(places), given.counts[places], places)
+    return int(graph_communities(sample, listener=listener).labels.max(initial=-1)) + 1
 
 
 _FEWER = 5  # clusters that one of the level above holds, on average
@@ -216,10 +203,9 @@ def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tupl
     while len(middles) > _MERGED:
         parents = _by_size(_put_together(middles, coarser_numbers(len(middles))[0]), sizes)
         levels.append(parents)
-        sums = np.zeros((int(parents.max()) + 1, middles.shape[1]))
-        np.add.at(sums, parents, middles * sizes[:, None])
-        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        middles = (sums / np.maximum(lengths, 1e-9)).astype(np.float32)
+        together = np.zeros((int(parents.max()) + 1, middles.shape[1]))
+        np.add.at(together, parents, middles * sizes[:, None])
+        middles = of_unit_length(together)
         sizes = np.bincount(parents, weights=sizes).astype(np.int64)
         if _lopsided(sizes):
             return tuple(levels[:-1])
@@ -380,22 +366,14 @@ def _find(
     """Labels of the different vectors, (m,), and what they were found with."""
     if options.method is ClusterMethod.GRAPH:
         labels, resolution, recall = graph_communities(
-            given, _NEIGHBOURS, options.resolution, least_size=least_size, listener=listener
+            given, options.resolution, least_size=least_size, listener=listener
         )
         chosen = CRITERION if options.resolution is None else _CALLER
         how: dict[str, JsonValue] = {"neighbours": _NEIGHBOURS, "neighbour_recall": recall}
         return labels, {**how, "resolution": resolution, "chosen_by": chosen}
-    wanted, how = _number(given, options, listener)
-    return kmeans(given, wanted, seed, listener=listener)[0], how
-
-
-def _number(
-    given: DistinctPoints, options: ClusterOptions, listener: ProgressListener
-) -> tuple[int, dict[str, JsonValue]]:
-    """How many clusters are wanted, and what says so."""
-    if options.clusters is not None:
-        return options.clusters, {"chosen_by": _CALLER}
-    return chosen_number(given, _NEIGHBOURS, listener=listener), {"chosen_by": NUMBER_CRITERION}
+    chosen = NUMBER_CRITERION if options.clusters is None else _CALLER
+    wanted = options.clusters or chosen_number(given, listener=listener)
+    return kmeans(given, wanted, seed, listener=listener)[0], {"chosen_by": chosen}
 
 
 def _numbered(labels: NDArray[np.int32], given: DistinctPoints, least_size: int) -> NDArray[np.int32]:

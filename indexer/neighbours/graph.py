@@ -302,14 +302,10 @@ _GRAPH_QUERIES = 2048
 class NeighbourGraph:
     """Each passage's nearest among the same passages, itself left out."""
 
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising
-    neighbours: NDArray[np.int32]  # (n, k) places in `ids`, nearest first, ties by place; -1 = no more
+    neighbours: NDArray[np.int32]  # (n, k) places, nearest first, ties by place; -1 = no more
     cosines: NDArray[np.float32]  # (n, k) falling; -1 where there is no neighbour
     exact: bool  # False: found through lists of neighbours, which miss some
     recall: float = 1.0  # the share of the true neighbours that is there: measured on a sample if not exact
-
-    def __len__(self) -> int:
-        return int(self.ids.size)
 
     @property
     def distances(self) -> NDArray[np.float32]:
@@ -338,7 +334,7 @@ def neighbour_graph(
     width = max(0, min(k, len(points) - 1))
     if not width:
         empty = np.zeros((len(points), 0))
-        return NeighbourGraph(points.ids, empty.astype(np.int32), empty.astype(np.float32), exact=True)
+        return NeighbourGraph(empty.astype(np.int32), empty.astype(np.float32), exact=True)
     distinct = Distinct.of(points)
     others = min(width, len(distinct) - 1)
     if exact is None or not others:
@@ -351,7 +347,7 @@ def neighbour_graph(
         rows, cosines = listed.nearest(listener)
         recall = listed.recall
     neighbours, cosines = with_copies(points, distinct, rows, cosines, width)
-    return NeighbourGraph(points.ids, neighbours, cosines, exact=exact, recall=recall)
+    return NeighbourGraph(neighbours, cosines, exact=exact, recall=recall)
 
 
 def _all_with_all(

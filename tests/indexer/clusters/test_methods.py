@@ -44,7 +44,7 @@ def _rows(found: DistinctPoints):
 def test_fuzzy_weights_sum_to_the_logarithm_and_unite_both_directions():
     vectors, _ = _bunches(3, 20, 0.8)
     graph = neighbour_graph(Points.from_array(np.arange(60), vectors), 8)
-    one_way = NeighbourGraph(graph.ids, graph.neighbours, graph.cosines, exact=True)
+    one_way = NeighbourGraph(graph.neighbours, graph.cosines, exact=True)
     weights = united(one_way.neighbours, memberships(one_way.distances, itself=False)).toarray()
     assert np.array_equal(weights, weights.T)
     assert weights.max() <= 1 + 1e-6
@@ -66,13 +66,13 @@ def test_the_graphs_communities_beat_kmeans_on_its_own_ground_of_long_shapes():
     vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
     whose = np.repeat([0, 1], 60)
     found = _given(vectors)
-    labels = graph_communities(found, 10, 0.1).labels[found.back]
+    labels = graph_communities(found, 0.1).labels[found.back]
     assert adjusted_rand_score(whose, labels) == 1
 
 
 def test_a_higher_resolution_gives_more_communities():
     found = _given(_bunches(10, 30, 0.8)[0])
-    numbers = [graph_communities(found, 10, resolution).labels.max() for resolution in (0.05, 1, 8)]
+    numbers = [graph_communities(found, resolution).labels.max() for resolution in (0.05, 1, 8)]
     assert numbers[0] < numbers[1] < numbers[2]
 
 
@@ -80,14 +80,14 @@ def test_a_higher_resolution_gives_more_communities():
 def test_the_chosen_number_is_that_of_the_bunches(bunches):
     vectors, whose = _bunches(bunches, 40, 0.3, dimension=64)
     found = _given(vectors)
-    assert chosen_number(found, 15) == bunches
-    communities = graph_communities(found, 15)
+    assert chosen_number(found) == bunches
+    communities = graph_communities(found)
     assert adjusted_rand_score(whose, communities.labels[found.back]) == 1
     assert communities.resolution in RESOLUTIONS
 
 
 def test_the_chosen_number_counts_bunches_of_few_passages_too():
-    assert chosen_number(_given(_bunches(15, 4, 0.3, dimension=64)[0]), 15) == 15
+    assert chosen_number(_given(_bunches(15, 4, 0.3, dimension=64)[0])) == 15
 
 
 def test_without_scikit_network_the_error_names_it(monkeypatch):
@@ -95,7 +95,7 @@ def test_without_scikit_network_the_error_names_it(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "sknetwork.clustering", None)
     with pytest.raises(NearsayError, match="pip install scikit-network"):
-        graph_communities(_given(_bunches(2, 10, 0.3)[0]), 5)
+        graph_communities(_given(_bunches(2, 10, 0.3)[0]))
 
 
 # --- k-means ---
@@ -160,16 +160,30 @@ def test_very_many_clusters_get_their_levels_too():
 # --- the graph of large sets ---
 
 
-def test_beyond_the_exact_size_the_graph_misses_a_few_neighbours_and_the_communities_none(monkeypatch):
+@pytest.fixture
+def asked(monkeypatch):
+    """Of each graph that is made from now on whether it has to be exact."""
+    found, real = [], partition_module.neighbour_graph
+
+    def graph(points, k, *, exact, listener):
+        found.append(exact)
+        return real(points, k, exact=exact, listener=listener)
+
+    monkeypatch.setattr(partition_module, "neighbour_graph", graph)
+    return found
+
+
+def test_beyond_the_exact_size_the_graph_misses_a_few_neighbours_and_the_communities_none(monkeypatch, asked):
     monkeypatch.setattr(partition_module, "EXACT_UP_TO", 500)
     vectors, whose = _bunches(12, 100, 0.4, dimension=32)
-    communities = graph_communities(_given(vectors), 15)
+    communities = graph_communities(_given(vectors))
     assert adjusted_rand_score(whose, communities.labels[_given(vectors).back]) == 1
     assert communities.recall >= 0.95
-    assert not partition_module.cluster_graph(_given(vectors).points, 15).exact
+    assert asked == [False]
 
 
-def test_without_faiss_the_graph_is_exact(monkeypatch):
+def test_without_faiss_the_graph_is_exact(monkeypatch, asked):
     monkeypatch.setattr(partition_module, "EXACT_UP_TO", 20)
     monkeypatch.setattr(partition_module, "faiss_is_installed", lambda: False)
-    assert partition_module.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact
+    assert graph_communities(_given(_bunches(3, 20, 0.4)[0])).recall == 1
+    assert asked == [None]

@@ -46,7 +46,6 @@ def test_the_nearest_of_four_directions_are_those_worked_out_by_hand() -> None:
     np.testing.assert_array_equal(graph.neighbours, [[1, 2], [2, 0], [1, 0], [2, 1]])
     np.testing.assert_allclose(graph.cosines, [[0.6, 0], [0.8, 0.6], [0.8, 0], [0, -0.6]], atol=1e-7)
     assert (graph.exact, graph.recall) == (True, 1.0)
-    np.testing.assert_array_equal(graph.ids, [1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("count", [2, 16, 17, 700])
