@@ -17,7 +17,17 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.clusters import scores
-from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions, Match, match, movement
+from nearsay.indexer.clusters.clustering import (
+    CentralPassage,
+    Cluster,
+    Clustering,
+    ClusterMethod,
+    ClusterOptions,
+    Match,
+    Movement,
+    match,
+    movement,
+)
 from nearsay.indexer.clusters.names import Encode, name_clusters, terms_by_cluster
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
 from nearsay.indexer.clusters.phrases import PhraseCounter
@@ -249,17 +259,6 @@ _LARGE = 1000  # passages of a cluster, on average, beyond which a note tells ho
 _PHRASES = 256  # that are encoded at a time, few enough to need no torch
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Clusters as they were made, whether or not they were saved."""
-
-    row: ClusteringRow
-    clusters: tuple[ClusterRow, ...]  # by level
-    members: Members
-    saved: bool
-    notes: tuple[str, ...] = ()
-
-
 def cluster_collection(
     explored: Explored,
     options: ClusterOptions,
@@ -268,7 +267,7 @@ def cluster_collection(
     where: Where | None = None,
     save: bool = True,
     listener: ProgressListener = unheard,
-) -> Made:
+) -> Clustering:
     """Find clusters, name them, give them the numbers of the clusters that they were before, and keep them.
 
     where: clusters only what it lets through, and keeps nothing: what is kept is the whole collection's
@@ -329,13 +328,16 @@ def cluster_collection(
         numbers = [
             list(range(first, first + each.sizes.size)) for first, each in zip(firsts, levels, strict=False)
         ]
-        rows = _rows(levels, parted, numbers, {})
-        return Made(row, rows, _members(points, levels[0], numbers[0]), saved=False, notes=notes)
+        members = _members(points, levels[0], numbers[0])
+        return shown(explored, row, _rows(levels, parted, numbers, {}), members, saved=False, notes=notes)
     listener(Progress(0, None, "keeping the clusters"))
     wait = max(explored.store.wait, time.monotonic() - started)
     with explored.locked(snapshot.collection, "cluster", wait) as store:
-        made = _saved(store, explored.name, snapshot.generation, points, parted, levels, row)
-    return replace(made, notes=(*made.notes, *notes))
+        made, has_field = _saved(store, explored.name, snapshot.generation, points, parted, levels, row)
+    if has_field:
+        said = "documents have a field 'cluster' of their own: in a filter, cluster now means these clusters"
+        notes = (f"{said}, and metadata.cluster that field", *notes)
+    return shown(explored, *made, saved=True, notes=notes)
 
 
 def _phrase_encoder(
@@ -369,7 +371,8 @@ def _saved(
     parted: Partition,
     levels: list[Described],
     row: ClusteringRow,
-) -> Made:
+) -> tuple[tuple[ClusteringRow, tuple[ClusterRow, ...], Members], bool]:
+    """What was saved, and whether documents have a field that is called as clusters are."""
     database = store.database
     with database.reading() as connection:
         before = read_earlier(connection, row.collection_id)
@@ -393,7 +396,7 @@ def _saved(
         values = {name: getattr(row, name) for name in ClusteringRow.__slots__ if name != "id"}
         id_ = clusterings.replace(connection, values, rows, who.among(there))
         collections.changed(connection, row.collection_id)
-    return Made(replace(row, id=id_), rows, who, saved=True, notes=_notes(has_field=has_field))
+    return (replace(row, id=id_), rows, who), has_field
 
 
 def _asked(options: ClusterOptions) -> dict[str, Any]:
@@ -403,11 +406,48 @@ def _asked(options: ClusterOptions) -> dict[str, Any]:
     return asked | {"method": str(options.method)}
 
 
-def _notes(*, has_field: bool) -> tuple[str, ...]:
-    if not has_field:
-        return ()
-    said = "documents have a field 'cluster' of their own: in a filter, cluster now means these clusters"
-    return (f"{said}, and metadata.cluster that field",)
+def shown(
+    explored: Explored,
+    row: ClusteringRow,
+    every: tuple[ClusterRow, ...],
+    members: Members,
+    *,
+    saved: bool,
+    sizes: dict[int, int] | None = None,
+    looked_at: int | None = None,
+    newer: int = 0,
+    notes: tuple[str, ...] = (),
+) -> Clustering:
+    """A clustering with its central passages; sizes, looked_at: as they are now, None = as they were made."""
+    wanted = [number for each in every for number in each.central]
+    with explored.store.database.reading() as connection:
+        rows = passages.read_passages(connection, row.collection_id, wanted)
+    central = {
+        number: CentralPassage(number, found.document_id, found.title, found.text)
+        for number, found in rows.items()
+    }
+    clusters = []
+    for each in every:
+        its = tuple(central[number] for number in each.central if number in central)
+        size = each.size if sizes is None else sizes.get(each.number, 0)
+        clusters.append(Cluster(**asdict(each) | {"central": its, "size": size}))
+    moved = row.report.get("movement")
+    looked_at = row.passages if looked_at is None else looked_at
+    return Clustering(
+        collection=explored.name,
+        generation=row.generation,
+        method=row.method,
+        parameters=row.parameters["used"],
+        clusters=tuple(clusters),
+        passages=looked_at,
+        outliers=looked_at - members.ids.size,
+        newer=newer,
+        movement=None if moved is None else Movement.from_json(moved),
+        created_at=row.created_at,
+        saved=saved,
+        members=members,
+        notes=notes,
+    )
 
 
 def _levels(parted: Partition) -> list[NDArray[np.int32]]:

@@ -16,8 +16,8 @@ from nearsay.indexer.catalogue.clusterings import MADE_THROUGH, ClusteringRow, C
 from nearsay.indexer.catalogue.tables import clusterings as clustering_table
 from nearsay.indexer.catalogue.tables import clusters as cluster_table
 from nearsay.indexer.clusters import scores
-from nearsay.indexer.clusters.clustered import Made, SavedClusters
-from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering, Movement
+from nearsay.indexer.clusters.clustered import SavedClusters, shown
+from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.query.export import write_csv, write_lines
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -25,12 +25,9 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 
-def saved_clustering(explored: Explored) -> SavedClusters | None:
+def saved_clustering(explored: Explored, snapshot: Snapshot | None = None) -> SavedClusters | None:
     """What was saved with the live generation, of passages that are there; None if it was never clustered."""
-    return _kept(explored, explored.snapshot())
-
-
-def _kept(explored: Explored, snapshot: Snapshot) -> SavedClusters | None:
+    snapshot = snapshot or explored.snapshot()
     with explored.store.database.reading() as connection:
         row = clusterings.of_live(connection, snapshot.collection.id)
         saved = None if row is None else SavedClusters.of(connection, row)
@@ -43,17 +40,26 @@ def _kept(explored: Explored, snapshot: Snapshot) -> SavedClusters | None:
 _LONGEST_NAME = 200  # characters
 
 
-def current_clustering(explored: Explored) -> Clustering | None:
-    """The live generation's clustering; None if it was never clustered."""
+def current_clustering(explored: Explored) -> Clustering:
+    """The live generation's clusters, without passages removed since; BadInputError if it has none."""
     snapshot = explored.snapshot()
-    kept = _kept(explored, snapshot)
+    kept = saved_clustering(explored, snapshot)
     if kept is None:
-        return None
+        raise no_clusters(explored.name)
     living = snapshot.living()
     looked_at = int(np.count_nonzero(living <= kept.row.through))
     members = Members(kept.ids, kept.numbers, np.zeros(0))
     sizes, newer = _sizes(kept.clusters, kept.numbers), living.size - looked_at
-    return _shown(explored, kept.row, kept.clusters, sizes, members, looked_at, newer, saved=True)
+    return shown(
+        explored,
+        kept.row,
+        kept.clusters,
+        members,
+        saved=True,
+        sizes=sizes,
+        looked_at=looked_at,
+        newer=newer,
+    )
 
 
 def kept_row(explored: Explored) -> ClusteringRow | None:
@@ -61,15 +67,6 @@ def kept_row(explored: Explored) -> ClusteringRow | None:
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
         return clusterings.of_live(connection, snapshot.collection.id)
-
-
-def shown_clustering(explored: Explored, made: Made) -> Clustering:
-    """What was just made."""
-    sizes = {each.number: each.size for each in made.clusters}
-    found = _shown(
-        explored, made.row, made.clusters, sizes, made.members, made.row.passages, 0, saved=made.saved
-    )
-    return replace(found, notes=made.notes)
 
 
 def rename_cluster(explored: Explored, number: int, name: str) -> None:
@@ -113,56 +110,6 @@ def _sizes(every: Iterable[ClusterRow], numbers: NDArray[np.int32]) -> dict[int,
     return sizes
 
 
-def _shown(
-    explored: Explored,
-    row: ClusteringRow,
-    every: tuple[ClusterRow, ...],
-    sizes: dict[int, int],
-    members: Members,
-    looked_at: int,
-    newer: int,
-    *,
-    saved: bool,
-) -> Clustering:
-    wanted = [number for each in every for number in each.central]
-    with explored.store.database.reading() as connection:
-        rows = passages.read_passages(connection, row.collection_id, wanted)
-    central = {
-        number: CentralPassage(number, found.document_id, found.title, found.text)
-        for number, found in rows.items()
-    }
-    clusters = tuple(
-        Cluster(
-            number=each.number,
-            name=each.name,
-            named_by_user=each.named_by_user,
-            terms=each.terms,
-            central=tuple(central[number] for number in each.central if number in central),
-            size=sizes.get(each.number, 0),
-            cohesion=each.cohesion,
-            silhouette=each.silhouette,
-            parent=each.parent,
-            level=each.level,
-        )
-        for each in every
-    )
-    moved = row.report.get("movement")
-    return Clustering(
-        collection=explored.name,
-        generation=row.generation,
-        method=row.method,
-        parameters=row.parameters["used"],
-        clusters=clusters,
-        passages=looked_at,
-        outliers=looked_at - members.ids.size,
-        newer=newer,
-        movement=None if moved is None else Movement.from_json(moved),
-        created_at=row.created_at,
-        saved=saved,
-        members=members,
-    )
-
-
 _WITHIN = 5.0  # percentile of the members' cosines to the centre: a passage has to be as near as that
 
 
@@ -184,7 +131,7 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
     snapshot = explored.snapshot()
     with explored.locked(snapshot.collection, "assign to clusters") as store:
         snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
-        kept = _kept(explored, snapshot)
+        kept = saved_clustering(explored, snapshot)
         if kept is None:
             raise no_clusters(explored.name)
         row = kept.row
@@ -254,18 +201,16 @@ _PAGE = 1_000
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text")
 
 
-def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
-    """Write the passages in clusters by cluster, the largest first, in the order they were added; how many.
+def write_members(explored: Explored, out: str | Path, clustering: Clustering | None = None) -> int:
+    """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters.
 
-    JSON lines or CSV, by the file's name; whole or not at all. In CSV a text that a spreadsheet would compute
-    gets an apostrophe before it. Outliers are not in it.
+    By cluster, the largest first, in the order they were added; whole or not at all. In CSV a text that a
+    spreadsheet would compute gets an apostrophe before it. Outliers are not in it.
     """
-    rows = member_rows(explored, clustering)
-    return (
-        write_lines(rows, out)
-        if ending_of(out, "jsonl", "csv") == "jsonl"
-        else write_csv(rows, _COLUMNS, out)
-    )
+    rows, file = member_rows(explored, clustering or current_clustering(explored)), Path(out)
+    if ending_of(file, "jsonl", "csv") == "jsonl":
+        return write_lines(rows, file)
+    return write_csv(rows, _COLUMNS, file)
 
 
 def member_rows(

@@ -1,7 +1,6 @@
 """Everything that a collection says of itself without a query: `collection.explore`."""
 
-from collections.abc import Container, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from nearsay.indexer.catalogue import clusterings
@@ -16,9 +15,7 @@ from nearsay.indexer.clusters.current import (
     current_clustering,
     kept_row,
     member_rows,
-    no_clusters,
     rename_cluster,
-    shown_clustering,
     write_members,
 )
 from nearsay.indexer.clusters.partition import SEED
@@ -51,7 +48,10 @@ class Explorer(Explored):
 
     pairs = find_pairs
     duplicates = find_duplicates
+    clusters = current_clustering
     rename_cluster = rename_cluster
+    write_clusters = write_members
+    cluster_rows = member_rows
     assign_newer = assign_newer
     outliers = outliers
     diverse = diverse
@@ -112,15 +112,7 @@ class Explorer(Explored):
             least_size=least_size,
             assign_outliers=assign_outliers,
         )
-        made = cluster_collection(self, options, seed=seed, where=where, save=save, listener=progress)
-        return shown_clustering(self, made)
-
-    def clusters(self) -> Clustering:
-        """The live generation's clusters, without passages removed since; BadInputError if it has none."""
-        found = current_clustering(self)
-        if found is None:
-            raise no_clusters(self.name)
-        return found
+        return cluster_collection(self, options, seed=seed, where=where, save=save, listener=progress)
 
     def has_clusters(self) -> bool:
         """Whether the live generation was put into clusters."""
@@ -142,16 +134,6 @@ class Explorer(Explored):
         row = kept_row(self)
         asked = {} if row is None else dict(row.parameters["asked"])
         return asked if asked.get("method", ClusterMethod.GRAPH) in list(ClusterMethod) else {}
-
-    def write_clusters(self, out: str | Path, clustering: Clustering | None = None) -> int:
-        """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters."""
-        return write_members(self, clustering or self.clusters(), Path(out))
-
-    def cluster_rows(
-        self, clustering: Clustering, only: Container[int] | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """A row for each passage in a cluster that is still there; only: in clusters of these numbers."""
-        return member_rows(self, clustering, only)
 
     def open_sample(self, row: TokenSampleRow) -> TokenSample:
         """Map a sample of tokens after checking its hash; DamagedSegmentError if it is another's or gone."""
