@@ -18,7 +18,7 @@ from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgements import Part, SearchMode, judged_queries
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
-from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
+from nearsay.indexer.exploring.similar import AWAY, similar
 from nearsay.indexer.filters.parse import Where, expression_of, parse_field
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.query.export import (
@@ -449,7 +449,7 @@ class Collection:
         `nearsay.indexer.exploring.similar`. `Hit.score` is the cosine. UnknownDocumentError for an id that is
         not there; BadInputError for a document without a vector, or on both sides; BadFilterError.
         """
-        asked = Likeness.of(ids, without, away), SearchRequest(k=k, where=where, by_document=by_document)
+        asked = ids, without, away, SearchRequest(k=k, where=where, by_document=by_document)
         return self._snapshot.searched(lambda snapshot: similar(self._store, snapshot, *asked), newest=True)
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -7,7 +7,7 @@ own (alpha 0): the mean of what is wanted less a share of the mean of what is no
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -29,50 +29,39 @@ _CANCELLED = 0.01  # a sum of unit vectors that is shorter has no direction to s
 _MOST_AWAY = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """What is looked for: like these, and not like those."""
-
-    ids: tuple[str, ...]  # documents, each once
-    without: tuple[str, ...] = ()  # documents, each once
-    away: float = AWAY  # the weight of the mean of `without` against that of `ids`; 0 leaves them out only
-
-    def __post_init__(self) -> None:
-        if not self.ids:
-            raise BadInputError("there is no document to start from. Name at least one id")
-        both = [id_ for id_ in self.ids if id_ in set(self.without)]
-        if both:
-            raise BadInputError(
-                f"document '{both[0]}' is both wanted and not wanted. Leave it away on one of the sides"
-            )
-        if not (math.isfinite(self.away) and 0.0 <= self.away <= _MOST_AWAY):
-            raise BadInputError(f"away is {self.away}. Take a weight from 0 to {_MOST_AWAY:g}, as {AWAY}")
-
-    @classmethod
-    def of(
-        cls, ids: str | Sequence[str], without: str | Sequence[str] = (), away: float = AWAY
-    ) -> "Likeness":
-        """One id or several, each counted once."""
-        return cls(_each_once(ids), _each_once(without), away)
-
-
-def similar(store: Store, snapshot: Snapshot, likeness: Likeness, request: SearchRequest) -> Hits:
+def similar(
+    store: Store,
+    snapshot: Snapshot,
+    ids: str | Sequence[str],
+    without: str | Sequence[str],
+    away: float,
+    request: SearchRequest,
+) -> Hits:
     """The passages nearest to documents, and away from others; theirs are left out.
 
-    A document counts by the mean of its passages, at length 1. A score is the cosine with the vector that
-    all together make. UnknownDocumentError; BadInputError for a document without a vector, or where the two
-    sides cancel out.
+    away: the weight of the mean of `without` against that of `ids`; 0 leaves them out only
+
+    A document counts by the mean of its passages, at length 1, and once, however often it is named. A score
+    is the cosine with the vector that all together make. UnknownDocumentError; BadInputError for a document
+    on both sides or without a vector, or where the two sides cancel out.
     """
+    wanted, unwanted = _each_once(ids), _each_once(without)
+    if not wanted:
+        raise BadInputError("there is no document to start from. Name at least one id")
+    both = [id_ for id_ in wanted if id_ in set(unwanted)]
+    if both:
+        raise BadInputError(
+            f"document '{both[0]}' is both wanted and not wanted. Leave it away on one of the sides"
+        )
+    if not (math.isfinite(away) and 0.0 <= away <= _MOST_AWAY):
+        raise BadInputError(f"away is {away}. Take a weight from 0 to {_MOST_AWAY:g}, as {AWAY}")
     with store.database.reading() as connection:
-        own = passages.numbers_by_id(connection, snapshot.collection.id, [*likeness.ids, *likeness.without])
-    vectors = {id_: _mean(snapshot, id_, own.get(id_)) for id_ in (*likeness.ids, *likeness.without)}
-    query = rocchio(
-        np.stack([vectors[id_] for id_ in likeness.ids]),
-        np.stack([vectors[id_] for id_ in likeness.without]) if likeness.without else None,
-        likeness.away,
-    )
-    without = frozenset(number for numbers in own.values() for number in numbers)
-    return search(store, snapshot, query[None, :], replace(request, without=without))[0]
+        own = passages.numbers_by_id(connection, snapshot.collection.id, [*wanted, *unwanted])
+    vectors = [_mean(snapshot, id_, own.get(id_)) for id_ in (*wanted, *unwanted)]
+    unlike = np.stack(vectors[len(wanted) :]) if unwanted else None
+    query = rocchio(np.stack(vectors[: len(wanted)]), unlike, away)
+    passed_over = frozenset(number for numbers in own.values() for number in numbers)
+    return search(store, snapshot, query[None, :], replace(request, without=passed_over))[0]
 
 
 def rocchio(

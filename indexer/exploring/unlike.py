@@ -89,14 +89,6 @@ class Remote:
     nearest: tuple[tuple[int, float], ...]  # places and cosines of the nearest, nearest first
 
 
-@dataclass(frozen=True, slots=True)
-class Remotest:
-    """The farthest, and what they were measured by."""
-
-    found: tuple[Remote, ...]  # by rising score; more than asked for where the last tie
-    neighbours: int  # the k that was used: fewer where fewer passages are of other documents
-
-
 def remotest(
     points: Points,
     documents: NDArray[np.int64],
@@ -106,12 +98,13 @@ def remotest(
     places: NDArray[np.int64] | None = None,
     references: NDArray[np.int64] | None = None,
     listener: ProgressListener = unheard,
-) -> Remotest:
+) -> tuple[tuple[Remote, ...], int]:
     """The `count` passages with the lowest mean cosine to their nearest of other documents; exact.
 
     documents:  (n,) the number of each passage's document, by place
     places:     those that are asked about, None = all
     references: those that they are compared with, None = all
+    returns:    by rising score; and of how many neighbours: fewer where fewer are of other documents
 
     Of those that tie with the last all are given, and of more than a thousand some: the first. BadInputError
     if some passage has none to be compared with. Memory: 4 bytes for each passage and neighbour, beside some
@@ -158,7 +151,7 @@ def remotest(
     order = np.concatenate(done) if done else np.zeros(0, dtype=np.int64)
     limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
     last = asked[np.sort(order[scores <= limit + _MARGIN])]
-    return Remotest(_decided(points, documents, last, among, k), k)
+    return _decided(points, documents, last, among, k), k
 
 
 def _still_open(open_: NDArray[np.int64], best: NDArray[np.float32], limit: float) -> NDArray[np.int64]:
@@ -270,22 +263,15 @@ def outliers(
     points = look.points
     if not len(points):
         return Shown((), 0, look.nothing_there(where))
-    measured = remotest(points, look.documents(), count, NEIGHBOURS, listener=progress)
-    shown = remote_passages(look, measured.found, count)
+    found, neighbours = remotest(points, look.documents(), count, NEIGHBOURS, listener=progress)
+    shown = remote_passages(look, found, count)
     gone = removed_meanwhile(min(count, len(points)), len(shown))
-    notes = _notes(measured.neighbours, count, len(points))
+    notes: tuple[str, ...] = ()
+    if len(points) < count:
+        notes = (f"{len(points)} of the {count} asked for: only {counted(len(points), 'passage')} there",)
+    if neighbours < NEIGHBOURS:
+        notes += (f"only {counted(neighbours, 'passage')} of other documents to compare each with",)
     return Shown(shown, len(points), (*notes, *look.waiting, *gone))
-
-
-def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
-    few = neighbours < NEIGHBOURS
-    return (
-        *(
-            (f"{looked_at} of the {count} asked for: only {counted(looked_at, 'passage')} there",)
-            * (looked_at < count)
-        ),
-        *((f"only {counted(neighbours, 'passage')} of other documents to compare each with",) if few else ()),
-    )
 
 
 def nearest_clusters(
@@ -368,8 +354,8 @@ def new_since(
     new, old = np.flatnonzero(age > 0), np.flatnonzero(age < 0)
     unlike: tuple[RemotePassage, ...] = ()
     if new.size and old.size:
-        measured = remotest(look.points, documents, count, 1, places=new, references=old, listener=progress)
-        unlike = remote_passages(look, measured.found, count)
+        found, _ = remotest(look.points, documents, count, 1, places=new, references=old, listener=progress)
+        unlike = remote_passages(look, found, count)
     if new.size and not old.size:
         notes = (*notes, "everything is new: there is nothing older to compare with")
     if not new.size:
@@ -392,14 +378,13 @@ def new_since(
 
 def read_moment(when: When) -> dt.datetime:
     """The beginning of what is meant, in UTC; BadInputError if it is no date."""
-    if isinstance(when, str) and read_date(when) is None:
-        raise BadInputError(f"'{when}' is not a date. Write it as 2026-11-01, or 2026-11-01T08:00")
     if isinstance(when, str):
-        text = when.strip()
+        text, dated = when.strip(), read_date(when)
+        if dated is None:
+            raise BadInputError(f"'{when}' is not a date. Write it as 2026-11-01, or 2026-11-01T08:00")
         if "T" in text or " " in text or ":" in text:  # it has a time
             return _in_utc(dt.datetime.fromisoformat(text))
-        dated = read_date(text)
-        return _midnight(dated.first if dated is not None else dt.date.min)
+        return _midnight(dated.first)
     if isinstance(when, dt.datetime):
         try:
             return _in_utc(when)

@@ -6,7 +6,7 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.exploring.similar import AWAY, Likeness, rocchio
+from nearsay.indexer.exploring.similar import AWAY, rocchio
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 
@@ -92,9 +92,9 @@ def test_vectors_that_cancel_out_are_said(collection: Collection) -> None:
 
 
 @pytest.mark.parametrize("away", [-0.1, 11.0, float("nan")])
-def test_a_weight_out_of_range_is_refused(away: float) -> None:
+def test_a_weight_out_of_range_is_refused(collection: Collection, away: float) -> None:
     with pytest.raises(BadInputError, match="away is"):
-        Likeness.of("a", "b", away)
+        collection.similar("one", without="two", away=away)
 
 
 def test_nothing_to_start_from_is_refused(collection: Collection) -> None:
