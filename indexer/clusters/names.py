@@ -155,11 +155,10 @@ def _weigh_meaning(
     if encode is None or centres is None or not rows or len(rows) > _ENCODED:
         return None
     vectors = encode(list(rows))
-    for begin in range(0, len(candidates), 1):
-        own = candidates[begin]
+    for place, own in enumerate(candidates):
         cosines = np.round(vectors[[each.row for each in own]] @ centres.T, 5)  # as others round them
         log_shares = _log_softmax(cosines / _TEMPERATURE)
-        for each, cosine, log_share in zip(own, cosines[:, begin], log_shares[:, begin], strict=True):
+        for each, cosine, log_share in zip(own, cosines[:, place], log_shares[:, place], strict=True):
             each.own = float(log_share)
             each.score = each.usual + _NEARNESS * float(cosine) + _OWNNESS * each.own
     return vectors

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import sqlalchemy as sa
 
@@ -109,6 +109,15 @@ def _flat(
                 yield from _flat(value, path, deeper - 1)
         elif value is not None and (name := written_field(path)) is not None:
             yield name, value
+
+
+def value_at(metadata: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
+    """What stands at a path of names, from the metadata inwards; None if nothing does."""
+    found: Any = metadata
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    value: JsonValue = found
+    return value
 
 
 def written_field(path: Sequence[str]) -> str | None:

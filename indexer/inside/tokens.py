@@ -21,7 +21,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, passages
 from nearsay.indexer.catalogue.explored import TokenSampleRow, keep_sample, samples_of
 from nearsay.indexer.catalogue.store import Store, now
-from nearsay.indexer.neighbours.points import Explored, nothing_there
+from nearsay.indexer.neighbours.points import Explored, no_vectors
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_tokens, write_segment
@@ -110,9 +110,12 @@ def make_sample(
         pass
     numbers, texts, encodings = _drawn(explored, snapshot, reader, tokens, seed)
     arrays = _arrays(reader, layer, numbers, encodings, progress)
-    head = None if tagger is None else _tagger(tagger, explored.store.device)
-    if head is not None:
-        arrays["tokens"][:, 5] = _tags(head, texts, arrays)
+    labels: list[str] = []
+    if tagger is not None:
+        from nearsay.training.bert.heads.tagger import Tagger
+
+        head = Tagger.load(tagger, device=explored.store.device)
+        labels, arrays["tokens"][:, 5] = list(head.labels), _tags(head, texts, arrays)
     parameters: dict[str, Any] = {
         **wanted,
         "encoder": reader.name,
@@ -122,7 +125,7 @@ def make_sample(
         "texts": len(texts),
         "cut": sum(bool(encoding.overflowing) for encoding in encodings),
         "lineage": [*reader.lineage, _step(layer, texts)],
-        "labels": [] if head is None else list(head.labels),
+        "labels": labels,
         "seconds": round(time.monotonic() - started, 1),
     }
     count = len(arrays["tokens"])
@@ -178,7 +181,7 @@ def _passages(explored: Explored, snapshot: Snapshot, seed: int) -> Iterator[tup
     """The passages that are searched, in an order that the seed draws: some at a time, numbers and texts."""
     living = snapshot.living()
     if not living.size:
-        raise BadInputError(nothing_there(explored))
+        raise BadInputError(f"nothing found: {no_vectors(explored)}")
     order = np.random.default_rng(seed).permutation(living)
     for begin in range(0, order.size, _SOME):
         some = order[begin : begin + _SOME].tolist()
@@ -251,12 +254,6 @@ def _arrays(
     reader.layer([encoding.ids for encoding in encodings], layer, take)
     texts = np.stack([firsts, counts, begins], axis=1)
     return {"tokens": tokens, "texts": texts, "states": states, "contexts": contexts, "weights": weights}
-
-
-def _tagger(folder: str, device: str | None) -> "Tagger":
-    from nearsay.training.bert.heads.tagger import Tagger
-
-    return Tagger.load(folder, device=device)
 
 
 def _tags(head: "Tagger", texts: Sequence[str], arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
@@ -500,7 +497,7 @@ def _summaries(matches: Sequence[TokenMatch]) -> Iterator[Summary]:
     if not matches:
         return
     own, other = [match.token for match in matches], [match.attended for match in matches]
-    yield Summary("token", _commonest(_lower(own)), _commonest(_lower(other)))
+    yield Summary("token", *(_commonest(map(str.lower, words)) for words in (own, other)))
     if any(match.tag is not None for match in matches):
         tags = [match.tag or "none" for match in matches], [match.attended_tag or "none" for match in matches]
         yield Summary("tag", *map(_commonest, tags))
@@ -525,10 +522,6 @@ def _summaries(matches: Sequence[TokenMatch]) -> Iterator[Summary]:
 
 def _commonest(values: "Iterator[str] | Sequence[str] | map[str]") -> tuple[tuple[str, int], ...]:
     return tuple(Counter(values).most_common(_FEW))
-
-
-def _lower(words: Sequence[str]) -> list[str]:
-    return [word.lower() for word in words]
 
 
 def _shape(word: str) -> str:

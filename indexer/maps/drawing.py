@@ -19,6 +19,7 @@ from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.clustered import SavedClusters
 from nearsay.indexer.clusters.current import saved_clustering
+from nearsay.indexer.filters.fields import value_at
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.mapping import Map
 from nearsay.indexer.neighbours.points import Explored
@@ -71,15 +72,6 @@ class Field:
         """Of numbers and dates: from where to where colours run; a hundredth at either end is beyond."""
         low, high = np.nanquantile(self.numbers, (0.01, 0.99), method="inverted_cdf").tolist()
         return low, high
-
-
-def value_at(metadata: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
-    """What stands at a path of names, from the metadata inwards; None if nothing does."""
-    found: Any = metadata
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    value: JsonValue = found
-    return value
 
 
 def field_of(name: str, found: Sequence[JsonValue]) -> Field:

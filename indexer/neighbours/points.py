@@ -172,7 +172,7 @@ class Look:
     def nothing_there(self, where: Where | None) -> tuple[str, ...]:
         """Why there is no passage: none passes the filter of those that have a vector, or there is none."""
         if where is None:
-            return (nothing_there(self.explored),)
+            return (f"nothing found: {no_vectors(self.explored)}",)
         return ("nothing found: no passage passes the filter", *self.waiting)
 
 
@@ -228,16 +228,10 @@ class Shown(Sequence[_Item], Generic[_Item]):
         return len(self.items)
 
 
-def checked_count(count: int) -> int:
-    """How many are asked for; BadInputError for none, or too many."""
+def checked_count(count: int) -> None:
+    """BadInputError where none are asked for, or too many."""
     if not 1 <= count <= _MOST:
         raise BadInputError(f"count is {count}. Ask for 1 to {_MOST} passages")
-    return count
-
-
-def nothing_there(explored: Explored) -> str:
-    """Why there is no passage to look at."""
-    return f"nothing found: {no_vectors(explored)}"
 
 
 def no_vectors(explored: Explored) -> str:

@@ -1,7 +1,6 @@
 """What has to be said about a search, in plain sentences."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,6 +19,7 @@ from nearsay.indexer.filters.expression import (
     kind_of,
     leaves,
 )
+from nearsay.indexer.filters.fields import value_at
 from nearsay.indexer.filters.parse import CLUSTER, in_backquotes
 from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
@@ -156,7 +156,7 @@ def about_fields(
 
 def _names(rows: list[Mapping[str, JsonValue]], path: Path) -> list[str]:
     """The names of the fields that documents have within one; of all their fields with an empty path."""
-    found = (_value(row, path) for row in rows)
+    found = (value_at(row, path) for row in rows)
     return sorted({name for within in found if isinstance(within, Mapping) for name in within})
 
 
@@ -166,7 +166,7 @@ def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) ->
         path = metadata_path(leaf.field)
         if not isinstance(leaf, Compare) or path is None:
             continue
-        values = [value for row in rows if (value := _value(row, path)) is not None]
+        values = [value for row in rows if (value := value_at(row, path)) is not None]
         kinds = {kind for value in values for kind in _kinds(value)}
         if kinds in ({Kind.NUMBER}, {Kind.TEXT}) and kind_of(leaf.value) not in kinds:
             hold = "numbers" if Kind.NUMBER in kinds else "text"
@@ -175,12 +175,6 @@ def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) ->
                 f"'{'.'.join(leaf.field)}' holds {hold}, such as {values[0]!r}, which no comparison with "
                 f"{given} finds. Compare it with such a value"
             )
-
-
-def _value(found: Any, path: Path) -> Any:  # noqa: ANN401 - any value of the metadata
-    for part in path:
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
 
 
 def _kinds(value: object) -> tuple[Kind | None, ...]:

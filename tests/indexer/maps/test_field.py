@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from nearsay.indexer.maps.drawing import FieldKind, field_of, value_at
+from nearsay.indexer.filters.fields import value_at
+from nearsay.indexer.maps.drawing import FieldKind, field_of
 
 
 def test_numbers_and_years_written_as_text_are_numbers() -> None:
