@@ -1,7 +1,7 @@
 """Points parted into clusters, and the levels above them; nothing is read or saved here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,7 +201,9 @@ def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tupl
     """
     levels: list[NDArray[np.int32]] = []
     while len(middles) > _MERGED:
-        parents = _by_size(_put_together(middles, coarser_numbers(len(middles))[0]), sizes)
+        given = distinct(Points.from_array(np.arange(len(middles)), middles), 0)
+        labels, _ = kmeans(given, coarser_numbers(len(middles))[0], 0, repeats=1)
+        parents = _by_size(labels[given.back], sizes)
         levels.append(parents)
         together = np.zeros((int(parents.max()) + 1, middles.shape[1]))
         np.add.at(together, parents, middles * sizes[:, None])
@@ -211,41 +213,24 @@ def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tupl
             return tuple(levels[:-1])
     if len(middles) < _LEAST:
         return tuple(levels)
-    from scipy.cluster.hierarchy import linkage
+    from scipy.cluster.hierarchy import fcluster, linkage
 
     merges = linkage(middles.astype(np.float64), "ward")
-    return (*levels, *_nested_levels(merges, np.arange(len(middles), dtype=np.int32), sizes))
-
-
-def _nested_levels(
-    merges: NDArray[np.float64], labels: NDArray[np.int32], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], ...]:
-    """The levels above clusters that were cut out of a dendrogram, by cutting it higher; see `levels_above`.
-
-    merges: scipy's linkage matrix over m vectors; labels: (m,) none an outlier; counts: (m,) passages
-    """
-    from scipy.cluster.hierarchy import fcluster
-
-    levels: list[NDArray[np.int32]] = []
-    for fewer in coarser_numbers(int(labels.max(initial=-1)) + 1):
+    labels = np.arange(len(middles), dtype=np.int32)  # of each centre among the clusters of a level
+    for fewer in coarser_numbers(len(middles)):
         higher = fcluster(merges, fewer, criterion="maxclust").astype(np.int32) - 1
         _, first = np.unique(labels, return_index=True)
-        sizes = np.bincount(labels, weights=counts).astype(np.int64)
         parents = _by_size(higher[first], sizes)
-        if _lopsided(np.bincount(parents, weights=sizes)):
+        sizes = np.bincount(parents, weights=sizes).astype(np.int64)
+        if _lopsided(sizes):
             break
         levels.append(parents)
         labels = parents[labels]
     return tuple(levels)
 
 
-def _lopsided(sizes: NDArray[np.int64] | NDArray[np.float64]) -> bool:
+def _lopsided(sizes: NDArray[np.int64]) -> bool:
     return bool(sizes.max() > _MOST * sizes.sum())
-
-
-def _put_together(middles: NDArray[np.float32], fewer: int) -> NDArray[np.int32]:
-    given = distinct(Points.from_array(np.arange(len(middles), dtype=np.int64), middles), 0)
-    return kmeans(given, fewer, 0, repeats=1)[0][given.back]
 
 
 def _by_size(parents: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -332,11 +317,8 @@ def partition(
     mapped file among them.
     """
     options = options or ClusterOptions()
-    usual = 1
-    if options.method is ClusterMethod.GRAPH:
-        usual = usual_least_size(len(points))
+    usual = usual_least_size(len(points)) if options.method is ClusterMethod.GRAPH else 1
     least_size = options.least_size or usual
-    options = replace(options, least_size=least_size)
     if not len(points):
         return Partition(np.zeros(0, dtype=np.int32), (), options.method, {})
     given = distinct(points, seed)

@@ -261,9 +261,8 @@ def closest_pairs(
     same = _of_the_same(distinct, apart)
     if top is None and same > MOST_PAIRS:
         raise TooManyPairsError(same, 1.0)
-    if threshold == 1.0 or (top is not None and same >= top):  # copies alone fill the list
-        found = ClosestPairs.none()
-    else:
+    found = ClosestPairs.none()
+    if top is None or same < top:  # else copies alone fill the list
         found = distinct_pairs(
             points,
             distinct,
@@ -297,7 +296,7 @@ def distinct_pairs(
     """
     if exact is None:
         exact = len(distinct) <= EXACT_PAIRS_UP_TO
-    if len(distinct) <= 1:
+    if len(distinct) <= 1 or threshold == 1.0:  # only copies have that cosine
         return ClosestPairs.none()
     if exact:
         numbers, recall = np.argsort(distinct.first), 1.0

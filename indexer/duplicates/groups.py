@@ -424,19 +424,17 @@ def find_duplicates(
             points = Points.of(look.snapshot, points.ids[whole])
         things = np.unique(numbers[whole], return_inverse=True)[1].astype(np.int64)
     distinct = Distinct.of(points)
-    pairs = ClosestPairs.none()
-    if threshold < 1.0:
-        device = explored.store.device or "cpu"
-        try:
-            pairs = distinct_pairs(
-                points, distinct, threshold=threshold, listener=progress, exact=exact, device=device
-            )
-        except TooManyPairsError as error:
-            raise BadInputError(
-                f"{error.pairs:,} pairs or more have a cosine of {threshold:g} and above, and {MOST_PAIRS:,} "
-                "can be put into groups. Raise the threshold, or look at a part: nearsay explore "
-                f"duplicates {explored.name} --where FILTER"
-            ) from error
+    device = explored.store.device or "cpu"
+    try:
+        pairs = distinct_pairs(
+            points, distinct, threshold=threshold, listener=progress, exact=exact, device=device
+        )
+    except TooManyPairsError as error:
+        raise BadInputError(
+            f"{error.pairs:,} pairs or more have a cosine of {threshold:g} and above, and {MOST_PAIRS:,} can "
+            "be put into groups. Raise the threshold, or look at a part: nearsay explore duplicates "
+            f"{explored.name} --where FILTER"
+        ) from error
     starts, members = grouped(points, distinct, pairs, things, link)
     return DuplicateGroups(
         by,
