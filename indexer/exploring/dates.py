@@ -27,13 +27,12 @@ from nearsay.indexer.catalogue.field_values import added_moments, document_value
 from nearsay.indexer.filters.parse import parse_field
 from nearsay.indexer.filters.sql import metadata_path
 
-_YEAR = re.compile(r"[0-9]{4}")
 _MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
 _WEEK = re.compile(r"[0-9]{4}-?W[0-9]{2}")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SECONDS: Final = range(9, 12)  # digits
 _MILLISECONDS: Final = range(12, 15)
-_DAY_DIGITS = 8
+_YEAR_DIGITS, _DAY_DIGITS = 4, 8
 _MOST_PERIODS = 2_000  # of a chart
 # The longest span, in days, that is shown by days, by weeks and by months where nothing else is asked for.
 _BY_DAY, _BY_WEEK, _BY_MONTH = 45, 400, 1500
@@ -127,10 +126,8 @@ def period_names(by: Period, first: dt.date, last: dt.date) -> dict[dt.date, str
 
 
 def _read(text: str) -> Dated | None:
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.removeprefix("-").isdigit():
         return _from_digits(text)
-    if text.isascii() and text[:1] == "-" and text[1:].isdigit():
-        return _from_epoch(text, len(text) - 1)
     if (found := _MONTH.fullmatch(text)) is not None:
         return _span(dt.date(int(found[1]), int(found[2]), 1), Period.MONTH)
     if _WEEK.fullmatch(text):
@@ -141,14 +138,11 @@ def _read(text: str) -> Dated | None:
 
 
 def _from_digits(text: str) -> Dated | None:
-    if _YEAR.fullmatch(text):
+    digits = len(text.removeprefix("-"))
+    if len(text) == digits == _YEAR_DIGITS:
         return _span(dt.date(int(text), 1, 1), Period.YEAR)
-    if len(text) == _DAY_DIGITS:
+    if len(text) == digits == _DAY_DIGITS:
         return _day(dt.date.fromisoformat(text))
-    return _from_epoch(text, len(text))
-
-
-def _from_epoch(text: str, digits: int) -> Dated | None:
     if digits in _SECONDS:
         return _day((_EPOCH + dt.timedelta(seconds=int(text))).date())
     if digits in _MILLISECONDS:
