@@ -98,25 +98,21 @@ class Browser:
             raise BadInputError(f"a page of {limit} documents cannot be. Ask for 1 to {MOST_A_PAGE}")
         if after is not None and before is not None:
             raise BadInputError("a page is after a number or before one, not both. Leave one out")
+        number, start = documents.c.number, -1 if after is None else after
+        here, there, order = number > start, number <= start, number.asc()
+        if before is not None:
+            here, there, order = number < before, number >= before, number.desc()
         with self._record.reading() as (connection, row):
             passing = documents_where(connection, row.id, where)
-            wanted = sa.select(*_ROW).where(passing).limit(limit + 1)
-            number = documents.c.number
-            if before is not None:
-                found = connection.execute(wanted.where(number < before).order_by(number.desc())).all()
-                rows = [DocumentRow(*row) for row in reversed(found[:limit])]
-                beyond = sa.select(number).where(passing, number >= before).limit(1)
-                more_after = connection.execute(beyond).first() is not None
-                return DocumentPage(tuple(rows), len(found) > limit, more_after)
-            start = -1 if after is None else after
-            found = connection.execute(wanted.where(number > start).order_by(number)).all()
-            earlier = None
-            if after is not None:
-                earlier = connection.execute(
-                    sa.select(number).where(passing, number <= after).limit(1)
-                ).first()
-        rows = [DocumentRow(*row) for row in found[:limit]]
-        return DocumentPage(tuple(rows), earlier is not None, len(found) > limit)
+            wanted = sa.select(*_ROW).where(passing, here).order_by(order).limit(limit + 1)
+            found = connection.execute(wanted).all()
+            beyond = sa.select(number).where(passing, there).limit(1)
+            first = after is None and before is None  # page: there are none before it
+            others = not first and connection.execute(beyond).first() is not None
+        rows, more = tuple(DocumentRow(*row) for row in found[:limit]), len(found) > limit
+        if before is not None:
+            return DocumentPage(rows[::-1], more, others)
+        return DocumentPage(rows, others, more)
 
     def count(self, where: Where | None = None, *, up_to: int | None = None) -> int:
         """How many documents a filter lets through; remembered until something is committed.
