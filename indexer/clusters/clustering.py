@@ -144,13 +144,10 @@ class Movement:
         return said
 
 
-def match(
-    before: NDArray[np.int32], after: NDArray[np.int32], least: float = LEAST_OVERLAP
-) -> tuple[Match, ...]:
+def match(before: NDArray[np.int32], after: NDArray[np.int32]) -> tuple[Match, ...]:
     """Pair old with new clusters so that the pairs' overlaps add up to the most; by place of the new ones.
 
     before, after: (n,) each passage's place among the old and among the new clusters, -1 = in none
-    least:         a pair's least overlap
 
     Only clusters that share a passage can be paired, so each group of those that are linked by pairs is
     solved by itself (Kuhn's assignment problem: `scipy.optimize.linear_sum_assignment`).
@@ -160,7 +157,7 @@ def match(
     from scipy.sparse.csgraph import connected_components
 
     old, new, overlap = _overlaps(before, after)
-    worth = overlap >= least
+    worth = overlap >= LEAST_OVERLAP
     old, new, overlap = old[worth], new[worth], overlap[worth]
     if not old.size:
         return ()

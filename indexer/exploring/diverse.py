@@ -67,7 +67,6 @@ def marginal_relevance(
     count: int,
     balance: float,
     *,
-    pool: int = _POOL,
     first: Callable[[NDArray[np.int64]], int] = lambda places: int(places[0]),
     listener: ProgressListener = unheard,
 ) -> list[Pick]:
@@ -84,7 +83,7 @@ def marginal_relevance(
     left = np.ones(len(points), dtype=np.bool_)
     while len(chosen) < min(count, len(points)):
         worth = _worth(relevance, closest if chosen else None, left, balance)
-        inside = np.sort(np.argpartition(-worth, min(pool, worth.size) - 1)[:pool])
+        inside = np.sort(np.argpartition(-worth, min(_POOL, worth.size) - 1)[:_POOL])
         outside = worth.copy()
         outside[inside] = -np.inf
         bound = float(outside.max(initial=-np.inf))
@@ -196,18 +195,17 @@ def company(
     documents: NDArray[np.int64],
     drawn: NDArray[np.int64],
     *,
-    neighbours: int = _NEIGHBOURS,
     listener: ProgressListener = unheard,
 ) -> NDArray[np.float32]:
     """Each passage's mean cosine to its nearest among the places drawn, of other documents; (n,).
 
     documents: (n,) the number of each passage's document. 0 for a passage that has none to be compared with;
-    over fewer than `neighbours` where there are fewer.
+    over fewer than ten where there are fewer.
     """
     found = np.zeros(len(points), dtype=np.float32)
     for begin in range(0, len(points), _BLOCK):
         places = np.arange(begin, min(begin + _BLOCK, len(points)))
-        none = np.full((places.size, max(1, min(neighbours, drawn.size))), -2.0, dtype=np.float32)
+        none = np.full((places.size, max(1, min(_NEIGHBOURS, drawn.size))), -2.0, dtype=np.float32)
         best = highest_cosines(points, places, drawn, documents, none)
         there = best >= -1.5
         counts = there.sum(axis=1)

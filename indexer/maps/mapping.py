@@ -172,22 +172,17 @@ _PROBES = 32  # lists
 
 
 def nearest_anchors(
-    new: Points,
-    anchors: Points,
-    k: int,
-    *,
-    listener: ProgressListener = unheard,
-    most_products: int = _MOST_PRODUCTS,
+    new: Points, anchors: Points, k: int, *, listener: ProgressListener = unheard
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The k nearest anchors of each new passage, nearest first, ties by place, and their cosines, (n, k).
 
-    Exact up to `most_products`, and wherever FAISS is not installed; beyond through inverted lists, of which
-    a few are looked through: some neighbours are missed, and others as near taken.
+    Exact up to half a billion products, and wherever FAISS is not installed; beyond through inverted lists,
+    of which a few are looked through: some neighbours are missed, and others as near taken.
     """
     numbers = np.arange(1, len(anchors) + 1, dtype=np.int64)  # as passages are numbered
     stored = VectorStore([VectorSegment("", numbers, anchors.rows(numbers - 1))], anchors.dimension)
     index = None
-    if len(new) * len(anchors) > most_products and faiss_is_installed():
+    if len(new) * len(anchors) > _MOST_PRODUCTS and faiss_is_installed():
         index = build(PlanKind.IVF, stored, numbers, len(anchors)).looking({"probes": _PROBES})
     width = min(k, len(anchors))
     near = np.empty((len(new), width), dtype=np.int64)

@@ -264,21 +264,18 @@ def leave_out_passage_words(
     query: NDArray[np.float64],
     texts: Sequence[str],
     borders: Sequence[int],
-    *,
-    token_budget: int = _TOKENS,
 ) -> list[SharedScore]:
     """Say for each passage how far its cosine to the query falls without each of its words.
 
-    query:        (dimension,) of length 1
-    texts:        as they are encoded
-    borders:      where in each text its title ends; no stretch goes over it
-    token_budget: most tokens encoded in all. A longer passage loses several neighbouring words at a time,
-                  which then have one part together
+    query:   (dimension,) of length 1
+    texts:   as they are encoded; of a long one several neighbouring words are left out at a time, which then
+             have one part together
+    borders: where in each text its title ends; no stretch goes over it
 
     A word that says what others say too costs little when it is missing; that, and what words do together, is
     in the rest.
     """
-    each = max(token_budget // max(len(texts), 1), 1)
+    each = max(_TOKENS // max(len(texts), 1), 1)
     shortened = [
         _shortened(text, offsets[: encoder.max_tokens], border, each)
         for text, offsets, border in zip(texts, encoder.token_offsets(texts), borders, strict=True)

@@ -24,7 +24,7 @@ def test_clusters_are_paired_by_what_they_share() -> None:
 def test_the_sum_of_the_overlaps_decides_not_the_greatest_one() -> None:
     # Overlaps: old 0 with new 0 .5, with new 1 .4; old 1 with new 0 .4, with new 1 nothing.
     before, after = labels("0" * 9 + "1" * 4), labels("0" * 5 + "1" * 4 + "0" * 4)
-    pairs = {(each.before, each.after) for each in match(before, after, least=0.1)}
+    pairs = {(each.before, each.after) for each in match(before, after)}
     assert pairs == {(0, 1), (1, 0)}
 
 

@@ -8,6 +8,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, refinements
 from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.indexer.exploring import diverse
 from nearsay.indexer.exploring.diverse import company
 from nearsay.indexer.neighbours.points import Points
 from nearsay.training.sentence.query_adapter import QueryAdapter
@@ -25,11 +26,14 @@ ROWS = [
 ]
 
 
-def test_company_is_the_mean_cosine_to_the_nearest_drawn_worked_by_hand() -> None:
+def test_company_is_the_mean_cosine_to_the_nearest_drawn_worked_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(diverse, "_NEIGHBOURS", 2)
     vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype="f4")
     points = Points.from_array(np.arange(1, 5), vectors)
     # The first two are of one document; the last is not drawn.
-    found = company(points, np.array([7, 7, 8, 9]), np.array([0, 1, 2]), neighbours=2)
+    found = company(points, np.array([7, 7, 8, 9]), np.array([0, 1, 2]))
     assert found.tolist() == pytest.approx([0.6, 0.96, (0.6 + 0.96) / 2, (0.6 + 0.8) / 2], abs=1e-6)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from nearsay.indexer.exploring import diverse
 from nearsay.indexer.exploring.diverse import Pick, marginal_relevance
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
@@ -44,14 +45,17 @@ def test_the_choice_worked_by_hand() -> None:
 
 @pytest.mark.parametrize("balance", [0.0, 0.3, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("pool", [20, 300, 5000])
-def test_the_same_are_chosen_as_by_looking_at_all_each_time(balance: float, pool: int) -> None:
+def test_the_same_are_chosen_as_by_looking_at_all_each_time(
+    balance: float, pool: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diverse, "_POOL", pool)
     generator = np.random.default_rng(3)
     centres = generator.standard_normal((30, 16))
     vectors = unit_length(
         (centres[generator.integers(0, 30, 900)] + 0.6 * generator.standard_normal((900, 16))).astype("f4")
     )
     relevance = generator.random(900).astype("f4")
-    picks = marginal_relevance(points_of(vectors), relevance, 40, balance, pool=pool)
+    picks = marginal_relevance(points_of(vectors), relevance, 40, balance)
     assert [pick.place for pick in picks] == plainly(vectors, relevance, 40, balance)
 
 
@@ -69,7 +73,8 @@ def test_of_copies_that_tie_the_one_is_taken_that_is_said() -> None:
     assert asked == [[0, 1]]
 
 
-def test_no_more_are_chosen_than_there_are() -> None:
+def test_no_more_are_chosen_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diverse, "_POOL", 1)
     vectors = np.eye(3, dtype="f4")
-    picks = marginal_relevance(points_of(vectors), np.array([0.1, 0.3, 0.2], dtype="f4"), 9, 0.5, pool=1)
+    picks = marginal_relevance(points_of(vectors), np.array([0.1, 0.3, 0.2], dtype="f4"), 9, 0.5)
     assert [pick.place for pick in picks] == [1, 2, 0]

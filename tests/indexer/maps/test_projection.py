@@ -46,7 +46,8 @@ def test_many_are_found_through_lists_of_which_nearly_nothing_is_missed(
     new, anchors = made(200, 1, 4), made(900, 2, 4)
     exact, _ = nearest_anchors(new, anchors, 5)
     monkeypatch.setattr(VectorStore, "nearest_many", Mock(side_effect=AssertionError))
-    listed, _ = nearest_anchors(new, anchors, 5, most_products=1000)
+    monkeypatch.setattr(mapping, "_MOST_PRODUCTS", 1000)
+    listed, _ = nearest_anchors(new, anchors, 5)
     same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact.tolist(), listed.tolist(), strict=True)])
     assert same > 0.95
 
@@ -54,8 +55,9 @@ def test_many_are_found_through_lists_of_which_nearly_nothing_is_missed(
 def test_without_faiss_many_are_found_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapping, "faiss_is_installed", lambda: False)
     new, anchors = made(20, 1), made(30, 2)
-    near, _ = nearest_anchors(new, anchors, 3, most_products=0)
-    assert np.array_equal(near, nearest_anchors(new, anchors, 3)[0])
+    exact, _ = nearest_anchors(new, anchors, 3)
+    monkeypatch.setattr(mapping, "_MOST_PRODUCTS", 0)
+    assert np.array_equal(nearest_anchors(new, anchors, 3)[0], exact)
 
 
 def test_a_new_passage_comes_among_its_like_and_a_copy_onto_its_own() -> None:

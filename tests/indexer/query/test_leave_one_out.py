@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
+from nearsay.indexer.query import explain
 from nearsay.indexer.query.explain import leave_out_passage_words, leave_out_query_words
 
 # The words encoder counts words by their letters: the query "oak" points along the axis of three letters.
@@ -47,9 +48,12 @@ def test_a_text_beyond_the_limit_is_explained_as_far_as_it_was_taken(words: Word
     assert [part.share for part in shared.parts] == pytest.approx([0] * 16)
 
 
-def test_a_small_budget_leaves_neighbours_out_together_but_never_over_the_title(words: WordsEncoder) -> None:
+def test_a_small_budget_leaves_neighbours_out_together_but_never_over_the_title(
+    words: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain, "_TOKENS", 18)
     text = "oak a b tree an elm"
-    (shared,) = leave_out_passage_words(words, QUERY, [text], [len("oak a b ")], token_budget=18)
+    (shared,) = leave_out_passage_words(words, QUERY, [text], [len("oak a b ")])
     assert [text[part.start : part.end] for part in shared.parts] == ["oak a", "b", "tree an", "elm"]
     assert sum(part.share for part in shared.parts) + shared.rest == pytest.approx(shared.score)
 
