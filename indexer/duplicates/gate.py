@@ -69,9 +69,6 @@ class Arrangement:
         starts = np.searchsorted(ranks, np.arange(numbers.size + 1))
         return cls(points, numbers[by_newest], newest[by_newest], starts, places, ranks)
 
-    def __len__(self) -> int:
-        return int(self.documents.size)
-
     def middle(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of a passage out of the middle of each document: beginnings and ends are often alike."""
         row: NDArray[np.int64] = (self.starts[ranks] + self.starts[ranks + 1]) // 2

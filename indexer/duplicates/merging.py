@@ -40,11 +40,6 @@ class Merged:
     filled: tuple[str, ...]  # fields that were missing and come from the others
     conflicts: tuple[Conflict, ...]  # by the order of the fields
 
-    @property
-    def changes(self) -> bool:
-        """Whether the document becomes another."""
-        return bool(self.filled)
-
 
 def merged_metadata(kept: Mapping[str, JsonValue], others: Sequence[Mapping[str, JsonValue]]) -> Merged:
     """The union of metadata: what the kept document lacks is filled in, what it says is never overwritten.
@@ -103,7 +98,7 @@ def merge(documents: Documents, stays: str, gone: Sequence[str]) -> int:
     Stopped between the two, the document has what it took over and the others are still there.
     """
     merged = merged_document(documents, stays, gone)
-    if merged.changes:
+    if merged.filled:
         documents.update([stays], metadata={name: merged.metadata[name] for name in merged.filled})
     return documents.remove(gone)
 

@@ -25,7 +25,7 @@ def test_what_is_missing_is_filled_from_the_first_that_has_it():
 def test_what_it_says_itself_is_never_overwritten():
     merged = merged_metadata({"year": 2019}, [{"year": 2020}, {"year": 2020}, {"year": 2021}])
     assert merged.metadata == {"year": 2019}
-    assert not merged.changes
+    assert not merged.filled
     assert merged.conflicts == (Conflict("year", 2019, (2020, 2021)),)
 
 
