@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.picture import COLOURS, PICTURES, write_picture
 from nearsay.data.report import Report
 from nearsay.indexer.clusters.clustered import SavedClusters
-from nearsay.indexer.clusters.current import no_clusters, saved_clustering
+from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
@@ -171,7 +171,10 @@ def over_time(
     look = explored.look(where)
     saved = saved_clustering(explored)
     if saved is None:
-        raise no_clusters(explored.name)
+        raise BadInputError(
+            f"collection '{explored.name}' was never put into clusters. "
+            f"Make them: nearsay explore clusters {explored.name}"
+        )
     ids, documents = look.points.ids, look.documents()
     numbers = np.unique(documents)
     with explored.store.database.reading() as connection:

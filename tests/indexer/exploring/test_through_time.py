@@ -175,7 +175,7 @@ def test_without_clusters_it_says_how_to_make_them(library: Library) -> None:
     collection.add_rows(ROWS)
     with pytest.raises(BadInputError) as raised:
         collection.explore.over_time("year")
-    assert str(raised.value) == Naming("'texts'", "nearsay explore clusters texts")
+    assert str(raised.value) == Naming("'texts'", "never", "nearsay explore clusters texts")
 
 
 def test_a_field_without_any_date_is_refused(collection: Collection) -> None:
