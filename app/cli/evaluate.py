@@ -28,6 +28,7 @@ from nearsay.app.cli.options import (
     LABEL,
     LENGTH,
     ONE_ENCODER,
+    ONE_SENTENCE_A_LINE,
     PAIR,
     PLOT,
     RESAMPLES,
@@ -64,6 +65,7 @@ def mlm(
     rows: int = option("Maximum number of rows to measure.", default=10_000, least=1),
     text: str | None = TEXT,
     breaks: Literal["blank-lines", "files", "headings"] = BREAKS,
+    one_sentence_a_line: bool = ONE_SENTENCE_A_LINE,
     as_json: bool = JSON,
     run: Run = GROUP,
 ) -> None:
@@ -85,7 +87,7 @@ def mlm(
         texts,
         length=length,
         most_rows=rows,
-        reading=prepare_options(text, breaks, one_sentence_a_line=False),
+        reading=prepare_options(text, breaks, one_sentence_a_line=one_sentence_a_line),
         device=run.device,
         precision=run.precision,
     )

@@ -191,6 +191,7 @@ BREAKS = option(
     "Where a document ends in plain text: at a blank line, at the end of a file, or at a WikiText heading.",
     default="blank-lines",
 )
+ONE_SENTENCE_A_LINE = option("Treat each line as one sentence instead of splitting it.")
 DATE_FIELD = option(
     "Metadata field that holds the date.", metavar="FIELD", shown="the time when a document was added"
 )

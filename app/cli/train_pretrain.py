@@ -14,6 +14,7 @@ from nearsay.app.cli.options import (
     LEARNING_RATE,
     LENGTH,
     MINUTES,
+    ONE_SENTENCE_A_LINE,
     REPLACE,
     SEED,
     STEPS,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def prepare_options(
-    text: str | None, breaks: str, *, one_sentence_a_line: bool = False, strict: bool = False
+    text: str | None, breaks: str, *, one_sentence_a_line: bool, strict: bool = False
 ) -> "PrepareOptions":
     """How the text is cut; `text` is the field of a row that holds it."""
     from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
@@ -126,7 +127,7 @@ class _Pretraining:
     dropout: float | None = option("Dropout of a new BERT.", shown="0.1")
     text: str | None = TEXT
     breaks: Literal["blank-lines", "files", "headings"] = BREAKS
-    one_sentence_a_line: bool = option("Treat each line as one sentence instead of splitting it.")
+    one_sentence_a_line: bool = ONE_SENTENCE_A_LINE
     strict: bool = STRICT
     prepared: str | None = option(
         "Folder to keep the tokenized text in, for reuse by later trainings.", metavar="DIR"

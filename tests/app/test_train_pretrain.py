@@ -95,6 +95,15 @@ def test_evaluate_mlm_measures_held_out_text(bert: Path) -> None:
     assert json.loads(again.stdout)["mlm_loss"] == report["mlm_loss"]
 
 
+def test_evaluate_mlm_reads_lines_as_sentences_where_the_training_did(bert: Path, tmp_path: Path) -> None:
+    """Cut at its inner full stops, a text has other sentences to put into pairs than it was trained on."""
+    text = tmp_path / "lines.txt"
+    text.write_text("\n\n".join(["A boat. It came late.\nThe net. It was empty."] * 6) + "\n")
+    measured = ("evaluate", "mlm", text, "--bert", bert, "--length", "32")
+    assert "6 documents, 24 sentences" in run(*measured).stderr
+    assert "6 documents, 12 sentences" in run(*measured, "--one-sentence-a-line").stderr
+
+
 def test_evaluate_mlm_of_one_document_measures_words_alone(bert: Path, tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("A boat came late. The net was empty. Nobody had caught a thing.\n")
     done = run("evaluate", "mlm", tmp_path / "one.txt", "--bert", bert, "--length", "32", "--json")

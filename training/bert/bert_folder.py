@@ -16,7 +16,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.encoder.weights import combined_sha256
+from nearsay.training.encoder.weights import combined_sha256, take_pairs
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import checked_weights
@@ -144,6 +144,7 @@ def load_model(
         ) from error
     model, loading = loaded
     _require_given(bert, loading, fresh)
+    take_pairs(model)
     return model
 
 

@@ -17,6 +17,7 @@ from nearsay.data.known_hashes import known_sha256
 from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedModel
 
 _LANGUAGE_MODEL_HEADS = ("cls.", "lm_head.")  # they come after the last layer, and change none of its numbers
@@ -158,6 +159,16 @@ def _loading_report(folder: EncoderFolder, model: type["PreTrainedModel"]) -> tu
         sorted(map(str, report["missing_keys"])),
         [name for name in unexpected if not name.startswith(_LANGUAGE_MODEL_HEADS)],
     )
+
+
+def take_pairs(model: "nn.Module") -> None:
+    """Let a model with one number for segments read pairs, in place: the second text gets the first's.
+
+    Tokenizers number the segments of a pair 0 and 1 all the same, and the 1 is no row of its embeddings.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("token_type_embeddings") and getattr(module, "num_embeddings", 0) == 1:
+            module.register_forward_pre_hook(lambda _, numbers: (numbers[0] * 0,))
 
 
 def modern_name(name: str) -> str:

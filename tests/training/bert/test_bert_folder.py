@@ -355,6 +355,16 @@ def test_changed_bundled_weights_are_refused(
         load_bert()
 
 
+def test_a_bert_that_numbers_one_segment_alone_reads_a_pair_as_one(save: Save) -> None:
+    bert = load_bert(save(type_vocab_size=1))
+    pair = bert.tokenizer.encode("the cat", "sat")
+    assert 1 in pair.type_ids
+    model, ids = load_model(bert, BertModel), torch.tensor([pair.ids])
+    with torch.inference_mode():
+        found = model(input_ids=ids, token_type_ids=torch.tensor([pair.type_ids])).last_hidden_state
+        assert torch.equal(found, model(input_ids=ids).last_hidden_state)
+
+
 def test_loading_says_nothing_on_the_terminal(save: Save, capfd: pytest.CaptureFixture[str]) -> None:
     folder = save()
     capfd.readouterr()

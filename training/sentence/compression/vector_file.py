@@ -14,9 +14,9 @@ from nearsay.data.lines import without_options
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
-from nearsay.training.sentence.text_encoder import cut_note
+from nearsay.training.sentence.text_encoder import cut_note, encoded_texts
 
-_WINDOW_TEXTS = 4096  # texts whose features are in memory
+_WINDOW_TEXTS = 4096  # texts that are encoded together
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,10 @@ def encode_file(
     from nearsay.training.sentence.encoder import Encoder
 
     texts, notes = _texts(source, text)
-    vectors = Encoder.load(encoder, device=device, precision=Precision(precision)).encode(texts)
-    notes = (*notes, *write_vectors(out, vectors, numbers=numbers, ranges=ranges))
+    loaded = Encoder.load(encoder, device=device, precision=Precision(precision))
+    vectors, truncated = encoded_texts(loaded, texts, window=_WINDOW_TEXTS)
+    cut = _cut(truncated, len(texts), loaded.max_tokens)
+    notes = (*notes, *cut, *write_vectors(out, vectors, numbers=numbers, ranges=ranges))
     return EncodeReport(len(texts), int(vectors.shape[1]), notes)
 
 

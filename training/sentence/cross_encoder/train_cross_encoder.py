@@ -18,7 +18,7 @@ from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.encoder.weights import require_complete, stored_tensors
+from nearsay.training.encoder.weights import require_complete, stored_tensors, take_pairs
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -281,6 +281,7 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
     take_plain_text(transformer, folder)  # pairs are tokenized as they are
     score_in_float32(model)
     pad_without_effect(model, folder)
+    take_pairs(model)
     return model
 
 

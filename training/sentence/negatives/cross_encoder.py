@@ -18,7 +18,7 @@ from torch.nn import functional
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
-from nearsay.training.encoder.weights import require_complete
+from nearsay.training.encoder.weights import require_complete, take_pairs
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import loaded_by
 from nearsay.training.sentence.quiet import quiet_libraries
@@ -200,6 +200,7 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
         del transformer.auto_model.config.auto_map  # what is made of it names no code
     score_in_float32(model)
     pad_without_effect(model, folder)
+    take_pairs(model)
     model.eval()
     if "message" in transformer.modality_config:
         _require_pairs_in_template(model, folder)

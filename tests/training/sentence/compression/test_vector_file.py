@@ -57,6 +57,14 @@ def test_the_field_with_the_text_is_guessed_and_said_or_named(
     np.testing.assert_array_equal(np.load(out), WordsEncoder().encode(["bb"]))
 
 
+def test_texts_that_were_cut_are_counted_in_the_report(
+    tmp_path: Path, asked: list[tuple[object, ...]]
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("a bb\n" + "a " * 17 + "\n")
+    assert encode_file(str(source), tmp_path / "out.npy", "mine").notes == (Naming(1, 2, "16 tokens"),)
+
+
 def test_a_row_that_cannot_be_used_stops_it_and_nothing_is_written(
     tmp_path: Path, asked: list[tuple[object, ...]]
 ) -> None:

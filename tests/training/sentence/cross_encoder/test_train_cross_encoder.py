@@ -283,6 +283,26 @@ def test_pairs_alone_and_nli_are_learned_from(bert: Path, tmp_path: Path) -> Non
     assert "nli: 16 tuples, loss ranking" in said
 
 
+def test_a_bert_that_numbers_one_segment_alone_becomes_one(
+    triplets: SentenceExamples,
+    tiny_words: list[str],
+    save_bert: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    base = save_bert(
+        tmp_path / "bert",
+        tiny_words,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=48,
+        type_vocab_size=1,
+    )
+    assert trained(triplets, base, tmp_path / "out", epochs=1).finished
+    assert np.isfinite(scores(tmp_path / "out")).all()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("loss", [None, CrossLoss.MSE])
 def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
