@@ -75,7 +75,7 @@ def converted_set(given: TrainingSet) -> TrainingSet:
             f"{given.examples.name} holds nothing for the objective {objective}: no {wanted} can be made of "
             f"its {counted(len(given.examples), 'row')}. Take other data or another objective"
         )
-    return replace(given, examples=examples)
+    return replace(given, examples=examples, symmetric=given.examples.kind.is_labelled)
 
 
 def require_rows(examples: SentenceExamples, learner: str, *, compares_labels: bool) -> None:
@@ -174,6 +174,7 @@ def prepare_sets(
                 tokenizer,
                 prompts,
                 guide=guide,
+                symmetric=one.symmetric,
                 pad_id=int(getattr(encoder.tokenizer, "pad_token_id", None) or 0),
                 seed=options.seed,
             )
@@ -248,7 +249,7 @@ def _guide(
     joined: Processes,
 ) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
-    kinds = column_kinds(examples, objective)
+    kinds = column_kinds(examples, objective, symmetric=one.symmetric)
     columns = sorted(set(guided_columns(examples, objective)))
 
     def progress(done: int, total: int) -> None:

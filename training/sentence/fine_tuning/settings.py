@@ -79,6 +79,7 @@ class TrainingSet:
     objective: ObjectiveConfig
     batch: int | None = None  # rows of a step; None: the run's
     guide: str | None = None  # name or folder of the encoder that guides or teaches, if the objective has one
+    symmetric: bool = False  # made of NLI, labelled pairs or classes, where no text asks for another
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:

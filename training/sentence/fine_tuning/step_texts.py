@@ -161,11 +161,12 @@ class StepTexts:
         guide: GuideVectors | None,
         pad_id: int,
         seed: int,
+        symmetric: bool = False,
     ) -> None:
-        """Tokenize the texts; `objective`: with its defaults filled in."""
+        """Tokenize the texts; `objective`: with its defaults filled in; `symmetric`: see `column_kinds`."""
         self._texts = examples.texts
         self._objective = objective
-        kinds = column_kinds(examples, objective.kind)
+        kinds = column_kinds(examples, objective.kind, symmetric=symmetric)
         self.tokens = TextTokens(tokenizer, examples.texts, [prompts[kind] for kind in kinds])
         self._guided = guided_columns(examples, objective.kind)
         self._guide = guide
@@ -195,13 +196,18 @@ class StepTexts:
         return StepColumns(columns * self._objective.kind.loss.passes, labels, guide)
 
 
-def column_kinds(examples: SentenceExamples, objective: ObjectiveKind) -> list[TextKind]:
+def column_kinds(
+    examples: SentenceExamples, objective: ObjectiveKind, *, symmetric: bool
+) -> list[TextKind]:
     """Say which columns are queries and which passages, for encoders that put another prompt before each.
 
-    A text and its translations, which a teacher's vector is taught to, are of one kind.
+    symmetric: whether no column asks for another, as a premise or a duplicate does not: all have one prompt,
+        that by which such texts are measured and compared later. So have a text and its translations, which
+        a teacher's vector is taught to. Wang et al. 2022 (E5), whose models take one prompt on both sides of
+        symmetric tasks, https://arxiv.org/abs/2212.03533
     """
-    asks = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective.loss.guide != "teacher"
-    first = TextKind.QUERY if asks else TextKind.PASSAGE
+    pairs = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective.loss.guide != "teacher"
+    first = TextKind.QUERY if pairs and not symmetric else TextKind.PASSAGE
     return [first, *[TextKind.PASSAGE] * (len(examples.columns) - 1)]
 
 

@@ -69,6 +69,43 @@ def test_a_guide_judges_every_column_by_its_own_vector(make_folder: Callable[...
 
 
 @pytest.mark.parametrize(
+    ("kind", "columns", "labels", "objective", "first"),
+    [
+        (ExampleKind.PAIRS, 2, None, ObjectiveKind.RANKING, "query"),
+        (ExampleKind.TUPLES, 3, None, ObjectiveKind.RANKING, "query"),
+        (ExampleKind.NLI, 2, (0, 2, 0, 2), ObjectiveKind.RANKING, "passage"),
+        (ExampleKind.NLI, 2, (0, 2, 0, 2), ObjectiveKind.SOFTMAX, "passage"),
+        (ExampleKind.LABELLED, 2, (1, 0, 1, 1), ObjectiveKind.RANKING, "passage"),
+        (ExampleKind.LABELLED, 2, (1, 0, 1, 1), ObjectiveKind.CONTRASTIVE, "passage"),
+        (ExampleKind.CLASSES, 1, (0, 0, 1, 1), ObjectiveKind.TRIPLET, "passage"),
+    ],
+)
+def test_texts_that_ask_for_nothing_learn_with_the_prompt_that_they_are_measured_with(
+    kind: ExampleKind,
+    columns: int,
+    labels: tuple[float, ...] | None,
+    objective: ObjectiveKind,
+    first: str,
+    make_folder: Callable[..., Path],
+) -> None:
+    firsts = ("the cat", "the cat", "a mat", "a mat") if kind is ExampleKind.NLI else ENGLISH
+    rows = tuple(zip(*(firsts, OTHER, THIRD)[:columns], strict=True))
+    names = {ExampleKind.NLI: ("entailment", "neutral", "contradiction"), ExampleKind.CLASSES: ("a", "b")}
+    examples = SentenceExamples(
+        "rows", kind, ("one", "two", "three")[:columns], rows, labels, names.get(kind, ())
+    )
+    if kind is ExampleKind.NLI:  # each premise with both of its hypotheses
+        assert len(converted_set(TrainingSet(examples, ObjectiveConfig(ObjectiveKind.RANKING))).examples) == 2
+    encoder = build_encoder(EncoderFolder(make_folder("base")), EncoderStructure(), device="cpu", seed=0)
+    one = converted_set(TrainingSet(examples, ObjectiveConfig(objective)))
+    tokenizer = TextTokenizer(encoder.tokenizer, 16)
+    task = prepare_sets([one], encoder, tokenizer, PROMPTS, EXACT, report=lambda _: None).task
+    found = task._sets[0].step(range(len(one.examples)), 0).columns
+    prompts = [{encoder.tokenizer.convert_ids_to_tokens(int(ids[1])) for ids in column} for column in found]
+    assert prompts == [{first}, *[{"passage"}] * (len(found) - 1)]
+
+
+@pytest.mark.parametrize(
     ("kind", "names", "labels"),
     [
         (ExampleKind.SCORED, ("a", "b"), (5.0, 0.0, 1.0, 2.0)),
