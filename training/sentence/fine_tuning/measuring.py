@@ -122,22 +122,6 @@ def dev_figure(outcome: Outcome) -> dict[str, float]:
     return {f"{outcome.kind}_score": outcome.figure / (100 if outcome.kind is EvaluationKind.STS else 1)}
 
 
-def changes(
-    before: Measured,
-    after: Measured,
-    tests: Sequence[JudgedSet],
-    *,
-    precision: Precision,
-    device: str,
-    stop: Callable[[], bool] | None = None,
-) -> list[JudgedChange]:
-    """Measure both models on the tests, as `outcomes`."""
-    began, now = (
-        outcomes(one, tests, precision=precision, device=device, stop=stop) for one in (before, after)
-    )
-    return changed(began, now)
-
-
 def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[JudgedChange]:
     """Put the outcomes of two models on the same tests together."""
     return [

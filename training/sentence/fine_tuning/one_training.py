@@ -1,6 +1,5 @@
 """What the trainings of sentence encoders and of cross-encoders have in common."""
 
-import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +31,8 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceResult, Sente
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
 
-_MOST_EVALUATIONS: Final = 10  # of the dev set, where the number of epochs was chosen by the rows
+_MOST_EVALUATIONS: Final = 10  # of the dev set, about, where the number of epochs is chosen by the rows
+_USUAL: Final = SentenceTraining()
 _SHOWN: Final = 40  # characters of a text of a row that is shown
 
 
@@ -49,7 +49,6 @@ class OneTraining:
     watch: Watch
     settings: dict[str, JsonValue] = field(default_factory=dict)  # what decides the run's numbers
     rows: int = 0  # that are learned from in an epoch
-    limited: bool = False  # whether the number of epochs was chosen by the rows, so that there may be many
 
     @property
     def held_out(self) -> list[JudgedSet]:
@@ -60,9 +59,8 @@ class OneTraining:
         """As `without_all_leaks`; BadInputError without sets, and for what a dev set decides without one."""
         if not sets:
             raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
-        usual = SentenceTraining()
         of_dev = [
-            one for one in ("patience", "evaluations") if getattr(self.chosen, one) != getattr(usual, one)
+            one for one in ("patience", "evaluations") if getattr(self.chosen, one) != getattr(_USUAL, one)
         ]
         if self.dev is None and of_dev:
             raise BadInputError(
@@ -102,7 +100,7 @@ class OneTraining:
         optimisation = self._optimisation(steps)
         evaluation = None
         if self.dev is not None:
-            every = self._steps_between(steps, optimisation)
+            every = self._steps_between(steps)
             patience = self.chosen.patience
             evaluation = dev_evaluation(
                 self.dev, measured, every=every, patience=patience, first=first, stop=self.watch.stop
@@ -145,27 +143,31 @@ class OneTraining:
         return found
 
     def _settle_epochs(self) -> None:
-        """Choose the number of epochs where nothing is said: that of the run there, else by the rows."""
+        """Choose the number of epochs where nothing is said: that of the run there, else by the rows.
+
+        There may be many: unless something is said of the evaluations, some ten are spread over them.
+        """
         chosen = self.chosen
         if chosen.epochs is not None or chosen.steps is not None or chosen.minutes is not None:
             return
-        self.limited = True
-        if self.run.has_checkpoint and isinstance(begun := self.run.config().get("epochs"), int | float):
-            self.chosen = replace(chosen, epochs=float(begun))
-            return
-        epochs = usual_epochs(self.rows)
-        self.watch.report(
-            f"{counted(self.rows, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from "
-            "several times; another number of epochs may be given"
-        )
+        begun = self.run.config() if self.run.has_checkpoint else {}
+        epochs, evaluations = begun.get("epochs"), begun.get("evaluations")
+        if not isinstance(epochs, int | float):
+            epochs = usual_epochs(self.rows)
+            evaluations = min(_MOST_EVALUATIONS / epochs, 1.0)
+            self.watch.report(
+                f"{counted(self.rows, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from "
+                "several times; another number of epochs may be given"
+            )
         self.chosen = replace(chosen, epochs=float(epochs))
+        if chosen.evaluations == _USUAL.evaluations and isinstance(evaluations, int | float):
+            self.chosen = replace(self.chosen, evaluations=float(evaluations))
 
-    def _steps_between(self, steps_per_epoch: int, optimisation: Optimisation) -> int | None:
+    def _steps_between(self, steps_per_epoch: int) -> int | None:
         """Give the steps between two evaluations of the dev set; None: at the end alone."""
         if self.chosen.evaluations is None:
             return None
-        every = max(round(min(steps_per_epoch / self.chosen.evaluations, sys.maxsize)), 1)
-        return max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS)) if self.limited else every
+        return max(round(min(steps_per_epoch / self.chosen.evaluations, sys.maxsize)), 1)
 
     def _optimisation(self, steps_per_epoch: int) -> Optimisation:
         """Give the loop's settings."""

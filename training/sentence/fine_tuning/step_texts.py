@@ -196,9 +196,7 @@ class StepTexts:
         return StepColumns(columns * self._objective.kind.loss.passes, labels, guide)
 
 
-def column_kinds(
-    examples: SentenceExamples, objective: ObjectiveKind, *, symmetric: bool
-) -> list[TextKind]:
+def column_kinds(examples: SentenceExamples, objective: ObjectiveKind, *, symmetric: bool) -> list[TextKind]:
     """Say which columns are queries and which passages, for encoders that put another prompt before each.
 
     symmetric: whether no column asks for another, as a premise or a duplicate does not: all have one prompt,

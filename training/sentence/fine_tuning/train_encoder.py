@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,12 @@ from nearsay.data.sentence_examples.example_kind import ExampleKind
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.training_progress import StoppedError, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.measuring import TrainedEncoder, changes
+from nearsay.training.sentence.fine_tuning.measuring import (
+    TrainedEncoder,
+    changed,
+    dev_figure,
+    outcomes,
+)
 from nearsay.training.sentence.fine_tuning.one_training import OneTraining, begun_training
 from nearsay.training.sentence.fine_tuning.preparation import (
     PreparedSets,
@@ -163,6 +169,10 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
     learned = [one.examples for one in sets]
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=joined.device, seed=call.chosen.seed)
+    # A projection drawn by chance is nothing to keep, and not what the base gives.
+    is_drawn = structure.dimension is not None and encoder.get_embedding_dimension() != (
+        _base(call, structure).get_embedding_dimension()
+    )
     if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
     adapters = _adapters(encoder, sets, call.chosen, source.name, watch)
@@ -186,25 +196,20 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
     except StoppedError:
         return SentenceResult(finished=False, seconds=0.0)
     _report(prepared, sets, watch)
-    result = call.train(prepared.task, prepared.task.steps_per_epoch, measured)
+    result = call.train(prepared.task, prepared.task.steps_per_epoch, measured, first=not is_drawn)
     if not result.finished or not result.leads:
         return result
     if adapters is not None:
         merge_adapters(adapters)
-    if call.tests:
+    if call.tests or (is_drawn and call.dev is not None):
         watch.report("measuring the base and what was made of it")
-        base = build_encoder(source.folder, structure, device=joined.device, seed=chosen.seed)
-        before = TrainedEncoder(source, base)
+        before = TrainedEncoder(source, _base(call, structure))
+        measuring = partial(outcomes, precision=chosen.precision, device=joined.device, stop=watch.stop)
         try:
             with call.measuring():
-                found = changes(
-                    before,
-                    measured,
-                    call.tests,
-                    precision=chosen.precision,
-                    device=joined.device,
-                    stop=watch.stop,
-                )
+                if is_drawn and call.dev is not None:
+                    result = dataclasses.replace(result, base_dev=dev_figure(*measuring(before, [call.dev])))
+                found = changed(measuring(before, call.tests), measuring(measured, call.tests))
         except StoppedError:
             return dataclasses.replace(result, finished=False)
         result = dataclasses.replace(result, changes=found)
@@ -218,6 +223,12 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
         texts=call.texts_learned(learned, [one.guide for one in sets]),
     )
     return result
+
+
+def _base(call: OneTraining, structure: EncoderStructure) -> SentenceTransformer:
+    """What the run begins with, but for a new projection: the vectors that its user has without it."""
+    plain = dataclasses.replace(structure, dimension=None)
+    return build_encoder(call.source.folder, plain, device=call.joined.device, seed=call.chosen.seed)
 
 
 def _require_vectors(guide: str, learner: str) -> None:

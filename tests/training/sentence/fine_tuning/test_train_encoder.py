@@ -22,6 +22,7 @@ from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.classification import ClassificationSet
+from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
@@ -223,6 +224,41 @@ def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     asked = iter([True, *[False] * 100])
     trained("resumed", Watch(stop=lambda: next(asked)), epochs=3)
     assert trained("resumed", Watch()) == 6
+    evaluated = [
+        line["step"] for line in read_metrics(tmp_path / "resumed/run/metrics.jsonl") if "evaluation" in line
+    ]
+    assert evaluated == [0, 2, 4, 6]  # after each epoch, as it began
+    asked = iter([*[False] * 20, *[True] * 100])
+    trained("stopped", Watch(stop=lambda: next(asked)))
+    with pytest.raises(BadInputError, match="evaluations: 0.333"):
+        trained("stopped", Watch(), epochs=30)  # which would measure three times as often from here on
+    assert trained("stopped", Watch()) == 60
+
+
+def test_evaluations_that_are_asked_for_are_made_however_many_epochs_there_are(
+    scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
+) -> None:
+    options = SentenceTraining(evaluations=2.0, batch=8, precision=Precision.FLOAT32)
+    train([cosent(scored.select(range(16)))], options=options, dev=read_judged_set(f"sts:{dev_file}"))
+    lines = read_metrics(tmp_path / "out/run/metrics.jsonl")
+    assert sum("evaluation" in line for line in lines) == 61  # each of the 60 steps, and the base
+
+
+def test_what_a_new_projection_gives_at_random_is_neither_the_base_s_figure_nor_kept(
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, train: Train
+) -> None:
+    dev = read_judged_set(f"sts:{dev_file}")
+    base = evaluate_judged_set(Encoder.load(tiny_folder, device="cpu", precision=Precision.FLOAT32), dev)
+    still = dataclasses.replace(EXACT, learning_rate=1e-12)
+    result = train(
+        [cosent(scored)], options=still, structure=EncoderStructure(dimension=5), dev=dev, tests=[dev]
+    )
+    assert result.changes[0].before == pytest.approx(base.figure, abs=1e-3)
+    assert result.changes[0].after != pytest.approx(base.figure, abs=1)
+    assert result.base_dev == {"sts_score": pytest.approx(base.figure / 100, abs=1e-5)}
+    assert not result.base_kept
+    kept = train([cosent(scored)], "kept", still, structure=EncoderStructure(dimension=32), dev=dev)
+    assert kept.base_kept  # it has so many dimensions already
 
 
 NLI_ROWS = [
