@@ -26,6 +26,10 @@ class DiskFullError(NearsayError):
     """There is no room left for what has to be written; nothing half-written stays."""
 
 
+class NotFiniteError(NearsayError):
+    """A model gives numbers that are NaN or infinite: it is damaged, or its training diverged."""
+
+
 class StorageError(NearsayError):
     """The system refuses to open, read or write a file just now; it says nothing of what the file holds."""
 

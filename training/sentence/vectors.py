@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NotFiniteError
 from nearsay.training.sentence.tokens import shortened
 
 
 def checked_vectors(
     vectors: NDArray[np.float32], texts: Sequence[str], encoder_name: str
 ) -> NDArray[np.float32]:
-    """Give the vectors back when every row is finite and not all zero; raises NearsayError otherwise.
+    """Give the vectors back when every row is finite and not all zero; raises NotFiniteError otherwise.
 
     vectors: (texts, dimension); one bad row corrupts a graph index and is close to nothing, or to everything
     """
@@ -20,7 +20,7 @@ def checked_vectors(
     squares = np.einsum("td,td->t", vectors, vectors, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
     if len(bad):
-        raise NearsayError(
+        raise NotFiniteError(
             f"encoder {encoder_name!r} gave {len(bad)} of {len(vectors)} different texts a vector that is "
             f"NaN, infinite or all zero, the first to {shortened(texts[bad[0]])}. Its weights are damaged "
             "or the precision is too narrow for them: try float32, then copy or train the encoder again"

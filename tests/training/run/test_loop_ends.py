@@ -15,7 +15,7 @@ from naming import Naming
 from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError, NotFiniteError
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.checkpoint import last_checkpoint
@@ -218,6 +218,30 @@ def test_a_gradient_that_is_no_number_is_noticed_before_it_is_saved(folder: RunF
     with pytest.raises(NearsayError, match=r"gradient norm before step 3 .*new folder$"):
         train(with_losses(LinearTask(), explode), folder, settings(steps=3, checkpoint_every=1), ALONE)
     assert checkpoints(folder) == ["step-0000000001", "step-0000000002"]
+
+
+@pytest.mark.parametrize("step", [0, 2])
+def test_a_model_that_cannot_be_measured_has_diverged_unless_it_began_so(
+    folder: RunFolder, step: int
+) -> None:
+    """Its losses may be finite up to the step that spoils it, and the next line of the log far away."""
+
+    def measure() -> dict[str, float]:
+        if task.step_of_weights == step:
+            raise NotFiniteError("weights of the base are damaged")
+        return task.measure()
+
+    task = LinearTask()
+    task.step_of_weights = 0  # type: ignore[attr-defined]
+    watch = Watch(listener=lambda now: setattr(task, "step_of_weights", now.step))
+    evaluation = Evaluation(measure, every=1, first=True)
+    with pytest.raises(NearsayError) as raised:
+        train(task, folder, settings(steps=4), ALONE, evaluation=evaluation, watch=watch)
+    if step:
+        told = ("evaluation after step 3 is no number", "diverged", "learning rate below 0.05", "new folder")
+        assert str(raised.value) == Naming(*told)
+    else:
+        assert str(raised.value) == "weights of the base are damaged"
 
 
 def test_a_full_disk_at_a_checkpoint_ends_the_run_and_the_last_good_one_stays(

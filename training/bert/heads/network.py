@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NotFiniteError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.heads.example import HeadExample, batch_tensors
 from nearsay.training.bert.heads.labels import LabelSet
@@ -207,7 +207,7 @@ def example_logits(
 
     run_examples(examples, take, pad_id=pad_id, device=device, precision=precision)
     if any(not np.isfinite(logits).all() for logits in found):
-        raise BadInputError(
+        raise NotFiniteError(
             "the head gave a number that is NaN or infinite: its weights are damaged, or the precision is "
             "too narrow for them. Try --precision float32, then train it again"
         )

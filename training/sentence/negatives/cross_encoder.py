@@ -15,7 +15,7 @@ from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
 from torch.nn import functional
 
-from nearsay.data.errors import BadInputError, NearsayError, first_line
+from nearsay.data.errors import BadInputError, NearsayError, NotFiniteError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 from nearsay.training.encoder.weights import require_complete, take_pairs
@@ -114,8 +114,8 @@ class CrossEncoderJudge:
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Give each (anchor, text) its score, (pairs,).
 
-        Pairs that are too long for the model are cut; `cut` counts them. NearsayError for a score that is no
-        number.
+        Pairs that are too long for the model are cut; `cut` counts them. NotFiniteError for a score that is
+        no number.
         """
         if not pairs:
             return np.empty(0, dtype=np.float32)
@@ -128,7 +128,7 @@ class CrossEncoderJudge:
                 dtype=np.float32,
             )
         if not np.isfinite(scores).all():
-            raise NearsayError(
+            raise NotFiniteError(
                 f"the cross-encoder {self.name!r} gave {int((~np.isfinite(scores)).sum())} of {len(pairs)} "
                 "pairs a score that is no number: its weights are damaged. Copy or download it again"
             )

@@ -230,7 +230,7 @@ def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     assert evaluated == [0, 2, 4, 6]  # after each epoch, as it began
     asked = iter([*[False] * 20, *[True] * 100])
     trained("stopped", Watch(stop=lambda: next(asked)))
-    with pytest.raises(BadInputError, match="evaluations: 0.333"):
+    with pytest.raises(BadInputError, match=r"evaluations: 0\.333"):
         trained("stopped", Watch(), epochs=30)  # which would measure three times as often from here on
     assert trained("stopped", Watch()) == 60
 
