@@ -146,7 +146,7 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
     The head comes from the folder when that has one for the same labels, and is random, from torch's
     generator, otherwise. A pooler that the folder lacks is random too. Raises as `load_model` does.
     """
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"num_labels": 2}  # a reader's: an answer's first and last token
     if labels is not None:
         settings = labels.settings()
         if kind is HeadKind.CLASSIFIER:

@@ -145,7 +145,7 @@ class ObjectiveConfig:
                 continue
             users = [other for other in ObjectiveKind if part.name in other.loss.settings]
             raise BadInputError(
-                f"the objective {self.kind} has no use for {part.name} ({getattr(self, part.name)!r} was "
+                f"the objective {self.kind} has no use for {part.name} ({getattr(self, part.name)} was "
                 f"given); it belongs to {', '.join(users)}. Leave it out"
             )
         if self.distance is not None and self.distance not in self.kind.loss.distances:

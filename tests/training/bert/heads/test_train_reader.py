@@ -1,5 +1,6 @@
 """Readers: trained, saved, loaded by us and by transformers."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,22 @@ def test_without_dev_the_threshold_is_nought_and_without_unanswered_questions_th
     for name, rows, threshold in (("one", questions, None), ("two", both, 0.0)):
         train_head(rows, tmp_path / name, bert=learner_folder, options=QUICK, settings=SETTINGS, device="cpu")
         assert loaded(tmp_path / name).settings.threshold == threshold
+
+
+@pytest.mark.parametrize("labels", [1, 3])
+def test_the_bert_of_a_classifier_becomes_a_reader(
+    questions: AnsweredQuestions, learner_folder: Path, tmp_path: Path, labels: int
+) -> None:
+    """Its config.json names as many labels as it told apart; a reader's are an answer's two ends."""
+    base, out = tmp_path / "classifier", tmp_path / "reader"
+    shutil.copytree(learner_folder, base)
+    config = json.loads((base / "config.json").read_text("utf-8"))
+    config["id2label"] = {str(number): f"label {number}" for number in range(labels)}
+    config["label2id"] = {f"label {number}": number for number in range(labels)}
+    (base / "config.json").write_text(json.dumps(config), "utf-8")
+    train_head(questions, out, bert=base, options=QUICK, settings=SETTINGS, device="cpu")
+    assert loaded(out).predict([("a", "the cat sat")])[0].text
+    assert AutoModelForQuestionAnswering.from_pretrained(out).qa_outputs.out_features == 2
 
 
 @pytest.mark.long
