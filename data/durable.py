@@ -57,7 +57,8 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
 
     sha256: what the file has to hash to when it is read back, or NearsayError; None = it is not read back
 
-    A link stays, and the file that it names is replaced. A device or a pipe, as /dev/stdout, is written into.
+    A link stays, and the file that it names is replaced; who may read and write it stays, too. A device or a
+    pipe, as /dev/stdout, is written into.
     """
     with _writing(path):
         special = path.exists() and not (path.is_file() or path.is_dir())
@@ -71,6 +72,8 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
         with _writing(path):
             make_folder(path.parent)
             with temporary.open("xb") as stream:
+                with contextlib.suppress(OSError):  # there was none, or the file system has no such rights
+                    shutil.copymode(path, temporary)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

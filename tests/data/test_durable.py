@@ -170,6 +170,16 @@ def test_the_old_file_stands_until_the_new_one_is_flushed_to_disk(
     assert path.read_bytes() == b"new"
 
 
+def test_who_may_read_a_file_may_read_what_takes_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "report.jsonl"
+    path.touch(0o600)
+    with replacing(path) as stream:
+        (temporary,) = tmp_path.glob(f"{TEMPORARY_PREFIX}*")
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # before anything is in it
+        stream.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     with replacing(path) as first, replacing(path) as second:
