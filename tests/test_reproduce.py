@@ -150,8 +150,9 @@ def test_every_row_that_can_be_measured_has_a_figure_in_range(
 
 @pytest.mark.long
 def test_a_row_that_is_there_is_not_measured_again(
-    scripts: Scripts, bench: Any, found: tuple[Path, Any]
+    scripts: Scripts, bench: Any, found: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scripts.reproduce, "machine", lambda: "another")
     calls = []
 
     def measure(_: object) -> Any:
@@ -163,12 +164,14 @@ def test_a_row_that_is_there_is_not_measured_again(
     counted = [replace(experiment, rows=rows)]
     out = found[0].with_name("again.json")
     out.write_bytes(found[0].read_bytes())
-    assert scripts.reproduce.run(bench, "toy", out, counted)["sizes"] == found[1]["sizes"]
+    kept = json.loads(found[0].read_text("utf-8"))["sizes"]
+    assert scripts.reproduce.run(bench, "toy", out, counted)["sizes"] == kept
     assert not calls
     told = scripts.reproduce.run(bench, "toy", out, counted, again=True)["sizes"]["toy"]["rows"]
     assert len(calls) == 6
     assert {row["n"] for row in told[experiment.name].values()} == {7}
-    assert told["spanbert"] == found[1]["sizes"]["toy"]["rows"]["spanbert"]
+    assert {row["machine"] for row in told[experiment.name].values()} == {"another"}
+    assert told["spanbert"] == kept["toy"]["rows"]["spanbert"]
 
 
 @pytest.mark.long

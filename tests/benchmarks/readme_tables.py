@@ -123,11 +123,12 @@ def indexing() -> list[str]:
     encoded, alone, many = found["texts_a_second"], found["store"]["passages_a_second"], found["million"]
     peak = {when: f"{row['resident']:.1f} GB" for when, row in many["peak_gigabytes"].items()}
     texts = f"{found['texts']:,} texts"
+    precision = found["precision"]
     rows = [
-        (f"{texts}, nearsay's `add`", f"{encoded['nearsay']['median']:,.0f}", ""),
+        (f"{texts}, nearsay's `add`, {precision['nearsay']}", f"{encoded['nearsay']['median']:,.0f}", ""),
         (f"{texts}, its encoder alone", f"{encoded['encoder alone']['median']:,.0f}", ""),
         (
-            f"{texts}, sentence-transformers and `numpy.save`",
+            f"{texts}, sentence-transformers and `numpy.save`, {precision['sentence-transformers']}",
             f"{encoded['sentence-transformers']['median']:,.0f}",
             "",
         ),

@@ -61,7 +61,6 @@ def run(
     of_size = found["sizes"].setdefault(size, {**same, "pretrainings": {}, "rows": {}})
     if any(of_size[name] != value for name, value in same.items()):
         raise SystemExit(f"{out} holds {size} rows of another budget or data; give another --out")
-    of_size["machine"] = machine()
 
     def keep() -> None:
         of_size["pretrainings"] |= pretrained_figures(bench)
@@ -75,7 +74,7 @@ def run(
             if row.key in rows and not again:
                 continue
             print(f"{experiment.name}: {row.key}", file=sys.stderr, flush=True)
-            rows[row.key] = {**row.measure(bench).to_json(), "commit": commit()}
+            rows[row.key] = {**row.measure(bench).to_json(), "commit": commit(), "machine": machine()}
             print(json.dumps(rows[row.key]), file=sys.stderr, flush=True)
             keep()
     return found
