@@ -18,6 +18,7 @@ says whether a name is right:
 
 nearsay's weights were chosen on the sets of CHOOSING; those of REPORTING report. Some of these (AG News,
 XQuAD's paragraphs, banking77's other intents) were looked at before, under earlier weights and clusters.
+XQuAD's paragraphs and the last ten novels helped to choose how fine clusters are (cluster_sets.py).
 
     python tests/benchmarks/cluster_names.py --data FOLDER --vectors-cache FOLDER [--wordnet FOLDER]
         [--out FILE.json] [--show 20]

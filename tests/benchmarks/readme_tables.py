@@ -342,7 +342,7 @@ def cluster_names() -> list[str]:
     clusters = sum(each["clusters"] for each in found)
     rows = [
         (
-            way.replace(", as before", ", an earlier method"),
+            way,
             *(share(mean(way, figure)) for figure in _NAME_FIGURES),
             f"{mean(way, 'words_a_name'):.1f}",
         )
