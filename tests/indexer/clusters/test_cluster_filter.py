@@ -128,8 +128,10 @@ def test_passages_are_found_by_their_own_cluster_documents_by_any(zoo: Collectio
     )
     mixed.explore.cluster("kmeans", clusters=2)
     (pets,) = {each.number for each in mixed.explore.clusters().clusters if "dog" in each.name}
-    hits = mixed.search("dog grass", 10, where=f"cluster = {pets}")
-    assert sorted((hit.id, hit.passage) for hit in hits) == [("both", 0), ("pets", 0), ("pets", 1)]
+    for where in (f"cluster = {pets}", f"cluster = {pets} or id = 'pets'"):
+        hits = mixed.search("dog grass", 10, where=where)
+        assert sorted((hit.id, hit.passage) for hit in hits) == [("both", 0), ("pets", 0), ("pets", 1)]
+        assert hits.qualifying == 3  # not the other passage of "both"
     assert {each.id for each in mixed.documents(f"cluster = {pets}")} == {"both", "pets"}
     counted = {each.value: each.documents for each in mixed.facets("cluster").values}
     assert counted == {1: 2, 2: 2}

@@ -1,7 +1,6 @@
 """A generation goes live where judged queries show that it answers as well, and otherwise is refused."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -192,8 +191,9 @@ def test_a_named_encoder_need_not_be_that_of_both_generations(tmp_path: Path, na
                 zoo.search("question")
 
 
+@pytest.mark.parametrize("candidate", [1, 2], ids=["identical", "another"])
 def test_an_index_that_does_not_keep_its_contract_is_refused(
-    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch, candidate: int
 ) -> None:
     judge(zoo, 1)
     zoo.rebuild(WordsEncoder(name="wide", dimension=12))
@@ -206,8 +206,9 @@ def test_an_index_that_does_not_keep_its_contract_is_refused(
 
     monkeypatch.setattr("nearsay.indexer.judgements.gate.checked", lambda *_: Kept)
     monkeypatch.setattr(type(snapshot), "through", 1)
-    indexed = replace(snapshot)
+    indexed = zoo.snapshot(candidate)
     report = measure_gate(judged, zoo.search, snapshot, indexed, lambda _: WordsEncoder(), margin=1.0)
+    assert report.identical == (candidate == 1)
     assert (report.contract, report.passed) == (False, False)
     assert "recall contract" in report.figures
 
