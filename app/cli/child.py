@@ -177,7 +177,7 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
         return _Ending(1, str(error))
     if row is None:
         return _Ending(1, "the job was removed")
-    with heard_by(watcher.heard):
+    with heard_by(watcher.heard, JobFolder(library, number).add_note):
         return _command(row.arguments, library)
 
 

@@ -185,7 +185,9 @@ def duplicates(
                 print_json(group)
             else:
                 _print_group(rank, group)
-        print_notes(_said(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)))
+        for line in _said(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)):
+            click.echo(line, err=True)
+        print_notes(found.notes)
         if out is not None:
             report = found.keep_one(out)
             print_notes([f"{out}: {counted(report.kept, 'document')} kept, {report.left_out:,} left out"])
@@ -206,7 +208,6 @@ def _said(found: "DuplicateGroups", *, hidden: int) -> list[str]:
             f"{counted(len(found), 'group')} among {counted(found.looked_at, found.by)} at a cosine of "
             f"{found.threshold:g}; {counted(found.duplicates, found.by)} could go if one of each stays"
         ),
-        *found.notes,
     ]
 
 

@@ -72,7 +72,7 @@ def list_(
                 str(job.number),
                 job.state,
                 job.title,
-                job.created_at[:16],
+                (job.started_at or "")[:16],
                 "" if seconds is None else duration(seconds),
                 _far(job),
             ]

@@ -17,6 +17,7 @@ from unicodedata import east_asian_width
 
 import click
 
+from nearsay.app.cli.progress import note_hearer
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted, significant
 from nearsay.data.report import Report
@@ -79,8 +80,11 @@ def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Plain sentences on standard error, beside the results."""
+    """Plain sentences on standard error, beside the results; a job keeps them for the page, too."""
+    keep = note_hearer()
     for note in notes:
+        if keep is not None:
+            keep(note)
         click.echo(visible(in_the_library(note)), err=True)
 
 

@@ -20,23 +20,31 @@ if TYPE_CHECKING:
     from nearsay.training.run.training_progress import TrainingProgress
 
 ProgressHearer: TypeAlias = Callable[["JobProgress"], None]
+NoteHearer: TypeAlias = Callable[[str], None]
 
 _HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer", default=None)
+_NOTED: ContextVar[NoteHearer | None] = ContextVar("nearsay_note_hearer", default=None)
 
 
 @contextmanager
-def heard_by(hearer: ProgressHearer) -> Iterator[None]:
-    """Report the progress of every bar and line that is made in this block to `hearer`."""
-    before = _HEARER.set(hearer)
+def heard_by(hearer: ProgressHearer, noted: NoteHearer | None = None) -> Iterator[None]:
+    """Report the progress of every bar and line that is made in this block to `hearer`, notes to `noted`."""
+    before, noted_before = _HEARER.set(hearer), _NOTED.set(noted)
     try:
         yield
     finally:
         _HEARER.reset(before)
+        _NOTED.reset(noted_before)
 
 
 def hearer() -> ProgressHearer | None:
     """The listener that progress is reported to, if there is one."""
     return _HEARER.get()
+
+
+def note_hearer() -> NoteHearer | None:
+    """The listener that notes are reported to, if there is one."""
+    return _NOTED.get()
 
 
 _SECONDS_BETWEEN_LINES = 10.0

@@ -21,6 +21,7 @@ job.command  # "nearsay documents add papers /data/papers.jsonl --library /…/m
 look = job.progress()  # JobProgress, or None before the first look
 look.doing, look.done, look.total, look.unit, look.share, look.rate, look.seconds_left, look.metrics
 job.log(last=50)  # lines of standard error
+job.notes()  # the sentences among them that it said beside its results
 job.output()  # what it printed: the rows of --json
 jobs.list(state=None, collection="papers", limit=200)  # the newest first
 jobs.cancel(job.number)  # once: ends after its step; again: at once

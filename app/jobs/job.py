@@ -130,6 +130,10 @@ class Job:
         """The lines of its standard error: notes, warnings, errors; last: only so many of the end."""
         return self.folder.log(last)
 
+    def notes(self) -> tuple[str, ...]:
+        """The sentences that it said beside its results: what was compared in part, what was left out."""
+        return self.folder.notes()
+
     def output(self, first: int | None = None) -> list[Any]:
         """What it printed, line by line: JSON values, and text where a line is none; first: only so many."""
         return list(itertools.islice(self.folder.output(), first))

@@ -92,6 +92,7 @@ class JobFolder:
         self.output_file = self.path / "output"  # standard output: JSON lines where the command has --json
         self.log_file = self.path / "log"  # standard error
         self.lock_file = self.path / "lock"  # held by the job's process for its life
+        self._notes_file = self.path / "notes"
         self._progress_file = self.path / "progress.json"
         self._waiting_file = self.path / "waiting"  # there while the job waits for its turn
         self._stop_files = (self.path / "stop", self.path / "stop-at-once")
@@ -155,6 +156,18 @@ class JobFolder:
             return JobProgress(**json.loads(self._progress_file.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
+
+    def add_note(self, note: str) -> None:
+        """Keep what a command says beside its results, a line each; it stands in the log, too."""
+        with contextlib.suppress(OSError), self._notes_file.open("a", encoding="utf-8") as stream:
+            stream.write(" ".join(note.split()) + "\n")
+
+    def notes(self) -> tuple[str, ...]:
+        """What the command said beside its results; nothing of a job that an older version ran."""
+        try:
+            return tuple(self._notes_file.read_text("utf-8", "replace").splitlines())
+        except OSError:
+            return ()
 
     def log(self, last: int | None = None) -> list[str]:
         """The lines on standard error; last: only so many, and of a quarter megabyte at most."""

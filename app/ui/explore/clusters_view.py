@@ -10,7 +10,7 @@ from nearsay.app.jobs import JobKind
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
-from nearsay.app.ui.controls import pick, show_paged
+from nearsay.app.ui.controls import pick, say_notes, show_paged
 from nearsay.app.ui.download import csv_bytes, offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
@@ -20,8 +20,9 @@ from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, newest_jobs, show_command, watch_newest
 from nearsay.data.quantity import counted
-from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod
+from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusteringReport, ClusterMethod
 from nearsay.indexer.filters.choices import Choice, written
+from nearsay.indexer.results import newest
 
 METHODS: Final[dict[ClusterMethod, str]] = {
     ClusterMethod.GRAPH: (
@@ -192,7 +193,8 @@ _AGAIN = "Cluster again"
 
 def show_clusters_view(visit: Visit) -> None:
     """The clusters as cards, and the form that makes them."""
-    watch_newest(visit, newest_jobs(visit, JobKind.CLUSTER), "clusters")
+    jobs = newest_jobs(visit, JobKind.CLUSTER)
+    watch_newest(visit, jobs, "clusters")
     explorer = visit.collection.explore
     if not explorer.has_clusters():
         st.markdown("Clusters are passages that say similar things; each is named by its words.")
@@ -203,6 +205,8 @@ def show_clusters_view(visit: Visit) -> None:
         return
     found = remembered(f"{state_of(visit)}|clusters", explorer.clusters)
     _about(visit, found)
+    if jobs and (made := newest(jobs[0].folder.output(), ClusteringReport)) is not None:
+        say_notes(made.notes if made.created_at == found.created_at else ())
     if found.clusters:
         _cards(visit, found)
 

@@ -32,6 +32,7 @@ from nearsay.indexer.catalogue.passages import headline
 from nearsay.indexer.duplicates.groups import DuplicateGroup, Link
 from nearsay.indexer.duplicates.merging import Difference, Merged, Part, difference, merge, merged_document
 from nearsay.indexer.duplicates.pairs import Pair
+from nearsay.indexer.neighbours.points import Shown
 from nearsay.indexer.results import every
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
@@ -260,10 +261,15 @@ def show_pairs(visit: Visit) -> None:
         f"Most similar pairs in {visit.name}",
         arguments,
         _QUICK,
-        lambda: tuple(visit.collection.explore.pairs(top)),
-        lambda lines: tuple(every(lines, Pair)),
+        lambda: _pairs_now(visit.collection, top),
+        lambda job: Shown(tuple(every(job.folder.output(), Pair)), 0, job.notes()),
     )
     look_at(visit, look, partial(_show, visit))
+
+
+def _pairs_now(collection: Collection, top: int) -> Shown[Pair]:
+    found = collection.explore.pairs(top)
+    return Shown(tuple(found), found.looked_at, found.notes)
 
 
 def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
@@ -282,7 +288,8 @@ def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
     ]
 
 
-def _show(visit: Visit, pairs: Sequence[Pair]) -> None:
+def _show(visit: Visit, pairs: Shown[Pair]) -> None:
+    say_notes(pairs.notes)
     if not pairs:
         st.info("There is no pair: it takes two documents.")
         return
@@ -351,7 +358,7 @@ def _show_groups(visit: Visit) -> None:
         arguments,
         _QUICK,
         lambda: _groups_now(visit.collection, threshold, link),
-        lambda lines: groups_of(every(lines, DuplicateGroup)),
+        lambda job: groups_of(every(job.folder.output(), DuplicateGroup), job.notes()),
         partial(still_there, visit.collection),
     )
     look_at(visit, look, partial(_show_found, visit, arguments))

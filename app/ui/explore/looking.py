@@ -1,9 +1,9 @@
 """Explorations that a page shows: done at once where that is quick, else as a job that is read back."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import streamlit as st
 
@@ -56,7 +56,7 @@ class Look(Generic[_Rows]):
     arguments: tuple[str, ...]  # behind `nearsay`
     most: int  # passages: of a larger collection it takes more than some two seconds
     at_once: Callable[[], _Rows]
-    from_output: Callable[[Iterable[Any]], _Rows]  # the same from the reports of a job that found it
+    from_job: Callable[[Job], _Rows]  # the same from what a job that found it printed
     still: Callable[[_Rows, str], _Rows] = lambda rows, _: rows  # what is so of them since the job began
 
 
@@ -85,7 +85,7 @@ def _found_by(visit: Visit, look: Look[_Rows]) -> _Rows | None:
     if done is None:
         return None
     key = f"{visit.library.store.folder}|job {done.number}|{done.created_at}"
-    found = remembered(key, lambda: look.from_output(done.folder.output()))
+    found = remembered(key, lambda: look.from_job(done))
     return look.still(found, str(done.started_at))
 
 

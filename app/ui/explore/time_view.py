@@ -107,6 +107,7 @@ def line_chart(
 
 _QUICK = 150_000  # passages whose dates are read and counted
 _QUICK_NEW = 20_000  # passages: each new one is held against every older one
+_EVERY = 1_000_000  # clusters: a command prints the largest alone
 _SAMPLE = 1_000  # documents from which the fields with dates are seen
 _ADDED = "when it was added"
 _AUTO = "by their span"
@@ -161,14 +162,14 @@ def _through_time(visit: Visit, field: str | None) -> None:
             help="0: the clusters themselves; 1: those that they belong to, and so on.",
         )
     period = None if by == _AUTO else by
-    chosen = {"level": level, "unit": counted, "field": field, "period": period}
+    chosen = {"level": level, "unit": counted, "field": field, "period": period, "limit": _EVERY}
     look = Look(
         "time",
         f"Clusters of {visit.name} through time",
         ("explore", "time", visit.name or "", *options_of(chosen)),
         _QUICK,
         lambda: visit.collection.explore.over_time(field, period, level=level, counted=counted),
-        lambda lines: newest(lines, ThroughTime),
+        lambda job: newest(job.folder.output(), ThroughTime),
     )
     look_at(visit, look, partial(_chart, visit))
 
@@ -176,6 +177,7 @@ def _through_time(visit: Visit, field: str | None) -> None:
 def _chart(visit: Visit, line: ThroughTime | None) -> None:
     if line is None:
         return
+    say_notes(line.notes)
     if not line.every:
         st.info("There is nothing to count.")
         return
@@ -231,7 +233,7 @@ def _news(visit: Visit, field: str | None) -> None:
         ("explore", "new", visit.name or "", *options_of(chosen)),
         _QUICK_NEW,
         lambda: visit.collection.explore.new_since(since, field, count=_NEW),
-        lambda lines: newest(lines, News),
+        lambda job: newest(job.folder.output(), News),
     )
     look_at(visit, look, _show_news)
 

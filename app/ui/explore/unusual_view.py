@@ -1,12 +1,13 @@
 """Explore, unusual and diverse: what is unlike everything else, and a few passages that show it all."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import TypeVar
 
 import streamlit as st
 
+from nearsay.app.jobs import Job
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.asked import short_enough
 from nearsay.app.ui.controls import choose_part, say_notes
@@ -17,10 +18,10 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.exploring.diverse import DiversePassage
 from nearsay.indexer.exploring.unlike import RemotePassage
-from nearsay.indexer.neighbours.points import Shown, ShownPassage
+from nearsay.indexer.neighbours.points import Shown
 from nearsay.indexer.results import every
 
-_Passage = TypeVar("_Passage", bound=ShownPassage)
+_Passage = TypeVar("_Passage", RemotePassage, DiversePassage)
 _QUICK_OUTLIERS = 15_000  # passages: every two are compared
 _QUICK_DIVERSE = 30_000
 _COLUMNS = ("rank", "score", "id", "title", "text", "passage", "metadata")
@@ -45,7 +46,7 @@ def _outliers(visit: Visit, count: int) -> None:
         arguments,
         _QUICK_OUTLIERS,
         lambda: visit.collection.explore.outliers(count),
-        lambda lines: _of_job(every(lines, RemotePassage)),
+        lambda job: _of_job(job, RemotePassage),
     )
     _show(visit, look, unusual_words, removing=True)
 
@@ -73,14 +74,14 @@ def _diverse(visit: Visit, count: int) -> None:
         ("explore", "diverse", visit.name or "", *options_of(chosen)),
         _QUICK_DIVERSE,
         lambda: visit.collection.explore.diverse(count, query=query or None, balance=balance),
-        lambda lines: _of_job(every(lines, DiversePassage)),
+        lambda job: _of_job(job, DiversePassage),
     )
     _show(visit, look, diverse_words, removing=False)
 
 
-def _of_job(found: Iterable[_Passage]) -> Shown[_Passage]:
-    """What a job found; its notes and how many it looked at are in its log."""
-    return Shown(tuple(found), 0)
+def _of_job(job: Job, kind: type[_Passage]) -> Shown[_Passage]:
+    """What a job found; how many passages it looked at is not known of it."""
+    return Shown(tuple(every(job.folder.output(), kind)), 0, job.notes())
 
 
 def unusual_words(found: RemotePassage) -> tuple[str, str]:

@@ -201,10 +201,13 @@ def show_job(visit: Visit, job: Job) -> None:
     if job.kind in TRAININGS:
         st.subheader("Curves", anchor=False)
         _live(visit, job, _curves)
-    results = read_results(job.output(_ROWS))
+    output = job.output(_ROWS + 1)
+    results = read_results(output[:_ROWS])
     if results != JobResults():
         st.subheader("Result", anchor=False)
         show_results(results)
+    if len(output) > _ROWS:
+        st.caption(f"The first {_ROWS:,} rows; all are in {as_markdown(str(job.folder.output_file))}")
     st.subheader("Log", anchor=False)
     _live(visit, job, _log)
     if visit.may_write and job.state.ended:

@@ -51,6 +51,15 @@ def test_asking_twice_is_asking_to_stop_at_once(folder: JobFolder) -> None:
         assert folder.times_asked_to_stop == times
 
 
+def test_notes_are_kept_one_a_line(folder: JobFolder) -> None:
+    assert folder.notes() == ()
+    folder.add_note("of a folder that is not there nothing is kept")
+    os.close(folder.make())
+    for note in ("no pair: 3 passages looked at", "two\nlines\x85of one"):
+        folder.add_note(note)
+    assert folder.notes() == ("no pair: 3 passages looked at", "two lines of one")
+
+
 def test_progress_is_read_as_it_was_written(folder: JobFolder) -> None:
     os.close(folder.make())
     folder.write_progress(LOOK)

@@ -62,6 +62,7 @@ def test_jobs_are_listed_with_how_far_they_are(nearsay: Nearsay, jobs: Jobs, spa
     ]
     assert lines[2] == Naming("300 of about 1,200 words (25%)", "1 min 30 s", "stopping")
     assert lines[3].endswith("3 min")
+    assert ["2026-01-01T10:00" in line for line in lines[1:]] == [False, True, True]  # when its turn came
     (row,) = (
         json.loads(line) for line in nearsay("list", "--state", "running", "--json").stdout.splitlines()
     )

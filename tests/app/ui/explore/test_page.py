@@ -14,7 +14,7 @@ from streamlit import runtime
 
 from nearsay.app.jobs import JobKind, Jobs, JobState
 from nearsay.app.ui import opened, watching
-from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view
+from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view, time_view, unusual_view
 from nearsay.app.ui.explore.page import VIEWS
 from nearsay.app.ui.explore.unusual_view import unusual_words
 from nearsay.app.ui.map_component.show_map import Selection, packed_map
@@ -22,7 +22,7 @@ from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts 
 from nearsay.app.ui.opened import remembered_map
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.catalogue.tables import collections
+from nearsay.indexer.catalogue.tables import clusterings, collections
 from nearsay.indexer.exploring.unlike import RemotePassage
 from nearsay.indexer.neighbours.points import Near
 from nearsay.training.sentence.text_encoder import TextKind
@@ -137,6 +137,70 @@ def test_what_takes_long_is_a_job_that_is_read_back(page, explored, monkeypatch)
         "1",
         "1",
     ]  # what was written since is no duplicate any more
+
+
+def _done_by_a_job(app, settings):
+    """The page once the job that its button starts has ended."""
+    press(app, "Look now")
+    with Library.open(settings.library, device="cpu") as library:
+        (started,) = Jobs(library).list()
+        assert Jobs(library).wait(started.number).state is JobState.DONE
+    app.run()
+    assert not app.exception
+
+
+@pytest.mark.long
+def test_what_a_look_says_beside_its_results_stands_on_the_page_when_a_job_found_them(
+    page, explored, monkeypatch
+):
+    monkeypatch.setattr(unusual_view, "_QUICK_OUTLIERS", 0)
+    app = page("explore", settings=explored, view="unusual", un_count="9", state=NOTES)
+    _done_by_a_job(app, explored)
+    assert "5 of the 9 asked for" in said(app)
+
+
+@pytest.mark.long
+def test_through_time_a_job_finds_every_cluster_too(page, explored, monkeypatch):
+    app = page("explore", settings=explored, view="time", time_by="year")
+    (at_once,) = (frame.value for frame in app.dataframe)
+    assert len(at_once) > 9  # more than a command prints
+    monkeypatch.setattr(time_view, "_QUICK", 0)
+    app = page("explore", settings=explored, view="time", time_by="year")
+    _done_by_a_job(app, explored)
+    (found,) = (frame.value for frame in app.dataframe)
+    assert found.astype(str).equals(at_once.astype(str))
+
+
+def test_documents_without_a_date_are_told_beside_the_chart(page, explored):
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").explore.cluster("kmeans", clusters=1)
+        library.collection("notes").add_rows([{"text": "A note of no year."}])
+        library.collection("notes").explore.cluster("kmeans", clusters=1)
+    app = page("explore", settings=explored, view="time", time_field="year", state=NOTES)
+    assert "1 document" in said(app)
+
+
+def test_what_was_not_compared_is_told_beside_the_pairs(page, explored, monkeypatch):
+    monkeypatch.setattr("nearsay.indexer.duplicates.pairs._notes", lambda *_: ("some pairs may be missing",))
+    app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
+    assert "Some pairs may be missing" in said(app)
+
+
+@pytest.mark.long
+def test_what_making_clusters_had_to_say_stands_beside_them(page, explored):
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").add_rows([{"text": "A note on its own.", "cluster": "mine"}])
+        jobs = Jobs(library)
+        arguments = ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "2"]
+        job = jobs.wait(jobs.start(JobKind.CLUSTER, arguments).number)
+        assert job.state is JobState.DONE
+    app = page("explore", settings=explored, view="clusters", state=NOTES)
+    assert "have a field 'cluster' of their own" in said(app).replace("\\", "")
+    with Library.open(explored.library, device="cpu") as library:  # made elsewhere since
+        library.collection("notes").explore.cluster("kmeans", clusters=1)
+        with library.store.database.writing() as connection:
+            connection.execute(clusterings.update().values(created_at=_LATER))
+    assert "of their own" not in said(page("explore", settings=explored, view="clusters", state=NOTES))
 
 
 def test_a_cluster_gets_a_name_and_is_found_by_it(page, explored):

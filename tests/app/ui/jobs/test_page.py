@@ -56,6 +56,16 @@ def test_while_every_job_is_at_work_nothing_is_said_of_a_list_of_others(page, re
     assert "No job" not in _words(app)
 
 
+def test_of_very_many_rows_the_page_says_that_it_shows_the_first(page, record):
+    output = tuple({"id": f"d{number}"} for number in range(1_001))
+    job = record(JobState.DONE, kind=JobKind.OTHER, output=output[:1_000])
+    assert "first 1,000 rows" not in _words(page("jobs", job=str(job.number)))
+    job = record(JobState.DONE, kind=JobKind.OTHER, output=output)
+    app = page("jobs", job=str(job.number))
+    assert len(app.dataframe[0].value) == 1_000
+    assert "first 1,000 rows" in _words(app)
+
+
 @pytest.mark.parametrize("asked", ["99", "x", "9999999999"])
 def test_an_address_that_names_no_job_leads_to_all(page, record, asked):
     record(JobState.DONE)
