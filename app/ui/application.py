@@ -131,9 +131,11 @@ def _sidebar(settings: Settings, library: Library) -> None:
         wanted = st.session_state.pop(NEXT_COLLECTION, None) or addressed
         if wanted in names:
             st.session_state[CHOSEN] = wanted
-        elif names and st.session_state.get(CHOSEN) not in names:
+        elif names and (chosen := st.session_state.get(CHOSEN)) not in names:
             leave_collection()  # it was deleted
             st.session_state[CHOSEN] = names[0]
+            if chosen is not None:  # what was pressed was meant for that one, and is forgotten by this
+                st.rerun()
         if names:
             st.selectbox("Collection", names, key=CHOSEN, on_change=_another_collection)
             # At the first look `keep_history` adds it: from here it would be an entry of the history.

@@ -197,12 +197,13 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
             "says now, in the form what you wrote. Save again to replace it.",
             icon=":material/edit_notifications:",
         )
+    kept = {"title": found.title, "text": found.text, "metadata": metadata_text(found.metadata)}
+    for name, value in kept.items():
+        st.session_state.setdefault(f"{key}-{name}", value)
     with st.form(key, border=False):
-        title = st.text_input("Title", found.title, key=f"{key}-title", help="Embedded with the text.")
-        text = st.text_area("Text", found.text, height=220, key=f"{key}-text")
-        metadata = st.text_area(
-            "Metadata", metadata_text(found.metadata), height=160, key=f"{key}-metadata", help=_METADATA
-        )
+        title = st.text_input("Title", key=f"{key}-title", help="Embedded with the text.")
+        text = st.text_area("Text", height=220, key=f"{key}-text")
+        metadata = st.text_area("Metadata", height=160, key=f"{key}-metadata", help=_METADATA)
         if st.form_submit_button("Save", type="primary", icon=":material/save:"):
             with telling_errors():
                 document = edited_document(

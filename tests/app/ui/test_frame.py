@@ -49,6 +49,49 @@ def test_an_address_that_names_no_part_of_a_page_means_the_first(page, path, que
     assert not page(path, **query).error
 
 
+def _with_its_sidebar(path: str) -> None:
+    """A page beside the choice of a collection; AppTest runs this function's text by itself."""
+    from nearsay.app.ui.application import _sidebar, show_page
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+
+    settings = Settings.from_environment()
+    _sidebar(settings, opened(settings))
+    show_page(path, settings)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "press"),
+    [
+        ("collections", {"see": "Documents"}, "Add it"),
+        ("judge", {}, "Improve and apply"),
+        ("explore", {"view": "clusters"}, "Make clusters"),
+    ],
+)
+def test_what_is_pressed_after_its_collection_was_deleted_elsewhere_is_done_to_no_other(
+    path, query, press, settings, monkeypatch
+):
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("gone").add_rows([{"id": "a", "text": "A note."}])
+        app = AppTest.from_function(_with_its_sidebar, args=(path,), default_timeout=60)
+        app.query_params["collection"] = "gone"
+        for name, value in query.items():
+            app.query_params[name] = value
+        app.run()
+        for field in app.text_area:
+            field.input("" if field.label == "Metadata" else "A note for gone.")
+        before = library.collection("samples").overview().documents
+        library.collection("gone").delete()
+        next(each for each in app.button if each.label == press).click().run()
+        assert not app.exception
+        assert library.collection("samples").overview().documents == before
+        assert Jobs(library).list() == []
+        assert app.session_state["chosen_collection"] == "samples"
+        assert app.warning[0].value == Naming("gone", "samples")
+
+
 READ_ONLY = [entry for entry in PAGES if entry.read_only]
 
 
