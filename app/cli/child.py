@@ -164,14 +164,34 @@ def _carry_out(library: Path, number: int) -> int:
     return _record(library, number, ending or _Ending(_STOPPED), asked=watcher.asked_to_stop)
 
 
-def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
-    from nearsay.indexer.catalogue import jobs
-    from nearsay.indexer.catalogue.store import now
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put interrupts off until the block's end.
 
+    An import that is cut short leaves a package that cannot be imported again, and with it is recorded how
+    the job ended.
+    """
+    heard: list[int] = []
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda number, _: heard.append(number))
     try:
-        with _catalogue(library) as database, database.writing() as connection:
-            row = jobs.find(connection, number)
-            jobs.begun(connection, number, now("milliseconds"))
+        yield
+    finally:
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, signal.default_int_handler)
+    if heard:
+        raise KeyboardInterrupt
+
+
+def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
+    try:
+        with _uninterrupted():
+            from nearsay.indexer.catalogue import jobs
+            from nearsay.indexer.catalogue.store import now
+
+            with _catalogue(library) as database, database.writing() as connection:
+                row = jobs.find(connection, number)
+                jobs.begun(connection, number, now("milliseconds"))
     except NearsayError as error:
         click.echo(f"Error: {error}", err=True)
         return _Ending(1, str(error))

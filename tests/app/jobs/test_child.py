@@ -158,6 +158,30 @@ def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
     assert again.ended_at is not None
 
 
+_STOPPED_WHILE_IT_IMPORTS = """
+import importlib.abc, os, signal, sys
+
+class Stops(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "sqlalchemy.sql.naming":
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Stops())
+from nearsay.app.cli.child import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_one_that_is_stopped_while_it_begins_says_how_it_ended(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "CHILD", (sys.executable, "-c", _STOPPED_WHILE_IT_IMPORTS))
+    job = jobs.wait(jobs.start("other", ["collections", "list"]).number)
+    assert (job.exit_code, job.log()) == (130, [])
+    assert job.ended_at is not None
+
+
 def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> None:
     lock = life_lock.take(tmp_path / "lock")
     assert lock is not None
