@@ -4,7 +4,7 @@ import click
 
 from nearsay.app.cli.command import GROUP, CommandGroup
 from nearsay.app.cli.options import BERT, JSON, LIMIT, Computing
-from nearsay.app.cli.printing import print_json, print_table
+from nearsay.app.cli.printing import print_json, print_rows
 
 
 @click.group(cls=CommandGroup)
@@ -29,13 +29,11 @@ def fill(
     """
     from nearsay.training.bert.fill import Filler
 
-    candidates = Filler.load(bert, device=run.device).fill(text, limit)
-    if as_json:
-        for candidate in candidates:
-            print_json(candidate)
-    else:
-        rows = [[c.place, c.rank, c.token, f"{c.probability:.4f}"] for c in candidates]
-        print_table(["mask", "rank", "word", "probability"], rows)
+    print_rows(
+        Filler.load(bert, device=run.device).fill(text, limit),
+        {"mask": "place", "rank": "rank", "word": "token", "probability": lambda c: f"{c.probability:.4f}"},
+        as_json=as_json,
+    )
 
 
 @bert.command("next")

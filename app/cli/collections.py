@@ -13,7 +13,7 @@ from nearsay.app.cli.printing import (
     print_json,
     print_reports,
     print_results,
-    print_table,
+    print_rows,
 )
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted
@@ -42,28 +42,24 @@ def list_(as_json: bool = ROWS, place: Place = GROUP) -> None:
         nearsay collections list
     """
     with place.open() as library:
-        rows = [found.overview() for found in library.collections()]
-    if as_json:
-        for row in rows:
-            stored = {
-                "encoder": row.live.encoder.name if row.live else None,
-                "dtype": str(row.live.dtype) if row.live else None,
-            }
-            print_json({"name": row.name, "documents": row.documents, "passages": row.passages, **stored})
-        return
-    print_table(
-        ["collection", "documents", "passages", "encoder", "stored as"],
-        [
-            [
-                row.name,
-                row.documents,
-                row.passages,
-                row.live.encoder.name if row.live else "",
-                str(row.live.dtype) if row.live else "",
-            ]
-            for row in rows
-        ],
-    )
+        print_rows(
+            [found.overview() for found in library.collections()],
+            {
+                "collection": "name",
+                "documents": "documents",
+                "passages": "passages",
+                "encoder": lambda row: row.live and row.live.encoder.name,
+                "stored as": lambda row: row.live and str(row.live.dtype),
+            },
+            as_json=as_json,
+            to_json=lambda row: {
+                "name": row.name,
+                "documents": row.documents,
+                "passages": row.passages,
+                "encoder": row.live and row.live.encoder.name,
+                "dtype": row.live and str(row.live.dtype),
+            },
+        )
 
 
 @collections.command()

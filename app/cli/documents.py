@@ -36,8 +36,8 @@ from nearsay.app.cli.printing import (
     print_json,
     print_notes,
     print_reports,
+    print_rows,
     print_table,
-    rows_alone,
 )
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
@@ -48,7 +48,6 @@ from nearsay.data.report import Done
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
     from nearsay.indexer.catalogue.documents import StoredDocument
-    from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.filters.fields import FieldLook
 
 _NAMED = 5  # documents that are removed, in a question
@@ -186,7 +185,15 @@ def list_(
     with place.open() as library:
         target = library.collection(collection)
         if near_duplicates:
-            _print_links(target.near_duplicates()[:limit], as_json=as_json)
+            print_rows(
+                target.near_duplicates()[:limit],
+                {
+                    "document": "id",
+                    "says nearly what this one says": "original",
+                    "cosine": lambda link: f"{link.cosine:.3f}",
+                },
+                as_json=as_json,
+            )
             return
         document = None
         for document in itertools.islice(target.documents(where), limit):
@@ -198,17 +205,6 @@ def list_(
                 click.echo(f"{id_}\t{head}")
         if document is None:
             print_notes(target.browser.filter_notes(where))
-
-
-def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
-    if as_json:
-        for link in links:
-            print_json(link)
-        return
-    print_table(
-        ["document", "says nearly what this one says", "cosine"],
-        [[visible(link.id), visible(link.original), f"{link.cosine:.3f}"] for link in links],
-    )
 
 
 @documents.command()
@@ -370,14 +366,10 @@ def facets(
         found = target.facets(field, where=where, limit=limit)
         if found.documents and found.missing == found.documents:
             _require(target, field)
-    if rows_alone():
-        for each in found.values:
-            print_json({"value": each.value, "documents": each.documents})
-        return
+    columns = {field: "value", "documents": "documents"}
+    print_rows(found.values, columns, as_json=as_json, whole=found.to_json())
     if as_json:
-        print_json(found.to_json())
         return
-    print_table([field, "documents"], [[each.value, each.documents] for each in found.values])
     more = found.different - len(found.values)
     rest = [f"{counted(more, 'more value')}: {found.other:,}"] if more else []
     print_notes([*rest, f"without {field}: {found.missing:,} of {counted(found.documents, 'document')}"])
@@ -427,20 +419,19 @@ def fields(
     """
     with place.open() as library:
         looks = library.collection(collection).fields()
-    rows = [look.to_json() for look in looks]
-    if rows_alone():
-        for row in rows:
-            print_json(row)
-    elif as_json:
-        print_json({"collection": collection, "fields": rows})
-    else:
-        print_table(["field", "kind", "values", "documents"], [_seen(look) for look in looks])
+    print_rows(
+        looks,
+        {"field": "name", "kind": "kind", "values": _seen, "documents": "documents"},
+        as_json=as_json,
+        to_json=lambda look: look.to_json(),
+        whole={"collection": collection, "fields": [look.to_json() for look in looks]},
+    )
 
 
-def _seen(look: "FieldLook") -> list[object]:
+def _seen(look: "FieldLook") -> str:
     if look.low is not None:
-        return [look.name, look.kind, f"{look.low} to {look.high}", look.documents]
+        return f"{look.low} to {look.high}"
     seen = look.values[:_SEEN]
     values = ", ".join(value if isinstance(value, str) else json.dumps(value) for value in seen)
     more = f" and {len(look.values) - _SEEN:,} more" if len(look.values) > _SEEN else ""
-    return [look.name, look.kind, f"{values}{more}", look.documents]
+    return f"{values}{more}"

@@ -25,7 +25,7 @@ from nearsay.app.cli.printing import (
     print_json,
     print_notes,
     print_results,
-    print_table,
+    print_rows,
 )
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
@@ -61,22 +61,16 @@ def list_(as_json: bool = JSON, place: Place = GROUP) -> None:
     """
     with _known(place) as known:
         found = known.list(berts=True)
-    if as_json:
-        for each in found:
-            print_json(each)
-        return
-    print_table(
-        ["name", "", "live in", "job", "folder"],
-        [
-            [
-                each.name,
-                f"{'BERT, ' * each.bert}{each.origin}" if each.there else "not there any more",
-                ", ".join(each.live_in),
-                "" if each.job is None else each.job,
-                "" if each.source == each.name else each.source,
-            ]
-            for each in found
-        ],
+    print_rows(
+        found,
+        {
+            "name": "name",
+            "": lambda each: f"{'BERT, ' * each.bert}{each.origin}" if each.there else "not there any more",
+            "live in": lambda each: ", ".join(each.live_in),
+            "job": "job",
+            "folder": lambda each: None if each.source == each.name else each.source,
+        },
+        as_json=as_json,
     )
 
 

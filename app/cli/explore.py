@@ -39,7 +39,7 @@ from nearsay.app.cli.printing import (
     print_notes,
     print_passages,
     print_reports,
-    print_table,
+    print_rows,
     rows_alone,
 )
 from nearsay.app.cli.progress import ProgressBar
@@ -316,18 +316,18 @@ def _print(found: "News") -> None:
     )
     if found.clusters:
         click.echo()
-        rows = [
-            [
-                "" if each.number is None else each.number,
-                each.name,
-                each.new,
-                each.before,
-                f"{100 * each.share_of_new:.1f} %",
-                f"{100 * each.share_before:.1f} %",
-            ]
-            for each in found.clusters
-        ]
-        print_table(["", "cluster", "new", "before", "of the new", "of those before"], rows)
+        print_rows(
+            found.clusters,
+            {
+                "": "number",
+                "cluster": "name",
+                "new": "new",
+                "before": "before",
+                "of the new": lambda each: f"{100 * each.share_of_new:.1f} %",
+                "of those before": lambda each: f"{100 * each.share_before:.1f} %",
+            },
+            as_json=False,
+        )
     if found.unlike:
         click.echo()
         print_passages(

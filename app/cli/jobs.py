@@ -14,6 +14,7 @@ from nearsay.app.cli.printing import (
     print_json,
     print_notes,
     print_results,
+    print_rows,
     print_table,
 )
 from nearsay.data.document import visible
@@ -61,24 +62,18 @@ def list_(
 
     with place.open() as library:
         found = Jobs(library).list(state, collection, limit)
-    if as_json:
-        for job in found:
-            print_json(_facts(job))
-        return
-    print_table(
-        ["job", "state", "what", "started", "took", "progress"],
-        [
-            [
-                str(job.number),
-                job.state,
-                job.title,
-                (job.started_at or "")[:16],
-                "" if seconds is None else duration(seconds),
-                _far(job),
-            ]
-            for job in found
-            for seconds in [job.seconds()]
-        ],
+    print_rows(
+        found,
+        {
+            "job": lambda job: str(job.number),
+            "state": "state",
+            "what": "title",
+            "started": lambda job: (job.started_at or "")[:16],
+            "took": lambda job: None if (seconds := job.seconds()) is None else duration(seconds),
+            "progress": _far,
+        },
+        as_json=as_json,
+        to_json=_facts,
     )
 
 

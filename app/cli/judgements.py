@@ -1,7 +1,7 @@
 """`nearsay judgements`: what people say of search results."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,7 +21,7 @@ from nearsay.app.cli.options import (
     Removal,
     refuse_given,
 )
-from nearsay.app.cli.printing import print_done, print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_done, print_json, print_notes, print_rows
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
@@ -141,11 +141,12 @@ def log(
                 removal.print_done("searches", forgotten, said, as_json=as_json)
             return
         found = searches.queries(limit)
-    if as_json:
-        for query, times in found:
-            print_json({"query": query, "times": times})
-    else:
-        print_table(["times", "query"], [[str(times), visible(query)] for query, times in found])
+    print_rows(
+        found,
+        {"times": lambda row: str(row[1]), "query": lambda row: row[0]},
+        as_json=as_json,
+        to_json=lambda row: {"query": row[0], "times": row[1]},
+    )
 
 
 @command("import")
@@ -353,8 +354,16 @@ def _print(one: "Judgement", *, as_json: bool) -> None:
     click.echo(f"{word}: {visible(one.document)}, passage {one.passage}: {text}")
 
 
-_COLUMNS = ("relevant", "query", "id", "passage", "rank", "", "title or text")
 _QUERY = 32  # characters
+_COLUMNS: "Final[Mapping[str, str | Callable[[Judgement], str | None]]]" = {
+    "relevant": lambda each: "yes" if each.relevant else "no",
+    "query": lambda each: beginning(visible(each.query), _QUERY),
+    "id": "document",
+    "passage": lambda each: str(each.passage),
+    "rank": lambda each: None if each.rank is None else str(each.rank),
+    "": lambda each: None if each.state == "current" else str(each.state),
+    "title or text": lambda each: beginning(visible(each.title or each.text), _TEXT),
+}
 
 
 @command("list")
@@ -387,36 +396,14 @@ def list_(
         asked = judged.queries()[:limit] if queries else ()
         rows = () if queries else judged.list(query, id_, relevant=relevant)[:limit]
         counts = judged.counts()
-    if as_json:
-        for row in (*asked, *rows):
-            print_json(row)
-        return
     if queries:
-        of_each = [[each.query, each.relevant, each.not_relevant, each.judged_at] for each in asked]
-        print_table(["query", "relevant", "not relevant", "last judged"], of_each)
+        columns = ("query", "relevant", "not relevant", "last judged")
+        fields = ("query", "relevant", "not_relevant", "judged_at")
+        print_rows(asked, dict(zip(columns, fields, strict=True)), as_json=as_json)
     else:
-        _list_print(rows)
-    print_notes([_said(counts)])
-
-
-def _list_print(rows: Sequence["Judgement"]) -> None:
-    table = [
-        [
-            "yes" if each.relevant else "no",
-            _short(each.query, _QUERY),
-            each.document,
-            str(each.passage),
-            "" if each.rank is None else str(each.rank),
-            "" if each.state == "current" else str(each.state),
-            _short(each.title or each.text, _TEXT),
-        ]
-        for each in rows
-    ]
-    print_table(_COLUMNS, table)
-
-
-def _short(text: str, width: int) -> str:
-    return beginning(visible(text), width)
+        print_rows(rows, _COLUMNS, as_json=as_json)
+    if not as_json:
+        print_notes([_said(counts)])
 
 
 def _said(counts: "JudgementCounts") -> str:

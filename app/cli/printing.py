@@ -42,6 +42,7 @@ _NUMBER = re.compile(r"-?[\d,.]+")
 _LONGEST = 60  # characters of a value of JSON without a kind
 _PREVIEW = 400  # characters of a passage shown to a person
 _LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
+_Kind = TypeVar("_Kind")
 
 
 def rows_alone() -> bool:
@@ -218,6 +219,28 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console.print(table, crop=False)
     for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
         click.echo(line.rstrip())
+
+
+def print_rows(
+    rows: Iterable[_Kind],
+    columns: Mapping[str, str | Callable[[_Kind], object]],
+    *,
+    as_json: bool,
+    to_json: Callable[[_Kind], object] = lambda row: row,
+    whole: object = None,
+) -> None:
+    """Print rows as lines of JSON or CSV, or as a table.
+
+    columns: the titles of the table, each with the name of a row's field, or what gives its cell
+    to_json: what is printed of a row as JSON
+    whole:   the one object that --json prints instead of the rows
+    """
+    if as_json:
+        for one in [whole] if whole is not None and not rows_alone() else map(to_json, rows):
+            print_json(one)
+        return
+    cells = [[of(row) if callable(of) else getattr(row, of) for of in columns.values()] for row in rows]
+    print_table([*columns], [["" if cell is None else cell for cell in row] for row in cells])
 
 
 def print_reports(found: Sequence[Report], *, as_json: bool) -> None:
