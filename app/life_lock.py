@@ -35,31 +35,23 @@ def keep(descriptor: int) -> None:
 
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; a file that is not there is free."""
-    descriptor = _opened(path)
-    if descriptor is None:
-        return False
-    try:
-        return not _lock(descriptor, wait=False, shared=True)
-    finally:
-        os.close(descriptor)
+    return not _is_free(path, wait=False)
 
 
 def wait_until_free(path: Path) -> None:
     """Return when no process holds the lock."""
-    descriptor = _opened(path)
-    if descriptor is None:
-        return
+    _is_free(path, wait=True)
+
+
+def _is_free(path: Path, *, wait: bool) -> bool:
     try:
-        _lock(descriptor, wait=True, shared=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        return _lock(descriptor, wait=wait, shared=True)
     finally:
         os.close(descriptor)
-
-
-def _opened(path: Path) -> int | None:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
 
 
 def _lock(descriptor: int, *, wait: bool, shared: bool) -> bool:
