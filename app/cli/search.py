@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 
 from nearsay.app.cli.command import GROUP, argument, command, option
-from nearsay.app.cli.options import BY_DOCUMENT, COLLECTION, LIMIT, MODE, ROWS, WHERE, OnDevice, Sharded
+from nearsay.app.cli.options import COLLECTION, LIMIT, MODE, ROWS, WHERE, OnDevice, Sharded
 from nearsay.app.cli.printing import print_hits, print_json, print_notes, rows_alone
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
 
 _Item = TypeVar("_Item")
+_BY_DOCUMENT = option("Only return the best passage of each document.")
 _TOGETHER: Final = 64  # queries that are encoded and scored at once
 
 
@@ -30,7 +31,7 @@ class _How:
         "How hybrid combines the two rankings: by weighted scores, or by reciprocal rank fusion.",
         default="weighted",
     )
-    by_document: bool = BY_DOCUMENT
+    by_document: bool = _BY_DOCUMENT
     rerank: str | None = option(
         "Name or folder of a cross-encoder that reranks the first 50 candidates.", metavar="NAME_OR_FOLDER"
     )
@@ -127,38 +128,31 @@ def _answer_all(target: "Collection", source: str, limit: int, how: dict[str, An
 
 def _as_they_come(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
     """Group what is there by now, at most so many: whoever writes one query and waits is answered at once."""
-    there: queue.Queue[_Item | _End] = queue.Queue(4 * most)
+    # The last is what ended them: an error, or None.
+    there: queue.Queue[_Item | BaseException | None] = queue.Queue(4 * most)
 
     def read() -> None:
-        error: BaseException | None = None
         try:
             for item in items:
                 there.put(item)
+            there.put(None)
         except BaseException as raised:  # noqa: BLE001 - raised where the items are used
-            error = raised
-        there.put(_End(error))
+            there.put(raised)
 
     threading.Thread(target=read, name="queries", daemon=True).start()
-    end: _End | None = None
-    while end is None:
-        group: list[_Item] = []
-        while end is None and len(group) < most and (not group or not there.empty()):
-            item = there.get()
-            if isinstance(item, _End):
-                end = item
-            else:
-                group.append(item)
-        if group:
+    group: list[_Item] = []
+    over = False
+    while not over:
+        item = there.get()
+        if item is None or isinstance(item, BaseException):
+            over = True
+        else:
+            group.append(item)
+        if group and (over or len(group) == most or there.empty()):
             yield group
-    if end.error is not None:
-        raise end.error
-
-
-class _End:
-    """Nothing follows; what ended it, if it was an error."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+            group = []
+    if isinstance(item, BaseException):
+        raise item
 
 
 @command()
@@ -173,7 +167,7 @@ def similar(
     limit: int = LIMIT(10),
     away: float | None = option("Weight of the documents of --not relative to those of --id.", shown="0.3"),
     where: str | None = WHERE,
-    by_document: bool = BY_DOCUMENT,
+    by_document: bool = _BY_DOCUMENT,
     as_json: bool = ROWS,
     place: OnDevice = GROUP,
 ) -> None:
