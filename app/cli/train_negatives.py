@@ -28,7 +28,6 @@ from nearsay.data.errors import BadInputError
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.training.sentence.negatives.candidates import MinedNegatives
-    from nearsay.training.sentence.negatives.cross_encoder import Judge
     from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
     from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -158,6 +157,7 @@ def _write(mined: "MinedNegatives", out: Path) -> None:
 
 
 def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: Encoding) -> "MinedNegatives":
+    from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
     from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
 
     if source.corpus and source.collection:
@@ -165,7 +165,9 @@ def _mine(source: _Sources, config: "MiningConfig", fields: TextFields, place: E
     pairs, judged = _pairs(source)
     corpus, encoder = _corpus_and_encoder(source, fields, place, pairs, judged)
     print_notes(corpus.notes)
-    judge = _judge(source, place)
+    judge = None
+    if source.cross_encoder:
+        judge = CrossEncoderJudge.load(source.cross_encoder, device=place.device, precision=place.precision)
     with ProgressBar(MiningStage.ENCODING, unit="texts") as bar:
 
         def show(stage: MiningStage, done: int, total: int) -> None:
@@ -203,7 +205,11 @@ def _corpus_and_encoder(
     from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus, read_mining_corpus
 
     if source.collection:
-        return _collection(source, place)
+        name = source.collection
+        with place.open() as library:
+            found = library.collection(name, encoder=source.encoder).sample(sys.maxsize, seed=0)
+        title = f"collection {name}"
+        return MiningCorpus.of(title, found.texts, found.vectors, untitled=found.untitled), found.encoder
     if source.corpus:
         corpus = read_mining_corpus(source.corpus, fields.reading())
     elif judged:
@@ -211,24 +217,3 @@ def _corpus_and_encoder(
     else:
         corpus = MiningCorpus.of(str(source.pairs), (positive for _, positive in pairs))
     return corpus, place.loaded(source.encoder or BUNDLED_NAME)
-
-
-def _collection(source: _Sources, place: Encoding) -> "tuple[MiningCorpus, TextEncoder]":
-    """Every passage of a collection with its vector, and the encoder that made it."""
-    from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
-
-    name = str(source.collection)
-    with place.open() as library:
-        passages = library.collection(name, encoder=source.encoder).sample(sys.maxsize, seed=0)
-    corpus = MiningCorpus.of(
-        f"collection {name}", passages.texts, passages.vectors, untitled=passages.untitled
-    )
-    return corpus, passages.encoder
-
-
-def _judge(source: _Sources, place: Encoding) -> "Judge | None":
-    from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
-
-    if not source.cross_encoder:
-        return None
-    return CrossEncoderJudge.load(source.cross_encoder, device=place.device, precision=place.precision)
