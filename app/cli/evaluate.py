@@ -1,7 +1,6 @@
 """`nearsay evaluate`: encoders in one table, how they are stored and run, what texts alone say, and heads."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +23,6 @@ from nearsay.app.cli.options import (
     BREAKS,
     ENCODER,
     JSON,
-    JUDGED_CORPUS,
     LABEL,
     LENGTH,
     ONE_ENCODER,
@@ -33,9 +31,7 @@ from nearsay.app.cli.options import (
     PLOT,
     RESAMPLES,
     SAMPLE,
-    SCORED_PAIRS,
     SEED,
-    SEVERAL_ENCODERS,
     SPLIT,
     TEXT,
     TITLE,
@@ -49,12 +45,18 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-    from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions
-    from nearsay.training.evaluation.judged.suite import Suite
     from nearsay.training.evaluation.proxies.panel import EncoderPanel, Proxy, ProxyFigure, ProxyScore
 
 
 _FILE = argument(type=FILE)
+_SEVERAL_ENCODERS = option(
+    "Name or folder of the encoder. Can be repeated.",
+    "--encoder",
+    default=["all-MiniLM-L6-v2"],
+    type=ENCODER,
+)
+_SCORED_PAIRS = option("File of scored pairs, as for `nearsay evaluate sts`.", type=FILE)
+_JUDGED_CORPUS = option("Folder of a judged corpus, as for `nearsay evaluate retrieval`.", type=FOLDER)
 
 
 @command()
@@ -168,8 +170,8 @@ def reader(model: str, file: Path = _FILE, as_json: bool = JSON, run: Run = GROU
 @command()
 def compression(
     encoder: str = ONE_ENCODER,
-    sts: Path | None = SCORED_PAIRS,
-    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    sts: Path | None = _SCORED_PAIRS,
+    retrieval: Path | None = _JUDGED_CORPUS,
     split: str = SPLIT,
     dimensions: tuple[int, ...] = option(
         "Number of dimensions of the vectors. Can be repeated.", "--dimension", metavar="N"
@@ -209,8 +211,8 @@ def compression(
 
 @command()
 def layers(
-    sts: Path | None = SCORED_PAIRS,
-    retrieval: Path | None = JUDGED_CORPUS(type=FOLDER),
+    sts: Path | None = _SCORED_PAIRS,
+    retrieval: Path | None = _JUDGED_CORPUS,
     split: str = SPLIT,
     encoder: str = ONE_ENCODER,
     plot: Path | None = PLOT,
@@ -274,7 +276,7 @@ def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[Score
 @command()
 def unlabelled(
     sources: tuple[str, ...] = argument("FILE…", required=True),
-    encoders: tuple[str, ...] = SEVERAL_ENCODERS,
+    encoders: tuple[str, ...] = _SEVERAL_ENCODERS,
     title: str | None = TITLE(shown="guessed and reported"),
     sample: int = SAMPLE(500, least=2),
     seed: int = SEED(0),
@@ -330,7 +332,7 @@ def _score(panel: "EncoderPanel", proxy: "Proxy", found: "ProxyFigure | None", s
 @command()
 def tokenizer(
     sources: tuple[str, ...] = argument("TEXT…", required=True),
-    encoders: tuple[str, ...] = SEVERAL_ENCODERS,
+    encoders: tuple[str, ...] = _SEVERAL_ENCODERS,
     lengths: tuple[int, ...] = option(
         "Maximum number of tokens in a sequence. Can be repeated.",
         "--length",
@@ -409,58 +411,41 @@ def compare(
     Example:
         nearsay evaluate compare all-MiniLM-L6-v2 ./my-encoder --suite sets/ --plot compared.png
     """
+    from nearsay.app.cli.progress import ProgressBar
     from nearsay.data.picture import write_picture
-    from nearsay.training.evaluation.judged.comparison import ComparisonOptions
+    from nearsay.training.evaluation.judged.comparison import (
+        ComparisonOptions,
+        compare_encoders,
+        encoder_size,
+    )
     from nearsay.training.evaluation.judged.comparison_plot import comparison_figure
+    from nearsay.training.evaluation.judged.comparison_table import comparison_markdown
     from nearsay.training.evaluation.judged.suite import find_suite
 
     if markdown and as_json:
         raise click.UsageError("--markdown and --json are two ways to print: take one of them")
     options = ComparisonOptions(limit=sample, seed=seed, draws=draws, speed_rounds=rounds)
-    comparison = _compared(
-        encoders,
-        find_suite(suite, split=split, only=only),
-        options,
-        run,
-    )
-    _print(comparison, markdown=markdown, as_json=as_json)
-    if plot:
-        write_picture(plot, lambda: comparison_figure(comparison))
-    if comparison.failed:
-        print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table says why"])
-        sys.exit(1)
-
-
-def _compared(
-    encoders: Sequence[str],
-    suite: "Suite",
-    options: "ComparisonOptions",
-    run: Run,
-) -> "Comparison":
-    from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.evaluation.judged.comparison import compare_encoders, encoder_size
-
-    print_notes(suite.notes)
+    found = find_suite(suite, split=split, only=only)
+    print_notes(found.notes)
     loaded = [run.loaded(name) for name in encoders]
     with ProgressBar("measuring", unit="texts") as bar:
         comparison = compare_encoders(
             loaded,
-            suite.sets,
+            found.sets,
             sizes=[encoder_size(encoder.source) for encoder in loaded],
             options=options,
             watch=lambda encoder, judged, done, total: bar.at(done, total, doing=f"{encoder} on {judged}"),
         )
     print_notes(comparison.notes)
-    return comparison
-
-
-def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
-    from nearsay.training.evaluation.judged.comparison_table import comparison_markdown
-
     if markdown:
         click.echo(comparison_markdown(comparison), nl=False)
     else:
         print_reports([*comparison.cells, *comparison.encoders], as_json=as_json)
+    if plot:
+        write_picture(plot, lambda: comparison_figure(comparison))
+    if comparison.failed:
+        print_notes([f"{counted(comparison.failed, 'measurement')} failed; the table says why"])
+        sys.exit(1)
 
 
 @click.group(

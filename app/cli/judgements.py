@@ -13,7 +13,6 @@ from nearsay.app.cli.options import (
     JSON,
     LIMIT,
     MODE,
-    RATER,
     ROWS,
     WHERE,
     Encoding,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 
 
+_RATER = option("Name of the person who judges.", metavar="NAME")
 _KEYS: Final = {"y": True, "n": False, "s": None}
 _ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
 
@@ -63,7 +63,7 @@ def next_(
         metavar="N",
         least=1,
     ),
-    rater: str | None = RATER,
+    rater: str | None = _RATER,
     margin: float = option(
         "Difference of DCG@10 that is regarded as irrelevant.", default=0.01, type=click.FloatRange(min=0)
     ),
@@ -270,7 +270,7 @@ def add(
         shown="the only passage of the document",
     ),
     relevant: bool | None = option("Whether the passage answers the query.", "--relevant/--not-relevant"),
-    rater: str | None = RATER,
+    rater: str | None = _RATER,
     note: str | None = option("Note to store with the judgement.", metavar="TEXT"),
     mode: Literal["dense", "lexical", "hybrid"] = MODE,
     where: str | None = WHERE,
