@@ -46,7 +46,6 @@ class _Declared:
         default: object = None,
         *,
         shown: str | None = None,
-        beside: tuple[click.Parameter, ...] = (),
         **settings: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
         """The same with another default, shown in the words of `shown` if given, or with other settings."""
@@ -54,7 +53,7 @@ class _Declared:
         if default is not None:
             kept.pop("show_default", None)
         changed = _settings(shown=shown, default=default, **settings)
-        return replace(self, settings={**kept, **changed}, beside=beside or self.beside)
+        return replace(self, settings={**kept, **changed})
 
     def parameters(self, name: str, annotation: Any) -> Iterator[click.Parameter]:  # noqa: ANN401 - any type
         """What click knows of it."""

@@ -150,7 +150,9 @@ def ending(*known: str) -> Callable[[click.Context, click.Parameter, Path | None
 
 # What is printed.
 JSON = option("Print one JSON object per line.", "--json")
-ROWS = JSON(  # of a command that prints rows
+ROWS = option(  # of a command that prints rows
+    "Print one JSON object per line.",
+    "--json",
     callback=_rows_as_json,
     beside=(
         click.Option(
@@ -199,21 +201,9 @@ NAMED_ENCODER = option(
     "Name or folder of the encoder.", metavar="NAME", shell_complete=ENCODER.shell_complete
 )
 ONE_ENCODER = option("Name or folder of the encoder.", default="all-MiniLM-L6-v2", type=ENCODER)
-SEVERAL_ENCODERS = option(
-    "Name or folder of the encoder. Can be repeated.",
-    "--encoder",
-    default=["all-MiniLM-L6-v2"],
-    type=ENCODER,
-)
 BERT = option("Name or folder of the BERT.", metavar="BERT", type=ENCODER)
-ONE_BERT = option("Name or folder of the BERT.", default="all-MiniLM-L6-v2", type=ENCODER)
 FILES = argument("FILE…", required=True, type=FILE)
 SPLIT = option("Split to measure on: judgements in qrels/SPLIT.tsv.", default="test")
-SCORED_PAIRS = option("File of scored pairs, as for `nearsay evaluate sts`.", type=FILE)
-JUDGED_CORPUS = option(
-    "Folder of a judged corpus, as for `nearsay evaluate retrieval`.",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-)
 # How it is done.
 SEED = option("Seed of the random number generator.", least=0)
 SAMPLE = option("Maximum number of items to compute from, drawn at random.", metavar="N", least=1)
@@ -225,8 +215,6 @@ MODE = option(
     default="hybrid",
 )
 UNIT = option("Whether documents or passages are counted or compared.", default="documents")
-BY_DOCUMENT = option("Only return the best passage of each document.")
-RATER = option("Name of the person who judges.", metavar="NAME")
 PORT = option("Port to listen on.", shown="8501, or the next free one")
 NO_BROWSER = option("Do not open a browser.")
 DTYPE = option(
@@ -384,19 +372,6 @@ def _at_a_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-_PRECISION = option(
-    "Number format that the encoder computes with; auto chooses the fastest that the device supports.",
-    default="auto",
-    envvar="NEARSAY_PRECISION",
-    show_envvar=True,
-)
-_DEVICE = option(
-    "Device to compute on: cpu, cuda, cuda:1 or mps.",
-    metavar="DEVICE",
-    envvar="NEARSAY_DEVICE",
-    show_envvar=True,
-    shown="the fastest available",
-)
 ADDRESS = option(
     "Address of the Ray cluster: HOST:PORT of its head node, ray://HOST:PORT of its client server, or auto "
     "for the one that RAY_ADDRESS names or that `nearsay cluster up` started.",
@@ -404,12 +379,6 @@ ADDRESS = option(
 )
 WORKERS = option("Maximum number of workers.", metavar="N", shown="as many as fit", least=1)
 WORKER_CPUS = option("Number of CPU cores of each worker.", default=1.0)
-
-
-def _loaded(name: str, device: str | None, precision: Precision) -> "Encoder":
-    from nearsay.training.sentence.encoder import Encoder
-
-    return Encoder.load(name, device=device, precision=precision)
 
 
 @dataclass(frozen=True)
@@ -431,18 +400,31 @@ class AtHand:
 class Computing(AtHand):
     """Where something is computed."""
 
-    device: str | None = _DEVICE
+    device: str | None = option(
+        "Device to compute on: cpu, cuda, cuda:1 or mps.",
+        metavar="DEVICE",
+        envvar="NEARSAY_DEVICE",
+        show_envvar=True,
+        shown="the fastest available",
+    )
 
 
 @dataclass(frozen=True)
 class Run(Computing):
     """Where and how an encoder runs."""
 
-    precision: Precision = _PRECISION
+    precision: Precision = option(
+        "Number format that the encoder computes with; auto chooses the fastest that the device supports.",
+        default="auto",
+        envvar="NEARSAY_PRECISION",
+        show_envvar=True,
+    )
 
     def loaded(self, name: str) -> "Encoder":
         """An encoder, loaded so."""
-        return _loaded(name, self.device, self.precision)
+        from nearsay.training.sentence.encoder import Encoder
+
+        return Encoder.load(name, device=self.device, precision=self.precision)
 
 
 @dataclass(frozen=True)
@@ -486,21 +468,13 @@ class Place(AtHand):
 
 
 @dataclass(frozen=True)
-class OnDevice(Place):
-    """The same, where something is computed."""
-
-    device: str | None = _DEVICE
+class OnDevice(Computing, Place):
+    """The library that is worked in, and where something is computed."""
 
 
 @dataclass(frozen=True)
-class Encoding(OnDevice):
-    """The same, where something is encoded."""
-
-    precision: Precision = _PRECISION
-
-    def loaded(self, name: str) -> "Encoder":
-        """An encoder, loaded so."""
-        return _loaded(name, self.device, self.precision)
+class Encoding(Run, Place):
+    """The library that is worked in, and where and how an encoder runs."""
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import click
 from nearsay.app.cli.command import FILE, GROUP, argument, command, option
 from nearsay.app.cli.options import (
     BATCH,
+    BERT,
     EPOCHS,
     JSON,
     LABEL,
     LEARNING_RATE,
     LENGTH,
-    ONE_BERT,
     PAIR,
     POOLING,
     SEED,
@@ -40,7 +40,7 @@ class _Head:
 
     file: Path = argument(type=FILE)
     out: Path = option("Folder to write the model to.")
-    bert: str = ONE_BERT
+    bert: str = BERT("all-MiniLM-L6-v2")
     dev: Path | None = option("File to measure on after each epoch. The best checkpoint is kept.", type=FILE)
     test: Path | None = option("File to measure on at the end.", type=FILE)
     epochs: int = EPOCHS(3)
