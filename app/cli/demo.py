@@ -2,18 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from nearsay.app.cli.command import GROUP, command
 from nearsay.app.cli.options import Encoding
-from nearsay.app.cli.printing import print_hits, print_table
+from nearsay.app.cli.printing import print_hits, print_rows
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
-
-if TYPE_CHECKING:
-    from nearsay.indexer.clusters.clustering import Cluster, Clustering
 
 _COLLECTION = "samples"
 _SHOWN = 8  # clusters
@@ -49,22 +45,20 @@ def demo(place: Encoding = GROUP) -> None:
             print_hits(samples.search(query, k=3, where=where), as_json=False)
         anew = report.embedded or not samples.explore.has_clusters()
         found = samples.explore.cluster(progress=bar) if anew else samples.explore.clusters()
-    _say_what_there_is(found)
-    _say_how_to_go_on(str(place.library))
-
-
-def _say_what_there_is(found: "Clustering") -> None:
     largest = [each for each in found.clusters if each.level == 0]
     head = click.style("What is in it", fg="cyan", bold=True)
     click.echo(f"\n{head}: {counted(len(largest), 'cluster')}, the largest of them")
-    print_table(
-        ["cluster", "passages", "about", "for example"],
-        [[each.number, each.size, each.name, _example(each)] for each in largest[:_SHOWN]],
+    print_rows(
+        largest[:_SHOWN],
+        {
+            "cluster": "number",
+            "passages": "size",
+            "about": "name",
+            "for example": lambda each: next((one.title or one.text[:60] for one in each.central), ""),
+        },
+        as_json=False,
     )
-
-
-def _example(each: "Cluster") -> str:
-    return next((one.title or one.text[:60] for one in each.central), "")
+    _say_how_to_go_on(str(place.library))
 
 
 def _say_how_to_go_on(library: str) -> None:
