@@ -13,10 +13,9 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import click
 
@@ -124,12 +123,7 @@ _STOPPED = 130  # the exit status of a command that was stopped
 _GIVES_WAY = 10  # niceness: the page that is open beside it answers first
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """How the command ended."""
-
-    exit_code: int
-    message: str | None = None  # of an error
+_Ending: TypeAlias = tuple[int, str | None]  # the exit status, and the message of an error
 
 
 def main(arguments: list[str]) -> int:
@@ -158,10 +152,10 @@ def _carry_out(library: Path, number: int) -> int:
             f"the same again from where it is now: nearsay jobs resume {number}"
         )
         click.echo(f"Error: {reason}", err=True)
-        ending = ending or _Ending(1, reason)
+        ending = ending or (1, reason)
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
-    return _record(library, number, ending or _Ending(_STOPPED), asked=watcher.asked_to_stop)
+    return _record(library, number, ending or (_STOPPED, None), asked=watcher.asked_to_stop)
 
 
 @contextlib.contextmanager
@@ -194,9 +188,9 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
                 jobs.begun(connection, number, now("milliseconds"))
     except NearsayError as error:
         click.echo(f"Error: {error}", err=True)
-        return _Ending(1, str(error))
+        return 1, str(error)
     if row is None:
-        return _Ending(1, "the job was removed")
+        return 1, "the job was removed"
     with heard_by(watcher.heard, JobFolder(library, number).add_note):
         return _command(row.arguments, library)
 
@@ -208,17 +202,17 @@ def _command(arguments: Sequence[str], library: Path) -> _Ending:
         nearsay.main(args=given, prog_name="nearsay", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        return _Ending(error.exit_code, error.format_message())
+        return error.exit_code, error.format_message()
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
-            return _Ending(_STOPPED)
-        return _Ending(1, "it asked a question, which nobody could answer. Say --yes where a command has it")
+            return _STOPPED, None
+        return 1, "it asked a question, which nobody could answer. Say --yes where a command has it"
     except SystemExit as end:
-        return _Ending(end.code if isinstance(end.code, int) else int(end.code is not None))
+        return end.code if isinstance(end.code, int) else int(end.code is not None), None
     except Exception as error:  # noqa: BLE001 - a defect, which the job's log and message tell
         traceback.print_exc()
-        return _Ending(1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the job's log")
-    return _Ending(0)
+        return 1, f"{type(error).__name__}: {first_line(error)}. This is a defect: see the job's log"
+    return 0, None
 
 
 def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
@@ -226,24 +220,23 @@ def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
     from nearsay.indexer.catalogue.store import now
 
     JobFolder(library, number).turn_has_come()
-    state, message = JobState.FAILED, ending.message
-    if ending.exit_code == 0:
+    state, (exit_code, message) = JobState.FAILED, ending
+    if exit_code == 0:
         state = JobState.DONE
-    elif ending.exit_code == _STOPPED:
+    elif exit_code == _STOPPED:
         state = JobState.CANCELLED if asked else JobState.INTERRUPTED
     elif message is None:
         message = next(iter(JobFolder(library, number).log(last=1)), None)
-    recorded = jobs.Ending(state, ending.exit_code, message, now("milliseconds"))
+    recorded = jobs.Ending(state, exit_code, message, now("milliseconds"))
     try:
         with _catalogue(library) as database, database.writing() as connection:
             jobs.ended(connection, number, recorded)
     except NearsayError as error:
         click.echo(f"how the job ended could not be recorded: {error}", err=True)
-    return ending.exit_code
+    return exit_code
 
 
-@contextlib.contextmanager
-def _catalogue(library: Path) -> Iterator["Database"]:
+def _catalogue(library: Path) -> "contextlib.closing[Database]":
     """The library's catalogue, for a moment: a job that works for hours keeps no connection."""
     import sqlalchemy as sa
 
@@ -252,11 +245,7 @@ def _catalogue(library: Path) -> Iterator["Database"]:
 
     require_there(library)
     inside = sa.URL.create("sqlite", database=str(library / "catalogue.sqlite"))
-    database = Database(os.environ.get("NEARSAY_DATABASE") or inside)
-    try:
-        yield database
-    finally:
-        database.close()
+    return contextlib.closing(Database(os.environ.get("NEARSAY_DATABASE") or inside))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -106,12 +106,8 @@ def collections_at_hand(ctx: click.Context, _: click.Parameter, beginning: str) 
     # `Library.open` would bring an old catalogue up to date, for which nobody who presses a key waits.
     inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
     try:
-        catalogue = Database(ctx.params.get("database") or inside)
-        try:
-            with catalogue.reading() as connection:
-                return [name for name in collections.names(connection) if name.startswith(beginning)]
-        finally:
-            catalogue.close()
+        with closing(Database(ctx.params.get("database") or inside)) as found, found.reading() as connection:
+            return [name for name in collections.names(connection) if name.startswith(beginning)]
     except (NearsayError, sa.exc.SQLAlchemyError):
         return []
 
