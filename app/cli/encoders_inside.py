@@ -17,7 +17,7 @@ from nearsay.app.cli.options import (
     Computing,
     OnDevice,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_rows, print_table
 from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
@@ -86,7 +86,7 @@ def text(
     ]
     attention = read.attentions[chosen[0]][:, chosen[1]].mean(axis=(0, 1))
     relevance = reader.relevance(text, pair, query=query, masked=masked)
-    (_print_rows if as_json else _print_tokens)(read, attention, relevance)
+    _print_tokens(read, attention, relevance, as_json=as_json)
     print_notes([*read.notes, *relevance.notes])
 
 
@@ -97,63 +97,55 @@ def _chosen(numbers: tuple[int, ...], most: int, what: str) -> list[int]:
     return sorted({number - 1 for number in numbers}) or list(range(most))
 
 
-def _print_rows(read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance") -> None:
-    words = iter(read.words)
-    for place, token in enumerate(read.tokens):
-        print_json(
-            {
-                "place": place,
-                "token": token.text,
-                "start": token.start,
-                "end": token.end,
-                "segment": token.segment,
-                "special": token.special,
-                "masked": token.masked,
-                "attention": [round(float(weight), 6) for weight in attention[place]],
-                "share_of_vector": None if told.vector is None else float(told.vector[place]),
-                "share_of_query": None if told.query is None else float(told.query[place]),
-                "rollout": float(told.rollout[place]),
-                "gradient_x_input": float(told.gradient[place]),
-                "words": [
-                    {"token": word.token, "probability": word.probability}
-                    for word in (next(words, ()) if token.masked else ())
-                ],
-            }
-        )
+def _print_tokens(
+    read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance", *, as_json: bool
+) -> None:
+    masked = (place for place, token in enumerate(read.tokens) if token.masked)
+    likely = dict(zip(masked, read.words, strict=False))
 
+    def plain(place: int) -> dict[str, object]:
+        token = read.tokens[place]
+        return {
+            "place": place,
+            "token": token.text,
+            "start": token.start,
+            "end": token.end,
+            "segment": token.segment,
+            "special": token.special,
+            "masked": token.masked,
+            "attention": [round(float(weight), 6) for weight in attention[place]],
+            "share_of_vector": None if told.vector is None else float(told.vector[place]),
+            "share_of_query": None if told.query is None else float(told.query[place]),
+            "rollout": float(told.rollout[place]),
+            "gradient_x_input": float(told.gradient[place]),
+            "words": [
+                {"token": word.token, "probability": word.probability} for word in likely.get(place, ())
+            ],
+        }
 
-def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance") -> None:
-    def cell(values: "NDArray[np.float64] | None", place: int) -> str:
-        return "-" if values is None else f"{values[place]:.3f}"
+    def most(place: int) -> str:
+        at = int(attention[place].argmax())
+        return f"{read.tokens[at].text} {attention[place, at]:.2f}"
 
-    rows = []
-    for place, token in enumerate(read.tokens):
-        most = int(attention[place].argmax())
-        rows.append(
-            [
-                str(place),
-                f"{token.text} (masked)" if token.masked else token.text,
-                f"{read.tokens[most].text} {attention[place, most]:.2f}",
-                cell(told.vector, place),
-                cell(told.query, place),
-                cell(told.rollout, place),
-                cell(told.gradient, place),
-            ]
-        )
-    head = [
-        "place",
-        "token",
-        "attends to most",
-        "of the vector",
-        "of the query",
-        "rollout",
-        "gradient x input",
-    ]
-    print_table(head, rows)
-    masked = [token for token in read.tokens if token.masked]
-    for token, words in zip(masked, read.words, strict=False):
-        likely = ", ".join(f"{word.token} {word.probability:.2f}" for word in words)
-        click.echo(visible(f"in the place of {token.text}: {likely}"))
+    print_rows(
+        range(len(read.tokens)),
+        {
+            "place": str,
+            "token": lambda place: read.tokens[place].text + " (masked)" * read.tokens[place].masked,
+            "attends to most": most,
+            "of the vector": lambda place: "-" if told.vector is None else f"{told.vector[place]:.3f}",
+            "of the query": lambda place: "-" if told.query is None else f"{told.query[place]:.3f}",
+            "rollout": lambda place: f"{told.rollout[place]:.3f}",
+            "gradient x input": lambda place: f"{told.gradient[place]:.3f}",
+        },
+        as_json=as_json,
+        to_json=plain,
+    )
+    if as_json:
+        return
+    for place, words in likely.items():
+        named = ", ".join(f"{word.token} {word.probability:.2f}" for word in words)
+        click.echo(visible(f"in the place of {read.tokens[place].text}: {named}"))
     if told.cosine is not None:
         click.echo(f"cosine to the query: {told.cosine:.4f}")
 
