@@ -189,20 +189,17 @@ def compression(
         nearsay evaluate compression --sts stsb/test.tsv --retrieval scifact/ --dimension 256 --dimension 128
     """
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.data.retrieval_set import read_retrieval_set
-    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
     from nearsay.training.sentence.compression.comparison import compare_compressions
     from nearsay.training.sentence.encoder import Encoder
 
     if not sts and not retrieval:
         raise click.UsageError("say what to measure on: --sts FILE, --retrieval FOLDER or both")
-    judged = read_retrieval_set(retrieval, split) if retrieval else None
-    print_notes(judged.notes if judged else ())
+    pairs, corpus = _judged(sts, retrieval, split)
     with ProgressBar("encoding", unit="texts") as bar:
         rows = compare_compressions(
             Encoder.load(encoder, device=run.device, precision=run.precision),
-            pairs=read_scored_pairs(sts) if sts else (),
-            retrieval=judged,
+            pairs=pairs,
+            retrieval=corpus,
             dimensions=dimensions,
             progress=bar.at,
         )
@@ -236,12 +233,14 @@ def layers(
     from nearsay.training.evaluation.judged.layer_plot import layer_figure
     from nearsay.training.evaluation.judged.layers import evaluate_layers
 
-    judged = _judged(sts, retrieval, split)
+    if bool(sts) is bool(retrieval):
+        raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
+    pairs, corpus = _judged(sts, retrieval, split)
     bert = load_bert(encoder)
     with ProgressBar("encoding") as bar:
         report = evaluate_layers(
             bert,
-            judged,
+            corpus or pairs,
             device=run.device,
             precision=run.precision,
             progress=bar.at,
@@ -260,17 +259,15 @@ def layers(
     print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
 
 
-def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[ScoredPair] | RetrievalSet":
+def _judged(
+    sts: Path | None, retrieval: Path | None, split: str
+) -> "tuple[list[ScoredPair], RetrievalSet | None]":
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 
-    if sts and not retrieval:
-        return read_scored_pairs(sts)
-    if retrieval and not sts:
-        judged = read_retrieval_set(retrieval, split)
-        print_notes(judged.notes)
-        return judged
-    raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
+    corpus = read_retrieval_set(retrieval, split) if retrieval else None
+    print_notes(corpus.notes if corpus else ())
+    return read_scored_pairs(sts) if sts else [], corpus
 
 
 @command()
