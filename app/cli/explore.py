@@ -106,11 +106,8 @@ def pairs(
                 progress=bar,
             )
         for rank, pair in enumerate(found, 1):
-            if rows_alone():
-                print_json(_row(pair))
-                continue
             if as_json:
-                print_json(pair)
+                print_json(_row(pair) if rows_alone() else pair)
                 continue
             click.echo(f"{rank:3}. {pair.cosine:.4f}")
             for passage in (pair.first, pair.second):
