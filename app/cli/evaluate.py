@@ -45,7 +45,7 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-    from nearsay.training.evaluation.proxies.panel import EncoderPanel, Proxy, ProxyFigure, ProxyScore
+    from nearsay.training.evaluation.proxies.panel import ProxyScore
 
 
 _FILE = argument(type=FILE)
@@ -302,28 +302,8 @@ def unlabelled(
     for name in encoders:
         encoder = run.loaded(name)
         with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:
-            panel = encoder_panel(encoder, texts, progress=bar.at)
-        scores += [_score(panel, proxy, found, seed) for proxy, found in panel.figures.items()]
+            scores += encoder_panel(encoder, texts, progress=bar.at)
     print_reports(scores, as_json=as_json)
-
-
-def _score(panel: "EncoderPanel", proxy: "Proxy", found: "ProxyFigure | None", seed: int) -> "ProxyScore":
-    from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
-    from nearsay.training.evaluation.proxies.panel import ProxyScore
-
-    interval = None if found is None else interval_of_mean(found.each, seed=seed)
-    return ProxyScore(
-        encoder=panel.encoder,
-        proxy=proxy,
-        measure=proxy.measure,
-        figure=None if found is None else found.figure,
-        interval=None if interval is None else (interval.low, interval.high),
-        chance=None if found is None else found.chance,
-        items=0 if found is None else len(found.each),
-        does_not_show=proxy.does_not_show,
-        truncated=panel.truncated,
-        seed=seed,
-    )
 
 
 @command()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.report import Report
+from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus
 from nearsay.training.evaluation.retrieval import nearest
 from nearsay.training.sentence.text_encoder import TextKind, VectorEncoder, encoded_texts
@@ -258,15 +259,6 @@ _QUERIES: Final = 1000  # passages whose neighbours are compared with BM25's
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderPanel:
-    """One encoder's label-free figures; None where the corpus has nothing to measure one on."""
-
-    encoder: str
-    figures: dict[Proxy, ProxyFigure | None]
-    truncated: int  # texts that were cut at the length limit
-
-
-@dataclass(frozen=True, slots=True)
 class ProxyScore(Report):
     """One encoder's figure for one proxy, with what it does not show; None: nothing to measure on."""
 
@@ -315,7 +307,7 @@ class UnjudgedTexts:
 
 def encoder_panel(
     encoder: VectorEncoder, texts: UnjudgedTexts, *, progress: Callable[[int, int], None] | None = None
-) -> EncoderPanel:
+) -> list[ProxyScore]:
     """Measure an encoder by all proxies; `progress` is told texts encoded and in all."""
     done = truncated = 0
 
@@ -335,4 +327,20 @@ def encoder_panel(
         Proxy.DUPLICATES: duplicates_found(vectors(texts.copies), passages),
         Proxy.LEXICAL: lexical_agreement(passages, texts.queries, texts.lexical),
     }
-    return EncoderPanel(encoder.name, figures, truncated)
+    return [_score(encoder.name, proxy, found, truncated, texts.seed) for proxy, found in figures.items()]
+
+
+def _score(encoder: str, proxy: Proxy, found: ProxyFigure | None, truncated: int, seed: int) -> ProxyScore:
+    interval = None if found is None else interval_of_mean(found.each, seed=seed)
+    return ProxyScore(
+        encoder=encoder,
+        proxy=proxy,
+        measure=proxy.measure,
+        figure=None if found is None else found.figure,
+        interval=None if interval is None else (interval.low, interval.high),
+        chance=None if found is None else found.chance,
+        items=0 if found is None else len(found.each),
+        does_not_show=proxy.does_not_show,
+        truncated=truncated,
+        seed=seed,
+    )

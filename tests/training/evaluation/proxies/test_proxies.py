@@ -49,9 +49,8 @@ def test_a_repeated_passage_makes_no_neighbours_of_those_around_it() -> None:
         ),
         (),
     )
-    found = encoder_panel(WordsEncoder(), UnjudgedTexts(corpus)).figures[Proxy.ADJACENT]
-    assert found is not None
-    assert len(found.each) == 1
+    found = {each.proxy: each for each in encoder_panel(WordsEncoder(), UnjudgedTexts(corpus))}
+    assert found[Proxy.ADJACENT].items == 1
 
 
 def test_vectors_that_are_all_the_same_rank_last() -> None:
@@ -132,14 +131,13 @@ def test_every_encoder_gets_the_same_texts_and_every_proxy_says_what_it_does_not
     ]
     assert first.encoded == second.encoded
     assert calls[-1] == (len(texts), len(texts))
-    for proxy in Proxy:
-        found, other = (panel.figures[proxy] for panel in panels)
-        assert found is not None
-        assert other is not None
+    for proxy, found, other in zip(Proxy, *panels, strict=True):
+        assert found.proxy is other.proxy is proxy
+        assert found.figure is not None
         assert found.figure == other.figure
         assert 0 <= found.figure <= 1
-        assert proxy.measure
-        assert proxy.does_not_show.endswith(".")
+        assert found.measure
+        assert found.does_not_show.endswith(".")
     assert len(texts.titles) == len(texts.bodies) == 4
 
 
@@ -148,6 +146,7 @@ def test_a_corpus_without_titles_has_no_figure_for_them() -> None:
     panel = encoder_panel(
         WordsEncoder(), UnjudgedTexts(corpus_of_documents(documents, most=5, seed=0), seed=0)
     )
-    assert panel.figures[Proxy.TITLES] is None
-    assert panel.figures[Proxy.ADJACENT] is None
-    assert panel.figures[Proxy.DUPLICATES] is not None
+    figures = {each.proxy: each.figure for each in panel}
+    assert figures[Proxy.TITLES] is None
+    assert figures[Proxy.ADJACENT] is None
+    assert figures[Proxy.DUPLICATES] is not None
