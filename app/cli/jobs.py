@@ -58,10 +58,10 @@ def list_(
     Example:
         nearsay jobs list --state running
     """
-    from nearsay.app.jobs import Jobs, duration
+    from nearsay.app.jobs import Jobs, JobState, duration
 
     with place.open() as library:
-        found = Jobs(library).list(state, collection, limit)
+        found = Jobs(library).list(None if state is None else JobState(state), collection, limit)
     print_rows(
         found,
         {

@@ -78,7 +78,7 @@ class Jobs:
 
     def start(
         self,
-        kind: JobKind | str,
+        kind: JobKind,
         arguments: Sequence[str],
         *,
         title: str | None = None,
@@ -103,7 +103,7 @@ class Jobs:
         arguments = [str(argument) for argument in arguments]  # a member of a StrEnum is not what click knows
         command = checked(arguments, device=self._library.store.device, precision=self._precision)
         new = NewJob(
-            kind=_kind(kind),
+            kind=kind,
             title=title or shlex.join(["nearsay", *arguments]),
             arguments=command.arguments,
             working_folder=working_folder,
@@ -116,22 +116,21 @@ class Jobs:
         return self._begin(new)
 
     def list(
-        self, state: JobState | str | None = None, collection: str | None = None, limit: int | None = 200
+        self, state: JobState | None = None, collection: str | None = None, limit: int | None = 200
     ) -> list[Job]:
         """The jobs, the newest first; state, collection: only those; limit: at most so many."""
         from nearsay.indexer.catalogue import jobs as rows
 
-        wanted = None if state is None else _state(state)
-        recorded = None if wanted is None else [wanted]
-        if wanted is JobState.INTERRUPTED:  # what the catalogue takes for alive may have been killed
+        recorded = None if state is None else [state]
+        if state is JobState.INTERRUPTED:  # what the catalogue takes for alive may have been killed
             recorded = [JobState.INTERRUPTED, JobState.WAITING, JobState.RUNNING]
-        certain = wanted in (None, JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+        certain = state in (None, JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         with self._library.store.database.reading() as connection:
             found = rows.newest(
                 connection, states=recorded, collection=collection, limit=limit if certain else None
             )
         jobs = [self._job(row) for row in found]
-        return [job for job in jobs if wanted in (None, job.state)][:limit]
+        return [job for job in jobs if state in (None, job.state)][:limit]
 
     def get(self, number: int) -> Job:
         """The job of that number; BadInputError if there is none."""
@@ -276,17 +275,3 @@ class Jobs:
         values = {name: getattr(row, name) for name in row.__slots__}
         kind = row.kind if row.kind in [*JobKind] else JobKind.OTHER
         return Job(**(values | {"kind": JobKind(kind), "state": state}), library=folder)
-
-
-def _kind(kind: str) -> JobKind:
-    try:
-        return JobKind(kind)
-    except ValueError:
-        raise BadInputError(f"'{kind}' is no kind of job. Take one of: {', '.join(JobKind)}") from None
-
-
-def _state(state: str) -> JobState:
-    try:
-        return JobState(state)
-    except ValueError:
-        raise BadInputError(f"'{state}' is no state of a job. Take one of: {', '.join(JobState)}") from None

@@ -18,7 +18,7 @@ from naming import Naming
 
 from nearsay.app import life_lock
 from nearsay.app.cli import child
-from nearsay.app.jobs import Job, Jobs, JobState
+from nearsay.app.jobs import Job, JobKind, Jobs, JobState
 from nearsay.app.jobs import jobs as starting
 from nearsay.indexer import Library
 
@@ -27,7 +27,7 @@ NewPipe = Callable[[], Pipe]
 
 
 def start(jobs: Jobs, *words: str) -> Job:
-    return jobs.start("other", ["scripted", *words])
+    return jobs.start(JobKind.OTHER, ["scripted", *words])
 
 
 def test_a_job_gives_its_command_and_says_how_it_ended(
@@ -35,7 +35,7 @@ def test_a_job_gives_its_command_and_says_how_it_ended(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NEARSAY_DATABASE", "postgresql://nobody@nowhere/nothing")  # not this library's
-    before = jobs.start("other", ["scripted", "say", "grüß", "dich", "--device", "cpu"])
+    before = jobs.start(JobKind.OTHER, ["scripted", "say", "grüß", "dich", "--device", "cpu"])
     job = jobs.wait(before.number)
     assert (job.state, job.exit_code, job.message) == (JobState.DONE, 0, None)
     assert job.output() == [{"said": "grüß"}, {"said": "dich"}]
@@ -237,7 +237,7 @@ def test_a_database_with_a_password_is_told_to_no_one_but_the_process(
         job = start(jobs, "hold", pipe.name, "--nap", "0.5")
         assert pipe.hear() == "at it"
         assert "open-sesame" not in Path(f"/proc/{job.pid}/cmdline").read_text()
-        listed = jobs.wait(jobs.start("other", ["collections", "list"]).number)
+        listed = jobs.wait(jobs.start(JobKind.OTHER, ["collections", "list"]).number)
         assert [jobs.get(job.number).state, listed.state] == [JobState.DONE] * 2
         with library.store.database.reading() as connection:
             assert "open-sesame" not in str(connection.exec_driver_sql("SELECT * FROM runs").all())
