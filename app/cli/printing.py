@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from unicodedata import east_asian_width
@@ -362,12 +363,13 @@ def explanation_lines(
     in_colour: mark words by background colour; without it the shares are told in words alone
     Control characters of the text are shown as spaces. A long passage is shown from its best sentence on.
     """
-    start, end = _sentence_around(text, explanation)
+    best = explanation.sentence
+    start = best.start if best is not None and best.end > _SHOWN else 0
+    end = min(start + _SHOWN, len(text))
     lines = _wrapped(visible(text), start, end, _marks(explanation) if in_colour else {}, width)
     said = [_sum(explanation)]
     if explanation.matched:
         said.append(f"same words: {', '.join(explanation.matched)}")
-    best = explanation.sentence
     if best is not None:
         nearest = beginning(best.text, _SHOWN // 2)
         said.append(f"nearest sentence, {best.score:.3f} alone: {nearest}")
@@ -419,13 +421,6 @@ def _background(share: float, most: float) -> int | None:
     return _BACKGROUNDS[min(level, len(_BACKGROUNDS) - 1)]
 
 
-def _sentence_around(text: str, explanation: "Explanation") -> tuple[int, int]:
-    """The stretch of a long text that is shown; it begins with the best sentence if that comes late."""
-    best = explanation.sentence
-    start = best.start if best is not None and best.end > _SHOWN else 0
-    return start, min(start + _SHOWN, len(text))
-
-
 def filled(text: str, width: int) -> str:
     """The text in lines of so many columns, broken at white space."""
     return "\n".join(_wrapped(text, 0, len(text), {}, width))
@@ -464,11 +459,7 @@ def _pieces(text: str, first: int, end: int, width: int) -> Iterator[tuple[int, 
 
 def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:
     """The characters, those of one background in one run."""
-    runs: list[tuple[str, int | None]] = []
-    for at in range(first, last):
-        colour = marks.get(at)
-        if runs and runs[-1][1] == colour:
-            runs[-1] = (runs[-1][0] + text[at], colour)
-        else:
-            runs.append((text[at], colour))
+    runs = (
+        ("".join(text[at] for at in run), colour) for colour, run in groupby(range(first, last), marks.get)
+    )
     return "".join(run if colour is None else click.style(run, fg=_INK, bg=colour) for run, colour in runs)
