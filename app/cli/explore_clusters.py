@@ -146,7 +146,7 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
 def _found(
     explorer: "Explorer", chosen: dict[str, Any], where: str | None, *, anew: bool, assign: bool
 ) -> "Clustering":
-    said = _told(chosen)
+    said = {name: value for name, value in chosen.items() if value is not None and value is not False}
     if assign and (anew or said or where is not None):
         raise click.UsageError("--assign keeps the clusters there are: leave out what says how to cluster")
     if assign:
@@ -157,19 +157,10 @@ def _found(
             err=True,
         )
     elif anew or said or where is not None or not explorer.has_clusters():
+        last = {} if _WHAT_TO_FIND & said.keys() else explorer.last_settings()
         with ProgressBar("clustering") as bar:
-            return explorer.cluster(where=where, progress=bar, **_settings(explorer, said))
+            return explorer.cluster(where=where, progress=bar, **{**last, **said})
     return explorer.clusters()
-
-
-def _told(chosen: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in chosen.items() if value is not None and value is not False}
-
-
-def _settings(explorer: "Explorer", said: dict[str, Any]) -> dict[str, Any]:
-    """What was told now, and what was told last time where that still stands."""
-    stands = not _WHAT_TO_FIND & said.keys()
-    return {**(explorer.last_settings() if stands else {}), **said}
 
 
 def _print_one(each: "Cluster") -> None:
