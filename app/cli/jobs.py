@@ -132,7 +132,7 @@ def start(
     with place.open(create=True) as library:
         found = Jobs(library)
         job = found.start(JobKind.of(command), command, title=title)
-        _told(_waited(found, job) if wait else job, as_json=as_json)
+        _follow(found, job, wait=wait, as_json=as_json)
 
 
 @jobs.command()
@@ -166,7 +166,7 @@ def resume(number: int, wait: bool = option(_WAIT), as_json: bool = JSON, place:
     with place.open() as library:
         found = Jobs(library)
         job = found.resume(number)
-        _told(_waited(found, job) if wait else job, as_json=as_json)
+        _follow(found, job, wait=wait, as_json=as_json)
 
 
 @jobs.command()
@@ -193,18 +193,15 @@ def remove(
     removal.print_done("jobs", len(numbers), f"removed {counted(len(numbers), 'job')}", as_json=as_json)
 
 
-def _waited(found: "Jobs", job: "Job") -> "Job":
-    try:
-        return found.wait(job.number)
-    except KeyboardInterrupt:
-        number = job.number
-        click.echo(err=True)
-        print_notes([f"job {number} is still running. Stop it: nearsay jobs cancel {number}"])
-        sys.exit(130)
-
-
-def _told(job: "Job", *, as_json: bool) -> None:
+def _follow(found: "Jobs", job: "Job", *, wait: bool, as_json: bool) -> None:
     """Print the state of a job that was started; exits with the job's exit status if it failed."""
+    if wait:
+        try:
+            job = found.wait(job.number)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            print_notes([f"job {job.number} is still running. Stop it: nearsay jobs cancel {job.number}"])
+            sys.exit(130)
     if as_json:
         print_json(_facts(job))
     else:
