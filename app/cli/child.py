@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import click
@@ -51,16 +50,14 @@ def turn(library: Path, number: int) -> Iterator[None]:
 def _taken(library: Path, number: int) -> int | None:
     """The lock that stands for the job at work, if it is free and nobody waits for it longer."""
     descriptor = life_lock.take(library / JOBS_FOLDER / "turn-1.lock")
-    if descriptor is not None and _somebody_waits_longer(library, number):
+    if descriptor is None:
+        return None
+    names = (place.name for place in (library / JOBS_FOLDER).iterdir())
+    earlier = sorted(int(name) for name in names if name.isdecimal() and int(name) < number)
+    if any(JobFolder(library, other).waiting for other in earlier):
         os.close(descriptor)
         return None
     return descriptor
-
-
-def _somebody_waits_longer(library: Path, number: int) -> bool:
-    names = (place.name for place in (library / JOBS_FOLDER).iterdir())
-    earlier = sorted(int(name) for name in names if name.isdecimal() and int(name) < number)
-    return any(JobFolder(library, other).waiting for other in earlier)
 
 
 _SECONDS_BETWEEN_LOOKS = 0.25
@@ -83,9 +80,7 @@ class Watcher:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
         self._write()

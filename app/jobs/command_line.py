@@ -29,7 +29,8 @@ class CheckedCommand:
     arguments: tuple[str, ...]  # what stands behind `nearsay`
     collection: str | None  # the one that it names
     product: str | None  # what its --out names; None too with --no-file
-    subject: Mapping[str, JsonValue]  # the command and its values, without where and how it is run
+    # The command and its values, without where and how it is run: two that are equal find the same.
+    subject: Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,13 @@ def checked(
             added += [f"--{option}", value]
     collection = context.params.get("collection")
     out = None if context.params.get("no_file") else context.params.get("out")
+    about = {name: value for name, value in context.params.items() if name not in _HOW}
+    subject = json.loads(json.dumps({"command": " ".join(named.path), **about}, default=str))
     return CheckedCommand(
         arguments=(*named.path, *added, *named.rest),
         collection=collection if isinstance(collection, str) else None,
         product=None if out is None else str(Path(out).absolute()),
-        subject=_subject(named.path, context.params),
+        subject=subject,
     )
 
 
@@ -102,13 +105,6 @@ def _of_file(context: click.Context) -> list[str]:
         for each in value if one.multiple else [value]:
             arguments += [option, *map(str, each if one.nargs != 1 else [each])]
     return arguments
-
-
-def _subject(path: Sequence[str], values: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """What a command is about: two that are equal find the same, however their options were written."""
-    about = {name: value for name, value in values.items() if name not in _HOW}
-    plain: dict[str, JsonValue] = json.loads(json.dumps({"command": " ".join(path), **about}, default=str))
-    return plain
 
 
 def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
