@@ -22,7 +22,6 @@ from nearsay.app.cli.printing import print_notes, print_reports
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
-    from nearsay.training.evaluation.judged.reports import Evaluation
     from nearsay.training.sentence.encoder import Encoder
 
 _TRAIN = option(
@@ -75,23 +74,17 @@ def _measure(
     label: str | None = None,
 ) -> None:
     """Measure the encoder on each place, in order, as judged sets of one kind, and print a row each."""
-    from nearsay.training.evaluation.judged.reading import read_judged_set
-
-    sets: list[JudgedSet] = []
-    for place in places:
-        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
-        sets.append(found if judging.sample is None else found.limited(judging.sample, judging.seed))
-        print_notes(sets[-1].notes)
-    print_reports(_outcomes(sets, judging), as_json=judging.as_json)
-
-
-def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluation"]:
-    """What the encoder reached on each set."""
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
+    from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.evaluation.judged.reports import Evaluation
 
+    sets: list[JudgedSet] = []
+    for place in places:
+        whole = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
+        sets.append(whole if judging.sample is None else whole.limited(judging.sample, judging.seed))
+        print_notes(sets[-1].notes)
     loaded = _load_judged(judging.encoder, judging.run)
     draws, seed = judging.draws, judging.seed
     found = []
@@ -115,7 +108,7 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: _Judging) -> list["Evaluatio
                 seconds=outcome.seconds,
             )
         )
-    return found
+    print_reports(found, as_json=judging.as_json)
 
 
 @command()
