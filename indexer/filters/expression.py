@@ -9,7 +9,7 @@ date or timestamp, a value against a list by its elements (`=` and
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from operator import eq, ge, gt, le, lt
@@ -25,9 +25,10 @@ class Operator(StrEnum):
     GREATER = ">"
     GREATER_OR_EQUAL = ">="
 
-    def holds(self, one: Any, other: Any) -> Any:  # noqa: ANN401 - SQL's columns give conditions
-        """Whether one stands so to the other."""
-        return {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}[self](one, other)
+    @property
+    def holds(self) -> Callable[..., Any]:
+        """Tells of two values whether the first stands so to the second; of SQL's columns the condition."""
+        return {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}[self]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,20 @@
 from functools import lru_cache
 from importlib.resources import files
 
-from lark import Lark, Token, Transformer, UnexpectedInput, UnexpectedToken, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
 
 from nearsay.indexer.filters.expression import And, Contains, Expression, Not, Or, Path, Present, Scalar
-from nearsay.indexer.filters.parse import HELP, among, compare, moment, parse_field, scalar
+from nearsay.indexer.filters.parse import (
+    DEEPEST_INPUT,
+    HELP,
+    among,
+    compare,
+    moment,
+    parse_field,
+    scalar,
+    too_deep,
+)
 from nearsay.indexer.vectors.errors import BadFilterError
 
 _LONGEST = 100_000  # characters of an expression
@@ -21,7 +30,9 @@ def parse_text(text: str) -> Expression:
             f"the filter has {len(text):,} characters; {_LONGEST:,} can be read. Split it, or give a mapping"
         )
     try:
-        return _Builder().transform(_grammar().parse(text))
+        tree = _grammar().parse(text)
+        _check_depth(tree)
+        return _Builder().transform(tree)
     except UnexpectedInput as error:
         at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
@@ -29,7 +40,7 @@ def parse_text(text: str) -> Expression:
         place = f"column {column}, near '{rest}'" if rest else "its end"
         raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error, text)}") from None
     except VisitError as error:
-        if isinstance(error.orig_exc, BadFilterError | RecursionError):
+        if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
         raise
 
@@ -48,6 +59,15 @@ def _remedy(error: UnexpectedInput, text: str) -> str:
         field = str(error.interactive_parser.parser_state.value_stack[-1])[:50]
         return f"Compare it with a value: {field} = true"
     return HELP
+
+
+def _check_depth(tree: Tree[Token]) -> None:
+    pending = [(tree, 0)]
+    while pending:
+        part, depth = pending.pop()
+        if depth > DEEPEST_INPUT:
+            raise BadFilterError(too_deep())
+        pending += [(child, depth + 1) for child in part.children if isinstance(child, Tree)]
 
 
 @lru_cache(maxsize=1)

@@ -47,27 +47,24 @@ Where: TypeAlias = str | Mapping[str, object]
 
 _LARGEST = 2**63 - 1
 _DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
-_TOO_DEEP = f"the filter has more than {_DEEPEST} of not, and, or inside one another. Write it flatter"
 _MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
 _SAME = {"==": "=", "≤": "<=", "≥": ">="}  # as a page may have set what was copied from it
 _DOT = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*\Z)")  # not between backquotes
+DEEPEST_INPUT: Final = 100  # before what stands inside one another is counted: Python's stack
 HELP: Final = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
 
 def parse(where: Where) -> Expression:
     """The expression that `where` says; BadFilterError with the place of what cannot be understood."""
-    if not isinstance(where, str | Mapping):
-        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {HELP}")
-    try:
-        if isinstance(where, str):
-            # The grammar's parser is imported where a filter is written as text.
-            from nearsay.indexer.filters.language import parse_text
+    if isinstance(where, str):
+        # The grammar's parser is imported where a filter is written as text.
+        from nearsay.indexer.filters.language import parse_text
 
-            expression = parse_text(where)
-        else:
-            expression = _from_mapping(where)
-    except RecursionError:
-        raise BadFilterError(_TOO_DEEP) from None
+        expression = parse_text(where)
+    elif isinstance(where, Mapping):
+        expression = _from_mapping(where, 0)
+    else:
+        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {HELP}")
     _check_size(expression)
     return expression
 
@@ -96,7 +93,7 @@ def _check_size(expression: Expression) -> None:
     while pending:
         part, depth = pending.pop()
         if depth > _DEEPEST:
-            raise BadFilterError(_TOO_DEEP)
+            raise BadFilterError(too_deep())
         if isinstance(part, Not):
             pending.append((part.operand, depth + 1))
         elif isinstance(part, And):
@@ -113,16 +110,23 @@ def _check_size(expression: Expression) -> None:
         )
 
 
-def _from_mapping(where: Mapping[str, object]) -> Expression:
+def too_deep() -> str:
+    """What is said of a filter that is nested too deep."""
+    return f"the filter has more than {_DEEPEST} of not, and, or inside one another. Write it flatter"
+
+
+def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
+    if depth > DEEPEST_INPUT:
+        raise BadFilterError(too_deep())
     operands: list[Expression] = []
     for key, condition in where.items():
         if not isinstance(key, str):
             raise BadFilterError(f"a field's name is text, not {type(key).__name__}. {HELP}")
         if key in ("and", "or"):
-            parts = tuple(_from_mapping(_mapping(part, key)) for part in _list(condition, key))
+            parts = tuple(_from_mapping(_mapping(part, key), depth + 1) for part in _list(condition, key))
             operands.append(And(parts) if key == "and" else Or(parts))
         elif key == "not":
-            operands.append(Not(_from_mapping(_mapping(condition, key))))
+            operands.append(Not(_from_mapping(_mapping(condition, key), depth + 1)))
         else:
             operands.append(_condition(parse_field(key), condition))
     return operands[0] if len(operands) == 1 else And(tuple(operands))

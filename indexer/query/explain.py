@@ -472,8 +472,9 @@ def explain_hits(
         if not hit.text or hit.id in titled:
             lacks = "title" if hit.text else "text"
             raise BadInputError(
-                f"hit {hit.rank} ('{hit.id}') does not carry its {lacks}, which is part of its vector. "
-                "Search again without fields=, or name title and text there; explain=True needs neither"
+                f"hit {hit.rank} ('{hit.id}') does not carry the {lacks} that its document has: fields= left "
+                "it out, or the document has changed since. Search again without fields=, or name title and "
+                "text there; explain=True needs neither"
             )
         if hit.lineage.fingerprint != encoder.fingerprint:
             found_by = f"{hit.lineage.encoder}, generation {hit.lineage.generation}"

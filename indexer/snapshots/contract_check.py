@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import StorageError
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.bulk import count_of
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -29,7 +29,6 @@ from nearsay.indexer.plans.plan import RETUNE_AT, Check, Plan, PlanKind
 from nearsay.indexer.plans.trials import drawn
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import ClusterError, DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind
 
 CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
@@ -62,7 +61,7 @@ def check_contract(
         snapshot = take()
         mine = snapshot.through is not None and snapshot.generation.identity == generation.identity
         check = checked(snapshot, churn) if mine and snapshot.searchable > 1 else None
-    except (ClusterError, DamagedSegmentError, StorageError):  # every search says so, with the remedy
+    except NearsayError:  # what was written is there; every search says what is wrong, with the remedy
         return plan.warning(collection.name)
     except StaleSnapshotError:  # others wrote what shards search: the next look is theirs
         return plan.warning(collection.name)

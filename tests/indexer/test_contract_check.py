@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from table_collection import COUNT, any_encoder, flip_last_byte, path_of, rows, segments
 
+from nearsay.data.errors import MissingExtraError
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.plans.gpu import GpuIndex
@@ -187,6 +188,17 @@ def test_a_look_at_a_plan_that_was_replaced_meanwhile_is_not_kept(
 
     monkeypatch.setattr(contract_check, "checked", meanwhile)
     indexed.remove(f"d{number}" for number in range(600) if number % 10)
+    assert plan_of(indexed).check is None
+
+
+def test_a_removal_is_done_though_its_look_cannot_be(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks(*_: object) -> NoReturn:
+        raise MissingExtraError("Ray is not installed", "ray")
+
+    monkeypatch.setattr(contract_check, "checked", lacks)
+    assert indexed.remove(f"d{number}" for number in range(600) if number % 10) == 540
     assert plan_of(indexed).check is None
 
 

@@ -2,12 +2,14 @@
 
 import datetime as dt
 import string
+import threading
 from collections.abc import Mapping
 
 import pytest
 from filter_expressions import expressions, written
 from hypothesis import example, given
 from hypothesis import strategies as st
+from naming import Naming
 
 from nearsay.indexer.filters.expression import (
     And,
@@ -267,6 +269,26 @@ def nested_list(depth: int) -> list[object]:
 def test_what_is_too_deep_or_too_long_is_refused_and_never_exhausts_the_stack(where: object) -> None:
     with pytest.raises(BadFilterError):
         parse(where)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("where", ["not " * 24_000 + "a = 1", nested_mapping(100_000)], ids=range(2))
+def test_a_deep_filter_needs_no_deep_stack(where: object) -> None:
+    refused = list[str]()
+
+    def read() -> None:
+        with pytest.raises(BadFilterError) as raised:
+            parse(where)
+        refused.append(str(raised.value))
+
+    before = threading.stack_size(256 * 1024)
+    try:
+        reading = threading.Thread(target=read)
+        reading.start()
+    finally:
+        threading.stack_size(before)
+    reading.join()
+    assert refused == [Naming("not, and, or inside one another")]
 
 
 def test_depth_is_counted_by_meaning_not_by_signs() -> None:

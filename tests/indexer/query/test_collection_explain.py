@@ -72,6 +72,15 @@ def test_hits_without_what_was_encoded_are_not_explained(trees, fields: list[str
     assert len(trees.explain("old oak", carrying)) == 2
 
 
+def test_a_hit_whose_document_has_a_title_since_is_to_be_searched_for_again(library: Library) -> None:
+    notes = library.collection("notes")
+    notes.add_rows([{"id": "oak", "text": "An oak is tall."}])
+    hits = notes.search("oak", mode=SearchMode.DENSE)
+    notes.add_rows([{"id": "oak", "title": "Oak", "text": "An oak is tall."}])
+    with pytest.raises(BadInputError, match="the document has changed since"):
+        notes.explain("oak", hits)
+
+
 def test_no_hits_have_no_explanations(trees) -> None:
     assert trees.explain("oak", []) == []
 
