@@ -366,10 +366,10 @@ def facets(
         found = target.facets(field, where=where, limit=limit)
         if found.documents and found.missing == found.documents:
             _require(target, field)
-    columns = {field: "value", "documents": "documents"}
-    print_rows(found.values, columns, as_json=as_json, whole=found.to_json())
     if as_json:
+        print_rows(found.values, {}, as_json=as_json, whole=found.to_json())
         return
+    print_table([field, "documents"], [[each.value, each.documents] for each in found.values])
     more = found.different - len(found.values)
     rest = [f"{counted(more, 'more value')}: {found.other:,}"] if more else []
     print_notes([*rest, f"without {field}: {found.missing:,} of {counted(found.documents, 'document')}"])

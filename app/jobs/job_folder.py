@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.app import life_lock
+from nearsay.data.document import visible
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
@@ -159,8 +160,9 @@ class JobFolder:
 
     def add_note(self, note: str) -> None:
         """Keep what a command says beside its results, a line each; it stands in the log, too."""
+        line = visible(" ".join(note.split())) + "\n"
         with contextlib.suppress(OSError), self._notes_file.open("a", encoding="utf-8") as stream:
-            stream.write(" ".join(note.split()) + "\n")
+            stream.write(line)
 
     def notes(self) -> tuple[str, ...]:
         """What the command said beside its results; nothing of a job that an older version ran."""

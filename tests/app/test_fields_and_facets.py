@@ -69,6 +69,8 @@ def test_rows_have_the_same_keys_whatever_the_field_is_called(pets: Run, tmp_pat
     assert pets("documents", "add", "files", "files.jsonl").exit_code == 0
     result = pets("documents", "facets", "files", "documents", "--format", "jsonl")
     assert json.loads(result.stdout) == {"value": "letters", "documents": 1}
+    table = pets("documents", "facets", "files", "documents").stdout.splitlines()
+    assert [line.split() for line in table] == [["documents", "documents"], ["letters", "1"]]
 
 
 def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from nearsay.app.jobs import JobKind
+from nearsay.app.jobs import JobKind, JobState
 from nearsay.app.jobs.command_line import options_of
 from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.command_form import Asks, ask_options
@@ -205,7 +205,8 @@ def show_clusters_view(visit: Visit) -> None:
         return
     found = remembered(f"{state_of(visit)}|clusters", explorer.clusters)
     _about(visit, found)
-    if jobs and (made := newest(jobs[0].folder.output(), ClusteringReport)) is not None:
+    done = next((job for job in jobs if job.state is JobState.DONE), None)
+    if done is not None and (made := newest(done.folder.output(), ClusteringReport)) is not None:
         say_notes(made.notes if made.created_at == found.created_at else ())
     if found.clusters:
         _cards(visit, found)

@@ -176,7 +176,7 @@ def test_one_that_is_stopped_while_it_begins_says_how_it_ended(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(starting, "CHILD", (sys.executable, "-c", _STOPPED_WHILE_IT_IMPORTS))
-    job = jobs.wait(jobs.start("other", ["collections", "list"]).number)
+    job = jobs.wait(jobs.start(JobKind.OTHER, ["collections", "list"]).number)
     assert (job.exit_code, job.log()) == (130, [])
     assert job.ended_at is not None
 

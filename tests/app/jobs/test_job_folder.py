@@ -55,9 +55,9 @@ def test_notes_are_kept_one_a_line(folder: JobFolder) -> None:
     assert folder.notes() == ()
     folder.add_note("of a folder that is not there nothing is kept")
     os.close(folder.make())
-    for note in ("no pair: 3 passages looked at", "two\nlines\x85of one"):
+    for note in ("no pair: 3 passages looked at", "two\nlines\x85of one", "half \ud800a character"):
         folder.add_note(note)
-    assert folder.notes() == ("no pair: 3 passages looked at", "two lines of one")
+    assert folder.notes() == ("no pair: 3 passages looked at", "two lines of one", "half  a character")
 
 
 def test_progress_is_read_as_it_was_written(folder: JobFolder) -> None:

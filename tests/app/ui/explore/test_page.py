@@ -194,6 +194,8 @@ def test_what_making_clusters_had_to_say_stands_beside_them(page, explored):
         arguments = ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "2"]
         job = jobs.wait(jobs.start(JobKind.CLUSTER, arguments).number)
         assert job.state is JobState.DONE
+        arguments = [*arguments[:-1], "1000"]  # more than there are passages
+        assert jobs.wait(jobs.start(JobKind.CLUSTER, arguments).number).state is JobState.FAILED
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     assert "have a field 'cluster' of their own" in said(app).replace("\\", "")
     with Library.open(explored.library, device="cpu") as library:  # made elsewhere since
