@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError, NotFiniteError
+from nearsay.data.errors import BadInputError, NearsayError, NotFiniteError
 from nearsay.training.encoder.hardware import Precision, attention_of_any_shape, autocast, product_format
 from nearsay.training.encoder.memory import naming_out_of_memory
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
 from nearsay.training.run.device_masks import masks_without_waiting
 from nearsay.training.run.metrics_clients import logged_to
-from nearsay.training.run.metrics_log import MetricsLog, MetricWindow, diverged
+from nearsay.training.run.metrics_log import MetricsLog, MetricWindow
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import training_precision
@@ -417,7 +417,12 @@ class _Loop:
             except NotFiniteError as error:
                 if not self.step:
                     raise
-                raise diverged("evaluation after", self.step, self.settings.learning_rate) from error
+                cause = str(error).rsplit(". ", 1)[0]  # without its remedy, which is for a finished model
+                raise NearsayError(
+                    f"the evaluation after step {self.step} fails: {cause}. The training diverged, or its "
+                    f"precision is too narrow. Take a learning rate below {self.settings.learning_rate}, a "
+                    "longer warm-up or --precision float32, and a new folder"
+                ) from error
             else:
                 self.patience.count(self.last_evaluation)
                 self.best.offer(self.task.model, self.last_evaluation)

@@ -59,7 +59,10 @@ class MetricWindow:
         for name in ("loss", "gradient_norm"):
             sums = self._sums.get(name)
             if sums is not None and not math.isfinite(sums[0].item()):
-                raise diverged(f"{name.replace('_', ' ')} before", step, learning_rate)
+                raise NearsayError(
+                    f"the {name.replace('_', ' ')} before step {step} is no number: the training diverged. "
+                    f"Take a learning rate below {learning_rate} or a longer warm-up, and a new folder"
+                )
 
     def state(self) -> dict[str, JsonValue]:
         """Give the sums for a checkpoint; JSON keeps every digit of them."""
@@ -73,14 +76,6 @@ class MetricWindow:
                 name: torch.tensor(pair if leads else [0.0, 0.0], dtype=self._double, device=self._device)
                 for name, pair in sums.items()
             }
-
-
-def diverged(what: str, step: int, learning_rate: float) -> NearsayError:
-    """The error of a training whose `what` step `step` is NaN or infinite."""
-    return NearsayError(
-        f"the {what} step {step} is no number: the training diverged. "
-        f"Take a learning rate below {learning_rate} or a longer warm-up, and a new folder"
-    )
 
 
 class MetricsLog:
