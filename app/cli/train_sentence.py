@@ -176,7 +176,9 @@ class Training:
     sampling: Literal["proportional", "round-robin"] | None = option(
         "How steps are divided among several sets.", shown="proportional"
     )
-    evaluations: float | None = option("Number of measurements on --dev per epoch.", shown="1")
+    evaluations: float | None = option(
+        "Number of measurements on --dev per epoch.", shown="1, without --epochs about 10 in all"
+    )
     patience: int | None = option(
         "Number of measurements without improvement after which the training stops.", shown="never"
     )

@@ -27,12 +27,16 @@ from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.measuring import Measured, dev_evaluation
 from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged
-from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining, usual_epochs
+from nearsay.training.sentence.fine_tuning.settings import (
+    USUAL_EVALUATIONS,
+    SentenceResult,
+    SentenceTraining,
+    usual_epochs,
+)
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
 
 _MOST_EVALUATIONS: Final = 10  # of the dev set, about, where the number of epochs is chosen by the rows
-_USUAL: Final = SentenceTraining()
 _SHOWN: Final = 40  # characters of a text of a row that is shown
 
 
@@ -59,9 +63,8 @@ class OneTraining:
         """As `without_all_leaks`; BadInputError without sets, and for what a dev set decides without one."""
         if not sets:
             raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
-        of_dev = [
-            one for one in ("patience", "evaluations") if getattr(self.chosen, one) != getattr(_USUAL, one)
-        ]
+        usual = {"patience": (None,), "evaluations": (None, USUAL_EVALUATIONS)}
+        of_dev = [name for name, values in usual.items() if getattr(self.chosen, name) not in values]
         if self.dev is None and of_dev:
             raise BadInputError(
                 f"{of_dev[0]} is for evaluations of a dev set, and there is none. Name one with --dev, or "
@@ -99,14 +102,22 @@ class OneTraining:
         """
         optimisation = self._optimisation(steps)
         evaluation = None
+        there = _evaluations(self.run)
+        if not first and 0 in there:
+            raise BadInputError(
+                f"the run in {self.run.out} was begun by an earlier version, which may keep weights drawn by "
+                "chance as the best. Name a new folder"
+            )
         if self.dev is not None:
-            every = self._steps_between(steps)
+            usual = max(round(min(steps / (self.chosen.evaluations or USUAL_EVALUATIONS), sys.maxsize)), 1)
+            # Earlier versions had another rhythm without recording it: the run there keeps its own.
+            every = int(self.joined.of_the_first(min((step for step in there if step), default=usual)))
             patience = self.chosen.patience
             evaluation = dev_evaluation(
                 self.dev, measured, every=every, patience=patience, first=first, stop=self.watch.stop
             )
         ended = train(task, self.run, optimisation, self.joined, evaluation=evaluation, watch=self.watch)
-        began = _base_dev(self.run)
+        began = _evaluations(self.run).get(0, {})
         return SentenceResult(
             finished=ended.finished,
             seconds=ended.seconds,
@@ -154,20 +165,15 @@ class OneTraining:
         epochs, evaluations = begun.get("epochs"), begun.get("evaluations")
         if not isinstance(epochs, int | float):
             epochs = usual_epochs(self.rows)
-            evaluations = min(_MOST_EVALUATIONS / epochs, 1.0)
+            if self.dev is not None:
+                evaluations = min(_MOST_EVALUATIONS / epochs, USUAL_EVALUATIONS)
             self.watch.report(
                 f"{counted(self.rows, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from "
                 "several times; another number of epochs may be given"
             )
         self.chosen = replace(chosen, epochs=float(epochs))
-        if chosen.evaluations == _USUAL.evaluations and isinstance(evaluations, int | float):
+        if chosen.evaluations is None and isinstance(evaluations, int | float):
             self.chosen = replace(self.chosen, evaluations=float(evaluations))
-
-    def _steps_between(self, steps_per_epoch: int) -> int | None:
-        """Give the steps between two evaluations of the dev set; None: at the end alone."""
-        if self.chosen.evaluations is None:
-            return None
-        return max(round(min(steps_per_epoch / self.chosen.evaluations, sys.maxsize)), 1)
 
     def _optimisation(self, steps_per_epoch: int) -> Optimisation:
         """Give the loop's settings."""
@@ -187,13 +193,13 @@ class OneTraining:
         )
 
 
-def _base_dev(run: RunFolder) -> dict[str, float]:
-    """The evaluation before the first step."""
-    for line in read_metrics(run.metrics):
-        told = line.get("evaluation")
-        if line.get("step") == 0 and isinstance(told, dict):
-            return {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
-    return {}
+def _evaluations(run: RunFolder) -> dict[int, dict[str, float]]:
+    """The evaluations of the dev set that the run's log holds, by their steps."""
+    return {
+        step: {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+        for line in read_metrics(run.metrics)
+        if isinstance(told := line.get("evaluation"), dict) and isinstance(step := line.get("step"), int)
+    }
 
 
 @contextmanager

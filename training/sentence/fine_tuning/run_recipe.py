@@ -56,7 +56,7 @@ def run_recipe(
         from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
         from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 
-        told: dict[str, JsonValue] = {"sets": told_sets(sets), "structure": recipe.structure.to_json()}
+        told: dict[str, JsonValue] = {"sets": told_sets(sets, {}), "structure": recipe.structure.to_json()}
         return told, partial(train_sentence_encoder, sets, structure=recipe.structure)
 
     return train_seeds(recipe, Path(out), prepared, device=device, watch=watch or Watch())

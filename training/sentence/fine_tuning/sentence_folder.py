@@ -1,7 +1,7 @@
 """The folder that the training of a sentence encoder fills."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,9 +17,12 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
+from nearsay.training.sentence.fine_tuning.step_texts import column_kinds
 from nearsay.training.sentence.finished_run import finish_run
+from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import checked_weights
 from nearsay.training.sentence.source import find_encoder, hub_name
+from nearsay.training.sentence.text_encoder import TextKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,8 @@ vectors = Encoder.load("{name}").encode(["The cat sleeps.", "A cat is asleep."])
 )
 
 
-def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
-    """Give the sets as a run's config.json tells them."""
+def told_sets(sets: Sequence[TrainingSet], prompts: Mapping[TextKind, str]) -> list[JsonValue]:
+    """Give the sets as the config.json of a run tells them; `prompts`: of the encoder that learns."""
     return [
         {
             "name": one.examples.name,
@@ -63,9 +66,21 @@ def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
             "batch": one.batch,
             "guide": one.guide,
             "guide_sha256": guide_sha256(one.guide),
+            **_told_prompts(one, prompts),
         }
         for one in sets
     ]
+
+
+def _told_prompts(one: TrainingSet, prompts: Mapping[TextKind, str]) -> dict[str, JsonValue]:
+    """Tell that all columns have one prompt where the first had the query's in runs of earlier versions."""
+    examples, objective = one.examples, one.objective.kind
+    before, now = (column_kinds(examples, objective, symmetric=it)[0] for it in (False, one.symmetric))
+    if before is now:
+        return {}
+    guides = [] if one.guide is None else [prompts_of(find_encoder(one.guide).folder)]
+    differ = any(each[before] != each[now] for each in (prompts, *guides))
+    return {"prompts": "the passage's for all"} if differ else {}
 
 
 def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
+USUAL_EVALUATIONS: Final = 1.0  # of the dev set, an epoch
 _MOST_DIMENSIONS: Final = 65_536  # of a vector; those of published encoders end at some 12,000
 
 
@@ -125,7 +126,8 @@ class SentenceTraining:
     warmup_share: float = 0.1  # of the run
     weight_decay: float = 0.01
     sampling: Sampling = Sampling.PROPORTIONAL  # how often each of several sets has its turn
-    evaluations: float | None = 1.0  # of the dev set, an epoch; None: at the end alone
+    # Of the dev set, an epoch; None: 1, or about ten in all where nothing is said of the run's length.
+    evaluations: float | None = None
     patience: int | None = None  # evaluations in a row without a new best that end the run
     training_length: int | None = None  # tokens of a text in training; the encoder's own limit stays as it is
     tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
@@ -178,6 +180,7 @@ class SentenceTraining:
             for name, value in asdict(self).items()
             if value is not None and name != "exact_resume"
         }
+        told.setdefault("evaluations", USUAL_EVALUATIONS)
         if self.steps is not None or self.minutes is not None:
             told.pop("epochs", None)
         if self.lora_rank is not None:

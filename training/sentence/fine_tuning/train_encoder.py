@@ -176,9 +176,10 @@ def _train(call: OneTraining, sets: Sequence[TrainingSet], structure: EncoderStr
     if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
     adapters = _adapters(encoder, sets, call.chosen, source.name, watch)
-    call.begin("sentence encoder", learned, {"sets": told_sets(sets), "structure": structure.to_json()})
-    chosen = call.chosen
     measured = TrainedEncoder(source, encoder)
+    told = told_sets(sets, measured.prompts)
+    call.begin("sentence encoder", learned, {"sets": told, "structure": structure.to_json()})
+    chosen = call.chosen
     own = structure.query_prompt, structure.passage_prompt
     if own == (None, None) and (note := prompt_note(source)) is not None:
         watch.report(note)

@@ -235,13 +235,42 @@ def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     assert trained("stopped", Watch()) == 60
 
 
-def test_evaluations_that_are_asked_for_are_made_however_many_epochs_there_are(
+def changed_config(out: Path, **changes: object) -> None:
+    file = out / "run" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | changes), "utf-8")
+
+
+@pytest.mark.long
+def test_a_run_of_an_earlier_version_is_measured_on_in_the_rhythm_that_it_began_in(
     scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
 ) -> None:
-    options = SentenceTraining(evaluations=2.0, batch=8, precision=Precision.FLOAT32)
+    options = SentenceTraining(batch=8, precision=Precision.FLOAT32)
+    asked = iter([*[False] * 20, *[True] * 100])
+    for watch in (Watch(stop=lambda: next(asked)), Watch()):
+        dev = read_judged_set(f"sts:{dev_file}")
+        train([cosent(scored.select(range(16)))], options=options, dev=dev, watch=watch)
+        changed_config(tmp_path / "out", evaluations=1.0)  # it measured every 6 steps, and recorded that
+    lines = read_metrics(tmp_path / "out/run/metrics.jsonl")
+    assert [line["step"] for line in lines if "evaluation" in line] == list(range(0, 61, 6))
+
+
+@pytest.mark.parametrize(("evaluations", "made"), [(1.0, 31), (2.0, 61)])  # of 60 steps, and of the base
+def test_evaluations_that_are_asked_for_are_made_however_many_epochs_there_are(
+    evaluations: float, made: int, scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
+) -> None:
+    options = SentenceTraining(evaluations=evaluations, batch=8, precision=Precision.FLOAT32)
     train([cosent(scored.select(range(16)))], options=options, dev=read_judged_set(f"sts:{dev_file}"))
     lines = read_metrics(tmp_path / "out/run/metrics.jsonl")
-    assert sum("evaluation" in line for line in lines) == 61  # each of the 60 steps, and the base
+    assert sum("evaluation" in line for line in lines) == made
+
+
+def test_without_a_dev_set_no_rhythm_is_recorded_that_the_number_of_epochs_would_change(
+    scored: SentenceExamples, train: Train
+) -> None:
+    few = [cosent(scored.select(range(16)))]
+    options = SentenceTraining(batch=8, precision=Precision.FLOAT32)
+    assert not train(few, options=options, watch=Watch(stop=lambda: True)).finished
+    assert train(few, options=dataclasses.replace(options, epochs=30, evaluations=1.0)).finished
 
 
 def test_what_a_new_projection_gives_at_random_is_neither_the_base_s_figure_nor_kept(
@@ -259,6 +288,51 @@ def test_what_a_new_projection_gives_at_random_is_neither_the_base_s_figure_nor_
     assert not result.base_kept
     kept = train([cosent(scored)], "kept", still, structure=EncoderStructure(dimension=32), dev=dev)
     assert kept.base_kept  # it has so many dimensions already
+
+
+def test_a_run_of_an_earlier_version_that_may_keep_a_new_projection_is_not_resumed(
+    scored: SentenceExamples, dev_file: Path, tmp_path: Path, train: Train
+) -> None:
+    given = {"structure": EncoderStructure(dimension=5), "dev": read_judged_set(f"sts:{dev_file}")}
+    assert not train([cosent(scored)], options=EXACT, watch=Watch(stop=lambda: True), **given).finished
+    log = tmp_path / "out" / "run" / "metrics.jsonl"
+    first = {"step": 0, "evaluation": {"sts_score": 0.9}}  # which none of its steps will reach
+    log.write_text(json.dumps(first) + "\n" + log.read_text("utf-8"), "utf-8")
+    with pytest.raises(BadInputError, match=r"earlier version.*new folder"):
+        train([cosent(scored)], options=EXACT, **given)
+
+
+@pytest.mark.parametrize("guided", [False, True])
+@pytest.mark.parametrize("kind", [ExampleKind.LABELLED, ExampleKind.PAIRS])
+def test_a_run_that_began_with_the_query_s_prompt_before_labelled_texts_is_not_resumed_without(
+    kind: ExampleKind,
+    guided: bool,
+    examples_of: Callable[..., SentenceExamples],
+    make_folder: Callable[..., Path],
+    tmp_path: Path,
+    train: Train,
+) -> None:
+    prompted = make_folder("prompted", prompts={"query": "query: ", "passage": "passage: "})
+    plain = make_folder("plain")
+    rows = [("the cat", "a cat"), ("dog", "x"), ("a mat", "the mat")]
+    examples = examples_of(kind, rows, [1.0, 0.0, 1.0] if kind.is_labelled else None)
+    objective = ObjectiveConfig(ObjectiveKind.GUIDED if guided else ObjectiveKind.RANKING)
+    sets = [TrainingSet(examples, objective, guide=str(prompted) if guided else None)]
+    base = plain if guided else prompted
+
+    def config(name: str) -> Any:
+        return json.loads((tmp_path / name / "run" / "config.json").read_text("utf-8"))
+
+    train(sets, "other", base=plain, watch=Watch(stop=lambda: True))
+    options = dataclasses.replace(ONE_STEP, steps=2)
+    assert not train(sets, options=options, base=base, watch=Watch(stop=lambda: True)).finished
+    (told,) = config("out")["sets"]
+    assert ("prompts" in told) is kind.is_labelled
+    assert ("prompts" in config("other")["sets"][0]) is (guided and kind.is_labelled)
+    if told.pop("prompts", None):
+        changed_config(tmp_path / "out", sets=[told])
+        with pytest.raises(BadInputError, match=r"sets\.1\.prompts: None there"):
+            train(sets, options=options, base=base)
 
 
 NLI_ROWS = [
