@@ -19,6 +19,8 @@ _GZIP_FACTOR: Final = 150
 _PACKED_BYTES: Final = 32 * 2**10  # that are read at once: what was read but not unpacked yet counts, too
 _HEAD_BYTES: Final = 16 * 2**10  # from which an encoding is told
 _IN_TEXT: Final = "\t\n\v\f\r\x1b"  # controls that text may hold
+_ASCII: Final = bytes(range(128))
+_PRINTABLE: Final = _ASCII[ord(" ") : -1]
 _GZIP_FREE: Final = 16 * 2**20  # bytes that any archive may unpack to
 BYTE_ORDER_MARKS: Final = (  # the longer first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -133,11 +135,11 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
     name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
-    # What has no line end in its first bytes would be waited for anyhow.
-    if not marked and not encoding and (b"\0" in head or b"\n" not in head):
+    # The rest of a line would be waited for anyhow.
+    if not marked and not encoding and (b"\0" in head or not head.endswith(b"\n")):
         name = unmarked_utf16(head + stream.peek()) or name
     if not marked and name in {"utf-16", "utf-32"}:  # whose decoders want a mark
-        name = (unmarked_utf16(head + stream.peek()) if name == "utf-16" else None) or f"{name}-le"
+        name = _ordered(name, head + stream.peek())
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
     read: Callable[[int], bytes] = stream.read1
@@ -157,8 +159,9 @@ def unmarked_utf16(head: bytes) -> str | None:
     """Name the UTF-16 of text without a mark.
 
     Where most characters are ASCII one byte of them is NUL. Of other text that byte of its spaces, digits and
-    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8. In
-    text of single bytes with a NUL or two most line ends are none in pairs of bytes.
+    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8.
+    Bytes that are nearly all ASCII and mostly printable are text of single bytes with a NUL or two: of each
+    letter in UTF-16 one is not printable, but for Chinese and Japanese, of which many are beyond ASCII.
     """
     if b"\0" not in head:
         return None
@@ -168,11 +171,20 @@ def unmarked_utf16(head: bytes) -> str | None:
     head = head[:_HEAD_BYTES]
     if _reads_as(head, "utf-8", "\0"):
         return None
+    beyond, unprintable = (len(head.translate(None, taken)) for taken in (_ASCII, _PRINTABLE))
+    if beyond < 0.05 * len(head) and unprintable < 0.45 * len(head):
+        return None
     # Bytes of a line end in the wrong order are no character.
-    name = next((name for name in ("utf-16-le", "utf-16-be") if _reads_as(head, name, "\n")), None)
-    ends = head.count(b"\n")  # Gurmukhi and Gujarati have that byte in every letter
-    few = name is not None and 2 * head.decode(name, "ignore").count("\n") < ends < len(head) / 4
-    return None if few else name
+    return next((name for name in ("utf-16-le", "utf-16-be") if _reads_as(head, name, "\n")), None)
+
+
+def _ordered(name: str, head: bytes) -> str:
+    """Name the order of bytes of UTF-16 or UTF-32 without a mark; little endian where nothing tells it."""
+    if name == "utf-16" and (found := unmarked_utf16(head)):
+        return found
+    # Of ASCII the first byte is 0 in big endian, and the last in little.
+    size = len("\n".encode(f"{name}-le"))
+    return f"{name}-be" if head[::size].count(0) > head[size - 1 :: size].count(0) else f"{name}-le"
 
 
 def _reads_as(head: bytes, encoding: str, besides: str) -> bool:

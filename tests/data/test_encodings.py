@@ -190,10 +190,16 @@ def test_a_faulty_character_of_marked_text_gives_no_hint_of_an_encoding_that_wou
         assert "--encoding" not in str(fault)
 
 
-def test_utf_32_without_a_mark_is_read_where_it_is_asked_for(write: Write) -> None:
-    (found,) = read([write("a.txt", f"{SAID}\n".encode("utf-32-le"))], ReadOptions(encoding="utf-32"))
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("asked", ["utf-16", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", " 1"])
+def test_the_order_of_bytes_without_a_mark_is_found_where_they_are_asked_for(
+    write: Write, asked: str, order: str, end: str
+) -> None:
+    content = f"{SAID}{end}".encode(f"{asked}-{order}")
+    (found,) = read([write("a.txt", content)], ReadOptions(encoding=asked))
     assert isinstance(found, Document)
-    assert found.text == SAID
+    assert found.text == f"{SAID}{end}".strip()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -207,7 +213,8 @@ def test_a_script_with_the_byte_of_a_line_end_in_each_letter_is_utf_16_too(
 
 def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
     damaged = b"text,n\n\0\0\1\1\nlast,1\n"
-    for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n", damaged):
+    umlauts = "der K\u00e4se reift im Keller\n\0\0\1\1\n".encode("cp1252")
+    for content in (b"a\0 cow\n", b"\0\0\0\0a\n", b"\0a\nand more of it\n", damaged, umlauts):
         assert any(isinstance(item, Fault) for item in read([write("a.txt", content)]))
 
 
@@ -220,6 +227,12 @@ def test_bytes_of_no_text_are_not_taken_for_utf_16(write: Write) -> None:
         "오늘은 날씨가 좋다. 산책하러 가자.",
         "وصل القطار متأخرا هذا المساء.",
         "रेलगाड़ी आज शाम देर से पहुँची।",
+        # Each with letters that have the byte of a line end: U+4E0A and U+300A, U+0E0A, U+090A, all, U+010A.
+        "上海是中国的城市,上海人早上乘地铁去上班,晚上在外滩上散步。《上海早晨》是一本书。" * 4,
+        "ชาวบ้านชอบช้างและชอบชาเย็นในตอนเช้า",
+        "ऊपर ऊँट ऊन ऊब गया।",
+        "1 ਰੇਲਗੱਡੀ ਅੱਜ ਸ਼ਾਮ ਦੇਰ ਨਾਲ ਪਹੁੰਚੀ।",
+        "Iċ-Ċirku u Ċ-Ċavetta ġew Ċentru Āda",
         SAID,
     ],
 )
