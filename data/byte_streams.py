@@ -239,19 +239,19 @@ _LIST_GOES_ON: Final = re.compile(rb'(?:[^"\\\[\]{},]+|"[^"\\]*(?:\\.[^"\\]*)*"|
 _VALUE_GOES_ON: Final = re.compile(rb'(?:[^"\\\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*"|\\.)*', re.DOTALL)
 
 
-def listed_values(stream: io.BufferedReader, signs: bytes) -> tuple[io.BufferedReader, bool]:
+def listed_values(stream: io.BufferedReader, signs: tuple[bytes, ...]) -> tuple[io.BufferedReader, bool]:
     """Bring a JSON list of any size to a line a value; what does not begin with one stays. Whether it is one.
 
-    signs: what a list begins with, white space aside: `[`, or `[{` where text may begin with a bracket
+    signs: with one of which a list begins, white space aside: `[`, or more where text may begin with that
     The bytes are of an encoding in which ASCII stands for itself alone. What a list has besides its values
     comes as lines, too, which are no JSON; a list without an end gives its values, then DamagedStreamError.
     """
     head, seen = bytearray(), b""
-    while seen != signs and signs.startswith(seen) and (byte := stream.read(1)):
+    while seen not in signs and any(each.startswith(seen) for each in signs) and (byte := stream.read(1)):
         head += byte
         seen += byte.strip()
     whole = _buffered(stream.read1, bytes(head))
-    return (_buffered(_Splitter(whole).read), True) if seen == signs else (whole, False)
+    return (_buffered(_Splitter(whole).read), True) if seen in signs else (whole, False)
 
 
 class _Splitter:

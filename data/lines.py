@@ -164,14 +164,14 @@ class Lines:
         encoding: str | None,
         limit: int,
         settled: Callable[[str], None] | None = None,
-        listed: bytes = b"",
+        listed: tuple[bytes, ...] = (),
     ) -> None:
         """`name`: for faults; `limit`: in bytes, without the line's end.
 
         settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
             is read then; None = the bytes are not asked.
-        listed: take each value of a JSON list for a line, where the file is one, which begins with these
-            signs (`listed_values`); a number is a value's then. b"" = each line is one.
+        listed: take each value of a JSON list for a line, where the file is one, which begins with one of
+            these signs (`listed_values`); a number is a value's then. () = each line is one.
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes

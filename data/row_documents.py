@@ -208,13 +208,13 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 _JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 
 
-def signs_of_list(name: str) -> bytes:
-    """With what a file of that name begins if it is a JSON list, whose values are its rows; b"": it is none.
+def signs_of_list(name: str) -> tuple[bytes, ...]:
+    """With what a file of that name begins if it is a JSON list, whose values are its rows; (): it is none.
 
     Standard input, and what else no name tells, may be text that begins with a bracket.
     """
     found = _JSON_NAME.search(name)
-    return b"[{" if found is None else b"[" if found[1].lower() == "json" else b""
+    return (b'[{"', b"[{}") if found is None else (b"[",) if found[1].lower() == "json" else ()
 
 
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:

@@ -72,7 +72,7 @@ def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
 
 
 def _lines(
-    path: str | Path, longest: int | None = None, *, listed: bytes = b""
+    path: str | Path, longest: int | None = None, *, listed: tuple[bytes, ...] = ()
 ) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:

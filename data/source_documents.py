@@ -197,7 +197,7 @@ class SourceDocuments:
                     encoding=self._options.encoding,
                     limit=self._options.max_text_bytes,
                     settled=lambda encoding: self._read_as(source, encoding),
-                    listed=signs_of_list(source.name) if source.format in {None, Format.JSONL} else b"",
+                    listed=signs_of_list(source.name) if source.format in {None, Format.JSONL} else (),
                 )
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))

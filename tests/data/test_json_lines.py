@@ -298,7 +298,7 @@ def test_a_list_comes_as_a_line_a_value_wherever_its_bytes_are_cut(
             buffer[: len(piece)] = piece
             return len(piece)
 
-    stream, is_list = listed_values(io.BufferedReader(Cut(), 64), b"[")
+    stream, is_list = listed_values(io.BufferedReader(Cut(), 64), (b"[",))
     lines = stream.read().splitlines()
     assert is_list
     assert [json.loads(line) for line in lines if line.strip()] == values

@@ -90,14 +90,30 @@ def test_a_line_of_just_the_limit_is_taken(
 
 @pytest.mark.parametrize("asked", [None, Format.JSONL])
 @pytest.mark.parametrize(
-    "content", ['[{"text": "a"}, {"text": "b"}]', '\n[\n {\n"text": "a"},\n{"text": "b"}]\n']
+    "content",
+    [
+        '[{"text": "a"}, {"text": "b"}]',
+        '[ { "text": "a"}, {"text": "b"}]',
+        '\n[\n {\n"text": "a"},\n{"text": "b"}]\n',
+    ],
 )
 def test_a_json_list_of_objects_is_rows_from_standard_input_too(content: str, asked: Format | None) -> None:
     found = read(["-"], ReadOptions(format=asked), stdin=io.BytesIO(content.encode()))
     assert [(document.text, document.line) for document in found.documents()] == [("a", 1), ("b", 2)]
 
 
-@pytest.mark.parametrize("content", ["[1] a note", "[ ] to do\n[x] done", "[", '["a", "b"]', "[[link]] {"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[1] a note",
+        "[ ] to do\n[x] done",
+        "[",
+        '["a", "b"]',
+        "[[link]] {",
+        "[{name}] is a placeholder",
+        "[{",
+    ],
+)
 def test_lines_of_text_that_begin_with_a_bracket_stay_lines(content: str) -> None:
     found = read(["-"], stdin=io.BytesIO(content.encode()))
     assert [document.text for document in found.documents()] == content.split("\n")
