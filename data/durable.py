@@ -57,8 +57,9 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
 
     sha256: what the file has to hash to when it is read back, or NearsayError; None = it is not read back
 
-    A link stays, and the file that it names is replaced; who may read and write it stays, too. A device or a
-    pipe, as /dev/stdout, is written into.
+    A link stays, and the file that it names is replaced. Its group and mode stay, its owner and access
+    control list do not; where the writer may not give it that group, all but the owner may do only what both
+    the group and the others might. A device or a pipe, as /dev/stdout, is written into.
     """
     with _writing(path):
         special = path.exists() and not (path.is_file() or path.is_dir())
@@ -73,7 +74,7 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
             make_folder(path.parent)
             with temporary.open("xb") as stream:
                 with contextlib.suppress(OSError):  # there was none, or the file system has no such rights
-                    shutil.copymode(path, temporary)
+                    _keep_rights(path.stat(), temporary)
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -86,6 +87,16 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _keep_rights(before: os.stat_result, path: Path) -> None:
+    """Give a file the group and the mode of another; where not the group, its rights to nobody else."""
+    with contextlib.suppress(OSError, AttributeError):  # a group that is not the writer's, or Windows
+        os.chown(path, -1, before.st_gid)
+    mode = stat.S_IMODE(before.st_mode)
+    if path.stat().st_gid != before.st_gid:  # whose members are among the others now
+        mode = mode & 0o700 | (mode >> 3 & mode & 0o7) * 0o11
+    path.chmod(mode)
 
 
 def require_new(out: Path) -> None:

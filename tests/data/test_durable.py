@@ -180,6 +180,41 @@ def test_who_may_read_a_file_may_read_what_takes_its_place(tmp_path: Path) -> No
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_what_takes_a_files_place_is_of_its_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.jsonl"
+    path.touch()
+    path.chmod(0o640)
+    given: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr(os, "chown", lambda *said: given.append(said))
+    with replacing(path) as stream:
+        (temporary,) = tmp_path.glob(f"{TEMPORARY_PREFIX}*")
+        stream.write(b"new")
+    assert given == [(temporary, -1, path.stat().st_gid)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [(0o640, 0o600), (0o664, 0o644), (0o604, 0o600), (0o666, 0o666), (0o2750, 0o700)]
+)
+def test_a_group_that_comes_in_the_place_of_another_gets_no_rights_of_it(
+    tmp_path: Path, mode: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    path = tmp_path / "report.jsonl"
+    path.touch()
+    path.chmod(mode)
+    monkeypatch.setattr(os, "chown", refuse)
+    before = path.stat()
+    of_others = os.stat_result([*before[:5], before.st_gid + 1, *before[6:]])
+    taken = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda self, **how: of_others if self == path else taken(self, **how))
+    with replacing(path) as stream:
+        stream.write(b"new")
+    assert stat.S_IMODE(taken(path).st_mode) == kept
+
+
 def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     with replacing(path) as first, replacing(path) as second:
