@@ -144,9 +144,15 @@ def tuple_columns(columns: Sequence[str], width: int) -> tuple[str, ...]:
 def _present(value: object, name: str) -> list[str]:
     if value is None or is_nan(value) or (isinstance(value, str) and not value.strip()):
         return []
-    if isinstance(value, str) and _LIST_AS_TEXT.fullmatch(value):
-        raise UnusableRowError(f"{name} is a list written as a text; save the rows as JSON lines or Parquet")
     return _texts(value, name)
+
+
+def _refuse_lists(row: Mapping[str, object], columns: Sequence[str]) -> None:
+    for name in columns:
+        if _LIST_AS_TEXT.fullmatch(str(_value(row, name))):
+            raise UnusableRowError(
+                f"{name} is a list written as a text; save the rows as JSON lines or Parquet"
+            )
 
 
 def _texts(value: object, name: str) -> list[str]:
@@ -316,9 +322,12 @@ class _Reading:
         tuples = kind is ExampleKind.TUPLES
         self.scored = tuples and chosen.label is not None
         labelled = chosen.label is not None and not tuples
+        table = format_of(Path(self.path)) in {Format.CSV, Format.TSV}  # whose values are no lists
+        listing = chosen.texts[1:] if table and kind in {ExampleKind.TUPLES, ExampleKind.PAIRS} else ()
         add = self.writer.add
         for line, row in rows:
             try:
+                _refuse_lists(row, listing)
                 found = list(row_texts(row, chosen.texts, kind))
                 if self.scored:
                     scores = [row_scores(row.get(chosen.label or ""), len(texts) - 1) for texts in found]

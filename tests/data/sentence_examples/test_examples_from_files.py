@@ -406,9 +406,20 @@ def test_the_field_that_chooses_rows_is_no_unused_label(write: Write) -> None:
 
 def test_a_list_of_negatives_that_a_table_holds_as_a_text_is_no_negative(write: Write) -> None:
     rows = ["anchor,positive,negatives", "a,b,\"['c', 'd']\"", "e,f,[sic] g", 'h,i,"[""j""\n ""k""]"']
-    found = read_sentence_examples(write("a.csv", "\n".join(rows) + "\n"))
+    found = read_sentence_examples(write("a.csv", "\n".join([*rows, "l,\"['m', 'n']\",o"]) + "\n"))
     assert found.texts == (("e", "f", "[sic] g"),)
-    assert found.notes[-1] == Naming("2 cannot", "a.csv:2", "negatives", "JSON lines", "a.csv:4")
+    assert found.notes[-1] == Naming(
+        "3 cannot", "a.csv:2", "negatives", "JSON lines", "a.csv:4", "a.csv:6", "positive"
+    )
+
+
+def test_a_text_that_looks_like_a_list_is_one_where_lists_are_written_as_such(write: Write) -> None:
+    cars = '["car", "bus"]'
+    row = {"anchor": "x = ", "positive": cars, "negative": cars}
+    found = read_sentence_examples(write("a.jsonl", json.dumps(row)))
+    assert found.texts == (("x = ", cars, cars),)
+    found = read_sentence_examples(write("b.csv", 'anchor,positive\n"[""car"", ""bus""]",b\n'))
+    assert found.texts == ((cars, "b"),)
 
 
 def test_lines_that_show_nothing_are_no_texts(write: Write) -> None:
