@@ -23,8 +23,9 @@ _NOTATION: Final = re.compile(
     r"(?P<method>[a-z]+)(:(?P<tokens>\d{1,6})(:(?P<overlap>\d{1,6}))?)?(@(?P<language>[A-Za-z-]+))?", re.ASCII
 )
 _BLOCK: Final = 8192  # characters that sentences are looked for in at once
-# As long as RFC 5646, section 4.4.1, has them; with the longest numbers it fits the catalogue's column.
-_LANGUAGE: Final = re.compile(r"(?=.{2,35}$)[A-Za-z]{2,3}(-[A-Za-z]+)*", re.ASCII)
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]+)*", re.ASCII)
+# As RFC 5646, section 4.4.1, has it; with the longest numbers it fits the catalogue's column.
+LONGEST_LANGUAGE: Final = 35
 _MOST: Final = 999_999  # tokens that the notation can say
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from nearsay.data.chunking import Chunking
+from nearsay.data.chunking import LONGEST_LANGUAGE, Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -169,10 +169,15 @@ class CollectionRecord:
         with self.store.database.reading() as connection:
             row = collections.find(connection, self.name)
         if row is None:
-            chunking = str(self._chunking or Chunking())
+            chunking = self._chunking or Chunking()
+            if len(chunking.language) > LONGEST_LANGUAGE:  # SQLite has taken them: a stored one stays
+                raise BadInputError(
+                    f"the language {chunking.language!r} has {len(chunking.language)} characters. Give a "
+                    f"code of at most {LONGEST_LANGUAGE}, such as en, de or zh"
+                )
             try:
                 with self.store.database.writing() as connection:
-                    return collections.create(connection, self.name, chunking, now())
+                    return collections.create(connection, self.name, str(chunking), now())
             except IntegrityError:  # made by another process in between
                 row = self.row()
         if self._chunking is not None and str(self._chunking) != row.chunking:

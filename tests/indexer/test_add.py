@@ -12,6 +12,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.vectors.errors import EncoderMismatchError
 
@@ -397,6 +398,21 @@ def test_an_encoder_that_changed_in_its_place_is_refused(tmp_path: Path) -> None
                 EncoderMismatchError, match=r"'mine' has changed .*rebuild pets --encoder mine"
             ):
                 library.collection("pets").search("a cat")
+
+
+def test_a_language_too_long_for_the_catalogue_makes_no_collection_but_is_read(library: Library) -> None:
+    for length in (35, 36):
+        language = "de-" + "x" * (length - 3)
+        pets = library.collection(f"pets{length}", chunking=f"tokens@{language}")
+        if length == 35:
+            pets.add_rows(["One cat. Two dogs."])
+            continue
+        with pytest.raises(BadInputError, match=rf"{language}.*36.*35"):
+            pets.add_rows(["One cat. Two dogs."])
+        with library.store.database.writing() as connection:
+            collections.create(connection, pets.name, f"tokens@{language}", "2026-01-01")
+        pets.add_rows(["One cat. Two dogs."])
+        assert [hit.text for hit in pets.search("cat")] == ["One cat. Two dogs."]
 
 
 def test_another_chunking_is_refused_and_the_same_is_not(library: Library) -> None:
