@@ -165,41 +165,43 @@ def test_what_shards_find_is_measured_like_what_one_process_finds(folder: Path, 
             _worse(library)
 
 
-def test_removals_beside_shards_are_looked_at_and_without_them_nothing_is_claimed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def worse(folder: Path, tmp_path: Path) -> Iterator[tuple[Collection, Shards]]:
+    """A collection that finds less than it promises, and the shards that search it."""
     shutil.copytree(folder, tmp_path / "library")
     with Library.open(tmp_path / "library") as library:
         _worse(library)
         shards = library._shards = _here(library)
-        made = library.collection("made")
-        answers = shards.ask
-        shards.cluster = Cluster("nowhere", partial=True)
-        with monkeypatch.context() as patch:
-            patch.setattr(shards, "ask", lambda *given: [*answers(*given)[:2], None])
-            made.remove([str(at) for at in range(600)])
-        assert made.warnings() == (), "nothing is measured on a part"
-        made.remove(["700"])
-        (warning,) = made.warnings()
-        assert "no longer holds" in warning
+        yield library.collection("made"), shards
+
+
+def test_removals_beside_shards_are_looked_at_and_without_them_nothing_is_claimed(
+    worse: tuple[Collection, Shards], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, shards = worse
+    answers = shards.ask
+    shards.cluster = Cluster("nowhere", partial=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "ask", lambda *given: [*answers(*given)[:2], None])
+        made.remove([str(at) for at in range(600)])
+    assert made.warnings() == (), "nothing is measured on a part"
+    made.remove(["700"])
+    (warning,) = made.warnings()
+    assert "no longer holds" in warning
 
 
 def test_what_others_write_while_shards_are_measured_is_measured_later(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worse: tuple[Collection, Shards], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(folder, tmp_path / "library")
-    with Library.open(tmp_path / "library") as library:
-        _worse(library)
-        shards = library._shards = _here(library)
-        made = library.collection("made")
-        answers = shards.ask
+    made, shards = worse
+    answers = shards.ask
 
-        def meanwhile(*given: Any) -> list[Any]:
-            return [(version + 1, answer) for version, answer in answers(*given)]
+    def meanwhile(*given: Any) -> list[Any]:
+        return [(version + 1, answer) for version, answer in answers(*given)]
 
-        monkeypatch.setattr(shards, "ask", meanwhile)
-        assert made.remove([str(at) for at in range(600)]) == 600
-        assert made.warnings() == ()
+    monkeypatch.setattr(shards, "ask", meanwhile)
+    assert made.remove([str(at) for at in range(600)]) == 600
+    assert made.warnings() == ()
 
 
 def _same(found: Sequence[Candidates], wanted: Sequence[Candidates]) -> None:
