@@ -47,6 +47,7 @@ def trim() -> None:
 _LENGTH = 1e-3  # by which a stored vector's length may differ from 1
 _BLOCK = 16_384  # rows multiplied at a time
 _QUERIES = 256  # queries at a time: with the rows above 16 MB of products
+_CROWDED = 16_384  # passages as near as a query's k-th, beside k: with more, copies mostly, it is asked alone
 _GATHER = 512  # vectors gathered at a time: .8 MB at 384 dimensions, which stay in the processor's cache
 _OF_A_THREAD = 16_384  # pairs that are worth a thread of their own: 4 milliseconds
 _READ_BY_A_THREAD = 49_152  # likewise, vectors that are read one after the other
@@ -183,7 +184,10 @@ class VectorStore:
                 if alive is not None:
                     products[:, ~alive[ids]] = -np.inf
                 best.add(products, start)
-            found += self._decided(some, best.queries, best.positions, k)
+            decided = self._decided(some, best.queries, best.positions, k)
+            for at in np.flatnonzero(np.isposinf(best.bars)):
+                decided[at] = self._nearest_alone(some[at], k, alive, first)
+            found += decided
         return found
 
     def _nearest_alone(
@@ -375,7 +379,10 @@ class _Numbering:
 
 
 class _Proposed:
-    """For each query the positions that may belong to its k best, by products that may err."""
+    """For each query the positions that may belong to its k best, by products that may err.
+
+    None for one with very many: its bar is then infinite.
+    """
 
     def __init__(self, count: int, k: int, margin: float) -> None:
         """`count` queries; margin: by how much two products may mislead about two scores."""
@@ -400,6 +407,8 @@ class _Proposed:
 
     def _prune(self) -> None:
         order = raise_bars(self.bars, self.queries, self._products, self.k, self.margin)
+        crowds = np.bincount(self.queries, self._products >= self.bars[self.queries], self.bars.size)
+        self.bars[crowds > self.k + _CROWDED] = np.inf
         kept = order[self._products[order] >= self.bars[self.queries[order]]]
         self.queries, self.positions = self.queries[kept], self.positions[kept]
         self._products = self._products[kept]
@@ -465,17 +474,18 @@ def of_unit_length(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors (n, d) scaled to length 1, so that a dot product is their cosine similarity.
+    """The vectors (n, d) of any float type scaled to length 1: a dot product is their cosine similarity.
 
     NearsayError if one is zero, infinite or not a number: it has no direction.
     """
+    vectors = np.asarray(vectors, dtype=np.float32)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = int(np.count_nonzero(~np.isfinite(norms) | (norms == 0.0)))
     if bad:
         raise NearsayError(
             f"the encoder gave {bad} vectors that are zero, infinite or not numbers. Use another encoder"
         )
-    return vectors if np.all(np.abs(norms - 1.0) < 1e-6) else (vectors / norms).astype(np.float32)
+    return vectors if np.all(np.abs(norms - 1.0) < 1e-6) else vectors / norms
 
 
 def places_in(rising: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:

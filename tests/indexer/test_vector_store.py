@@ -1,5 +1,6 @@
 """Exact search over the vectors of several segments."""
 
+import tracemalloc
 from itertools import pairwise
 
 import faiss
@@ -220,6 +221,22 @@ def test_many_queries_get_to_the_bit_what_each_gets_alone(
         assert found.scores.tolist() == scores[best].tolist()
 
 
+def test_copies_that_most_queries_find_take_no_memory_for_each_query() -> None:
+    generator = np.random.default_rng(3)
+    vectors = unit_length(generator.standard_normal((60_000, 4)).astype(np.float32))
+    vectors[generator.random(60_000) < 0.9] = vectors[7]
+    stored, queries = store_of(np.arange(1, 60_001), vectors, [100, 30_000]), vectors[:250]
+    tracemalloc.start()
+    many = stored.nearest_many(queries, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400e6  # each pair of a query and a copy takes 20 bytes, and more while they are sorted
+    for at in range(0, 250, 25):
+        alone = stored.nearest(queries[at], 5)
+        assert many[at].ids.tolist() == alone.ids.tolist()
+        assert many[at].scores.tobytes() == alone.scores.tobytes()
+
+
 @given(seed=st.integers(0, 2**32 - 1), dimension=st.sampled_from([1, 2, 31, 384, 1024]))
 def test_products_err_by_less_than_what_is_allowed_for(seed: int, dimension: int) -> None:
     generator = np.random.default_rng(seed)
@@ -299,6 +316,13 @@ def test_vectors_of_length_one_are_left_as_they_are() -> None:
     vectors = np.array([[0.6, 0.8], [1, 0]], dtype=np.float32)
     assert unit_length(vectors) is vectors
     assert unit_length(np.zeros((0, 3), dtype=np.float32)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_vectors_of_length_one_come_as_float32_whatever_they_are(dtype: type[np.floating]) -> None:
+    scaled = unit_length(np.array([[0.6, 0.8], [1, 0]], dtype=dtype))
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
