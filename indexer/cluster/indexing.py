@@ -42,8 +42,10 @@ from nearsay.indexer.plans.trials import (
     PROPOSING,
     TrialQueries,
     answered,
+    enough_to_show,
     given,
     judged,
+    refuse_few,
     with_recall,
 )
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
@@ -274,7 +276,7 @@ class _Indexing:
             queries=f"{len(trial):,} {'stored vectors' if queries is None else GIVEN_QUERIES}",
             check=None,
         )
-        for kind in _KINDS:
+        for kind in _KINDS if enough_to_show(len(trial), contract.recall) else ():
             for shape in ENGINES[kind].shapes(self._total, self._dimension):
                 expected = ENGINES[kind].expected_bytes(self._total, self._dimension, shape)
                 row = Measured(kind, dict(shape), bytes=expected)
@@ -295,7 +297,7 @@ class _Indexing:
                         note="the smallest kind that keeps the contract, measured over the whole",
                     )
                     return chosen, self._written(recipe)
-        note = f"no index keeps {contract}: searched exactly, from the mapped vectors"
+        note = f"no index can be shown to keep {contract}: searched exactly, from the mapped vectors"
         return plan.chosen(PlanKind.EXACT, shape={}, parameters={}, report=tuple(report), note=note), ()
 
     def _climbed(
@@ -325,6 +327,7 @@ class _Indexing:
             return self._nearest(count, "exact", some)
 
         if queries is not None:
+            refuse_few(len(queries), self._plan.contract)
             return given(queries, at, generator, exact)
         own, vectors = self._drawn(PROPOSING + DECIDING, SEED + 1)
         order = generator.permutation(own.size)

@@ -313,10 +313,6 @@ class Distinct:
         found[self.members] = np.arange(found.size) - np.repeat(self.starts[:-1], self.copies)
         return found
 
-    def places(self, number: int) -> NDArray[np.int64]:
-        """The places that have one of the vectors, rising."""
-        return self.members[self.starts[number] : self.starts[number + 1]]
-
 
 def runs(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each start on, as many as its count, one run after the other."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,10 @@ from numpy.typing import NDArray
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.indexer.plans.centroids import Centroids, Chosen, Lists, Where, probes_at
 from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
-from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge
 
 _WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
-
-
-class _Living(NamedTuple):
-    """What was worked out of one read-only array of the living."""
-
-    alive: NDArray[np.bool_]
-    bits: NDArray[np.uint8] | None  # None: everything in the index is alive
 
 
 class _Members:
@@ -37,7 +29,8 @@ class _Members:
 
     def __init__(self, engine: Engine, index: Any) -> None:  # noqa: ANN401 - FAISS has no types
         self._engine, self._index = engine, index
-        self._living: _Living | None = None
+        # A read-only array of the living, and its bits; None instead of these where it leaves none out.
+        self._living: tuple[NDArray[np.bool_], NDArray[np.uint8] | None] | None = None
 
     @cached_property
     def bits(self) -> NDArray[np.uint8]:
@@ -55,14 +48,14 @@ class _Members:
         if alive is None:
             return None
         known = self._living  # one read: another thread may replace it
-        if known is not None and known.alive is alive:
-            return known.bits
+        if known is not None and known[0] is alive:
+            return known[1]
         bits = np.packbits(alive, bitorder="little")
         if alive.flags.writeable:  # it is asked anew for each search: seldom worth the look
             return bits
         all_live = self.bits.size <= bits.size and not np.any(self.bits & ~bits[: self.bits.size])
-        known = self._living = _Living(alive, None if all_live else bits)
-        return known.bits
+        self._living = alive, None if all_live else bits
+        return None if all_live else bits
 
 
 class CandidateIndex:
@@ -85,27 +78,17 @@ class CandidateIndex:
         as a multiple of k); what is left out is the engine's default. centroids, members: of
         the same FAISS index; None = made here.
         """
-        self.engine = engine
+        self.engine, self.kind = engine, engine.kind
         self.through = through
         self.sha256 = sha256
         self.parameters = {**engine.defaults, **(parameters or {})}
-        self._index = index
+        self.faiss_index = index
         if centroids is None and engine.has_centroids and index is not None:
             centroids = Centroids(index.quantizer, index)
         self._centroids = centroids
         self._members = members or _Members(engine, index)
         self.nearer: Self | None = None  # what looked into some of the lists already
         self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters
-
-    @property
-    def faiss_index(self) -> Any:  # noqa: ANN401 - FAISS has no types
-        """FAISS's own, to be copied to a GPU."""
-        return self._index
-
-    @property
-    def kind(self) -> PlanKind:
-        """Which kind of index it is."""
-        return self.engine.kind
 
     @property
     def rough(self) -> bool:
@@ -116,7 +99,7 @@ class CandidateIndex:
         """The same index, searched with other parameters; shares everything and is free to make."""
         return type(self)(
             self.engine,
-            self._index,
+            self.faiss_index,
             self.through,
             self.sha256,
             parameters,
@@ -127,7 +110,7 @@ class CandidateIndex:
     @property
     def lists(self) -> int:
         """The most lists that a search can look into; 0 where there are none."""
-        return int(self._index.nlist) if self.engine.has_centroids else 0
+        return int(self.faiss_index.nlist) if self.engine.has_centroids else 0
 
     def wider(self, factor: float) -> Self:
         """The same index, looking `factor` times as far.
@@ -152,21 +135,21 @@ class CandidateIndex:
         return found
 
     def __len__(self) -> int:
-        return int(self._index.ntotal)
+        return int(self.faiss_index.ntotal)
 
     def ids(self) -> NDArray[np.int64]:
         """Every passage number in the index, rising."""
-        return np.sort(self.engine.ids(self._index))
+        return np.sort(self.engine.ids(self.faiss_index))
 
     def add(self, vectors: VectorStore, ids: NDArray[np.int64]) -> None:
         """Take in passages (rising numbers) that it lacks, on one thread; not while searched."""
         with one_thread():
-            self._index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
-        self._members = _Members(self.engine, self._index)
+            self.faiss_index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
+        self._members = _Members(self.engine, self.faiss_index)
 
     def serialise(self) -> NDArray[np.uint8]:
         """FAISS's own serialisation."""
-        serialised: NDArray[np.uint8] = faiss_module().serialize_index(self._index)
+        serialised: NDArray[np.uint8] = faiss_module().serialize_index(self.faiss_index)
         return serialised
 
     @contextmanager
@@ -176,7 +159,7 @@ class CandidateIndex:
         faiss = faiss_module()
         try:
             with replacing(path) as stream:
-                faiss.write_index(self._index, faiss.PyCallbackIOWriter(stream.write, _WRITTEN_AT_ONCE))
+                faiss.write_index(self.faiss_index, faiss.PyCallbackIOWriter(stream.write, _WRITTEN_AT_ONCE))
             yield np.memmap(path, dtype=np.uint8, mode="r")
         finally:
             path.unlink(missing_ok=True)
@@ -192,13 +175,7 @@ class CandidateIndex:
     @cached_property
     def where(self) -> Where | None:
         """Indexes for which this is the same look into the same lists; None for a kind without."""
-        hashed = self.centroids_hash
-        return None if hashed is None else Where(hashed, self._probes)
-
-    @property
-    def centroids_hash(self) -> bytes | None:
-        """What indexes with the same centroids have in common; None for a kind without."""
-        return None if self._centroids is None else self._centroids.hash
+        return None if self._centroids is None else Where(self._centroids.hash, self._probes)
 
     @property
     def _probes(self) -> int:
@@ -226,11 +203,10 @@ class CandidateIndex:
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if lists is None and (len(queries) == 1 or self.nearer is not None):
             lists = self.chosen_lists(queries)
-        # More threads only wait for each other over a single query: .10 ms instead of .14 at a million.
         with one_thread() if len(queries) == 1 else nullcontext():
             if lists is not None:
                 return self._within(queries, count, parameters, lists)
-            ids: NDArray[np.int64] = self._index.search(queries, count, params=parameters)[1]
+            ids: NDArray[np.int64] = self.faiss_index.search(queries, count, params=parameters)[1]
         return ids
 
     def _within(
@@ -244,7 +220,7 @@ class CandidateIndex:
         pointer = faiss_module().swig_ptr
         scores = np.empty((len(queries), count), dtype=np.float32)
         ids = np.empty((len(queries), count), dtype=np.int64)
-        self._index.search_preassigned_c(  # what search_preassigned wraps: that takes no parameters
+        self.faiss_index.search_preassigned_c(  # what search_preassigned wraps: that takes no parameters
             len(queries),
             pointer(queries),
             count,

@@ -18,7 +18,7 @@ TAIL = 16_384  # passages newer than the indexes, at least, that are indexed
 TAIL_SHARE = 0.05  # and of what is indexed already, for the index that they join is written anew
 GROUP_SHARE = 0.1  # on a cluster, where they get an index of their own: so that there are few
 RETUNE_AT = 2.0  # an index: measured anew when the passages have outgrown the last measuring by this factor
-_RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d+))?")
+_RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d{1,9}))?")
 _MEMORY: Final = re.compile(r"(\d{,15}\.?\d{1,15})\s*([kmgt]?i?b?)", re.IGNORECASE)
 _POWERS: Final = ("", "k", "m", "g", "t")
 _MOST_AT: Final = 100
@@ -96,7 +96,7 @@ def memory_bytes(given: str | int) -> int | None:
 def memory_text(count: int) -> str:
     """Bytes as a person writes them: "2 GB", "1.5 MB", "900 bytes"."""
     for power in (4, 3, 2, 1):
-        if count >= 1000**power:
+        if count >= 999.5 * 1000 ** (power - 1):  # three digits round it up
             return f"{count / 1000**power:.3g} {_POWERS[power].upper()}B"
     return f"{count} bytes"
 

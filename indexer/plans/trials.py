@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import faiss_is_installed, one_thread
-from nearsay.indexer.plans.plan import GpuMeasured, Measured, PlanKind
+from nearsay.indexer.plans.plan import GpuMeasured, Measured, RecallContract
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 PROPOSING: Final = 400  # stored vectors that propose a setting
 DECIDING: Final = 1000  # and others that decide
 LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs
+TIMED: Final = 200  # queries that a speed is taken with
+KEEPS: Final = "keeps the contract"  # how the verdict of what does begins
 _ONE_SIDED_95: Final = 1.645  # standard deviations
 _MISSES: Final = _ONE_SIDED_95**2  # queries that find nothing, as which the unasked count
-_AT_ONCE: Final = (
-    400  # queries whose candidates are held together: with a hundred each 61 MB at 384 dimensions
-)
+_AT_ONCE: Final = 400  # queries whose candidates are held together: of 100 each 61 MB at 384 dimensions
 _WARMING: Final = 3  # queries before the clock runs
 _SECONDS: Final = 2.0  # that a searcher may take for single queries, and as much for batches
 _BATCHES: Final = 3
@@ -163,6 +163,27 @@ def queries_to_show(recall: float) -> int | None:
     return None if recall >= 1 else max(2, ceil(_MISSES * recall / (1 - recall)))
 
 
+def enough_to_show(queries: int, recall: float) -> bool:
+    """Whether so many queries could show a recall if all found everything."""
+    deciding = queries_to_show(recall)
+    return deciding is not None and queries >= _least(deciding)
+
+
+def refuse_few(queries: int, contract: RecallContract) -> None:
+    """BadInputError if so few of the user's queries cannot show the recall, but more could."""
+    deciding = queries_to_show(contract.recall)
+    if deciding is not None and queries < _least(deciding):
+        raise BadInputError(
+            f"{queries} queries cannot show {contract}, even if all found everything. "
+            f"Give {_least(deciding):,} or more, or none: then stored vectors are taken"
+        )
+
+
+def _least(deciding: int) -> int:
+    """How many queries there are in all where so many decide."""
+    return ceil(deciding * (PROPOSING + DECIDING) / DECIDING)
+
+
 @dataclass(frozen=True, slots=True)
 class Searcher:
     """Search through an index, or that looks at every living vector."""
@@ -171,11 +192,6 @@ class Searcher:
     alive: NDArray[np.bool_]  # by passage number
     asked: int  # passages for a query
     index: CandidateIndex | None = None  # None: exact search
-
-    @property
-    def kind(self) -> PlanKind:
-        """The index's."""
-        return PlanKind.EXACT if self.index is None else self.index.kind
 
     def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
         """The nearest of each query, (n, d) gives n."""

@@ -18,15 +18,13 @@ and how it is searched follows from the seed; a clock only says whether an index
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED
@@ -34,16 +32,18 @@ from nearsay.indexer.plans.engines import ENGINES, build, engine_of, part_shape
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.plans.trials import (
     DECIDING,
+    KEEPS,
     PROPOSING,
+    TIMED,
     Searcher,
     Speed,
     Stopwatch,
-    TrialQueries,
     drawn,
     given,
     held_out,
     judged,
     queries_to_show,
+    refuse_few,
     stopwatch,
     with_recall,
 )
@@ -52,9 +52,7 @@ from nearsay.indexer.vectors.vector_store import VectorStore, trim
 
 _FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
 _HELD_OUT: Final = 10  # of few passages at most one in so many
-_TIMED: Final = 200  # queries that a speed is taken with
 _ORDER: Final = tuple(PlanKind)
-_KEEPS: Final = "keeps the contract"
 _DOING: Final = "measuring kinds of index"
 
 
@@ -83,7 +81,6 @@ def tune(
     *,
     listener: ProgressListener = unheard,
     timed: Stopwatch = stopwatch,
-    seed: int = SEED,
 ) -> Tuned:
     """The smallest index over the living passages that keeps the plan's contract, with the whole report.
 
@@ -94,7 +91,7 @@ def tune(
     else keeps the contract and is faster, and its note says so: the stored vectors are then read from their
     mapped files.
     """
-    return _Tuning(vectors, alive, through, plan, queries, timed, seed).run(listener)
+    return _Tuning(vectors, alive, through, plan, queries, timed).run(listener)
 
 
 def tune_again(
@@ -106,26 +103,14 @@ def tune_again(
     *,
     listener: ProgressListener = unheard,
     timed: Stopwatch = stopwatch,
-    seed: int = SEED,
 ) -> Tuned | None:
     """The plan's kind over what there is by now, looking as far as its contract asks; the rest as for `tune`.
 
     None where that kind does not keep the contract any more, or has become slower than exact search.
     """
-    tuning = _Tuning(vectors, alive, through, plan, queries, timed, seed)
+    tuning = _Tuning(vectors, alive, through, plan, queries, timed)
     shape = part_shape(plan.kind, plan.shape, int(alive.sum()), vectors.dimension)
     return tuning.run_one(plan.kind, shape, listener)
-
-
-def enough_to_show(queries: int, recall: float) -> bool:
-    """Whether so many of the user's queries could show a recall if all found everything."""
-    deciding = queries_to_show(recall)
-    return deciding is not None and queries >= _least(deciding)
-
-
-def _least(deciding: int) -> int:
-    """How many queries there are in all where so many decide."""
-    return ceil(deciding * (PROPOSING + DECIDING) / DECIDING)
 
 
 class _Tuning:
@@ -137,21 +122,20 @@ class _Tuning:
         plan: Plan,
         queries: NDArray[np.float32] | None,
         timed: Stopwatch,
-        seed: int,
     ) -> None:
         self._vectors, self._alive, self._through, self._plan = vectors, alive, through, plan
         self._contract = plan.contract
         self._ids = vectors.ids[alive[vectors.ids]]
         self._timed = timed
-        self._seed = seed
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(SEED)
         at = self._contract.at
         if queries is not None:
             trial = given(queries, at, generator, lambda some, k: vectors.nearest_many(some, k, alive))
-            self._refuse_few(trial)
+            if self._ids.size >= _FEWEST:  # else exact search is taken anyway
+                refuse_few(len(trial), self._contract)
             self._described = f"{len(trial):,} {GIVEN_QUERIES}"
         elif self._ids.size < _FEWEST:
-            trial = drawn(vectors, alive, _TIMED, at, generator)
+            trial = drawn(vectors, alive, TIMED, at, generator)
             self._described = f"{len(trial):,} stored vectors"
         else:
             count = min(PROPOSING + DECIDING, self._ids.size // _HELD_OUT)
@@ -164,17 +148,19 @@ class _Tuning:
 
     def run(self, listener: ProgressListener) -> Tuned:
         """The first of all kinds."""
-        return self._chosen(self._first(list(self._candidates()), listener))
+        count, dimension = self._ids.size, self._vectors.dimension
+        every = [(kind, shape) for kind in ENGINES for shape in ENGINES[kind].shapes(count, dimension)]
+        return self._chosen(self._first(every, listener))
 
     def run_one(self, kind: PlanKind, shape: Mapping[str, int], listener: ProgressListener) -> Tuned | None:
         """That kind; None where it is not better than exact search, or keeps no contract."""
-        size = engine_of(kind).expected_bytes(self._ids.size, self._vectors.dimension, shape)
-        row = Measured(kind, dict(shape), bytes=size)
-        first = self._first([row], listener)
+        first = self._first([(kind, shape)], listener)
         return None if first.row.kind is PlanKind.EXACT else self._chosen(first)
 
-    def _first(self, candidates: Sequence[Measured], listener: ProgressListener) -> _Trial:
-        """The first candidate that keeps the contract and is faster than exact search; else that."""
+    def _first(
+        self, candidates: Sequence[tuple[PlanKind, Mapping[str, int]]], listener: ProgressListener
+    ) -> _Trial:
+        """The first kind, in its shape, that keeps the contract and beats exact search; else that."""
         if self._ids.size < _FEWEST or not self._can_be_shown:
             candidates = ()
         exact = Searcher(self._vectors, self._alive, self._asked)
@@ -183,8 +169,10 @@ class _Tuning:
         taken: _Trial | None = None
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
-        for done, candidate in enumerate(candidates, 1):
+        for done, (kind, shape) in enumerate(candidates, 1):
             listener(Progress(done, total, _DOING, "candidates"))
+            size = engine_of(kind).expected_bytes(self._ids.size, self._vectors.dimension, shape)
+            candidate = Measured(kind, dict(shape), bytes=size)
             refusal = self._refusal(candidate, taken)
             if refusal:
                 self._report.append(replace(candidate, verdict=refusal))
@@ -197,41 +185,23 @@ class _Tuning:
             if speed.milliseconds < to_beat.milliseconds:
                 taken = replace(trial, row=row)
             else:
-                self._report.append(replace(row, verdict=f"{_KEEPS}; slower than exact search"))
+                self._report.append(replace(row, verdict=f"{KEEPS}; slower than exact search"))
             trial = None  # before the next is built
         listener(Progress(total, total, _DOING, "candidates"))
         if taken is not None:
-            slower = f"{_KEEPS}; slower than {self._named(taken.row)}"
+            slower = f"{KEEPS}; slower than {self._named(taken.row)}"
             self._report.append(replace(flat, verdict=slower))
             return taken
         return _Trial(flat, exact)
-
-    def _refuse_few(self, trial: TrialQueries) -> None:
-        """BadInputError if so few queries of the user's cannot show the recall, whatever they find."""
-        deciding = queries_to_show(self._contract.recall)
-        if deciding is None or self._ids.size < _FEWEST:
-            return  # exact search is taken anyway
-        least = _least(deciding)
-        if len(trial) < least:
-            raise BadInputError(
-                f"{len(trial)} queries cannot show {self._contract}, even if all found everything. "
-                f"Give {least:,} or more, or none: then stored vectors are taken"
-            )
 
     @property
     def _can_be_shown(self) -> bool:
         least = queries_to_show(self._contract.recall)
         return least is not None and least <= len(self._deciding)
 
-    def _speed(self, searcher: Searcher, queries: int = _TIMED) -> Speed:
+    def _speed(self, searcher: Searcher, queries: int = TIMED) -> Speed:
         asked = self._deciding.vectors[:queries]
         return self._timed(searcher.ready_for(asked), asked)
-
-    def _candidates(self) -> Iterator[Measured]:
-        count, dimension = self._ids.size, self._vectors.dimension
-        for kind, kind_of in ENGINES.items():
-            for shape in kind_of.shapes(count, dimension):
-                yield Measured(kind, dict(shape), bytes=kind_of.expected_bytes(count, dimension, shape))
 
     def _refusal(self, row: Measured, taken: _Trial | None) -> str:
         """Why a candidate is not even built; empty if it is."""
@@ -246,7 +216,7 @@ class _Tuning:
         """The first setting that keeps the recall; None if none does. Those below it go into the report."""
         target, begin = self._contract.recall, time.perf_counter()
         trim()  # what the one before left
-        index = build(row.kind, self._vectors, self._indexed, self._through, row.shape, self._seed)
+        index = build(row.kind, self._vectors, self._indexed, self._through, row.shape)
         row = replace(row, build_seconds=round(time.perf_counter() - begin, 2))
         for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
             searcher = Searcher(self._vectors, self._alive, self._asked, index.looking(parameters))
@@ -289,7 +259,7 @@ class _Tuning:
             return f"{counted(self._ids.size, 'passage')} {need} no index: searched exactly"
         if not self._can_be_shown:
             return f"{len(self._deciding):,} queries cannot show {self._contract}: searched exactly"
-        if any(other.verdict.startswith(_KEEPS) for other in report):
+        if any(other.verdict.startswith(KEEPS) for other in report):
             return "no index is faster here: searched exactly"
         return f"no index keeps {self._contract}: searched exactly, from the mapped vectors"
 

@@ -31,8 +31,8 @@ from nearsay.indexer.plans.engines import build, engine_of, open_index, part_sha
 from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
 from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, Plan, PlanKind, RecallContract
-from nearsay.indexer.plans.trials import Searcher, drawn
-from nearsay.indexer.plans.tuning import Tuned, enough_to_show, tune, tune_again
+from nearsay.indexer.plans.trials import Searcher, drawn, enough_to_show
+from nearsay.indexer.plans.tuning import Tuned, tune, tune_again
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError, opened_segment, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError

@@ -67,7 +67,8 @@ def by_kind(milliseconds: dict[PlanKind, float]):
     """A stopwatch that knows beforehand what it will say; kinds that are not named take 10 ms."""
 
     def timed(searcher: Searcher, queries: NDArray[np.float32]) -> Speed:
-        said = milliseconds.get(searcher.kind, 10.0)
+        kind = PlanKind.EXACT if searcher.index is None else searcher.index.kind
+        said = milliseconds.get(kind, 10.0)
         return Speed(said, 1000 / said)
 
     return timed

@@ -168,7 +168,7 @@ def test_the_doctor_finds_passages_in_the_index_that_have_no_vector(indexed: Col
     replaced = VectorSegment(row.sha256, taken.vectors.ids, taken.vectors.segments[0].vectors)
     ids = taken.vectors.ids[taken.alive[taken.vectors.ids]]
     index = build(PlanKind.IVF, VectorStore([replaced], DIMENSION), ids, COUNT)
-    index._index.add_with_ids(TABLE[:1], np.array([COUNT + 1]))
+    index.faiss_index.add_with_ids(TABLE[:1], np.array([COUNT + 1]))
     indexed.add_rows(rows(COUNT, COUNT + 1))
     (tail,) = segments(indexed, SegmentKind.VECTORS)[1:]
     replace_index(indexed, index)

@@ -341,8 +341,10 @@ def test_a_query_looks_into_as_many_lists_as_it_is_told_to(
 ) -> None:
     index = built[kind]
     few = index.looking({"probes": 1}).candidates(queries, 2000)
-    centres = faiss.downcast_index(index._index.quantizer)
-    sizes = np.array([index._index.invlists.list_size(number) for number in range(index._index.nlist)])
+    centres = faiss.downcast_index(index.faiss_index.quantizer)
+    sizes = np.array(
+        [index.faiss_index.invlists.list_size(number) for number in range(index.faiss_index.nlist)]
+    )
     _, nearest = centres.search(queries, 1)
     assert (few >= 0).sum(axis=1).tolist() == sizes[nearest[:, 0]].tolist()
 
@@ -463,8 +465,9 @@ def test_centroids_are_opened_alone_and_stay_in_the_file(
     built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, kind: PlanKind
 ) -> None:
     serialised = built[kind].serialise()
-    alone = open_centroids(serialised, DIMENSION)
-    assert (alone.count, alone.hash) == (built[kind].lists, built[kind].centroids_hash)
+    alone, where = open_centroids(serialised, DIMENSION), built[kind].where
+    assert where is not None
+    assert (alone.count, alone.hash) == (built[kind].lists, where.centroids)
     assert np.shares_memory(alone._exact, serialised)
     for queries in (vectors.rows(np.arange(1)), vectors.rows(np.arange(40))):
         wanted = built[kind].looking({"probes": 5}).chosen_lists(queries)

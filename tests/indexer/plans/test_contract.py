@@ -36,6 +36,7 @@ def test_a_contract_is_read_as_people_write_it(
         ("much", None, r"'much' is no recall.*as in 0\.95@10$"),
         ("0.95@", None, "'0.95@' is no recall"),
         ("0.95@ten", None, "'0.95@ten' is no recall"),
+        ("0.95@" + "9" * 5000, None, "is no recall"),
         ("-0.5@10", None, "'-0.5@10' is no recall"),
         ("95@10", None, r"recall of 95\.0"),
         ("0@10", None, r"recall of 0\.0"),
@@ -91,7 +92,15 @@ def test_any_text_is_an_amount_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 KB"), (1_500_000, "1.5 MB"), (2_000_000_000, "2 GB")],
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 KB"),
+        (1_500_000, "1.5 MB"),
+        (999_499_999, "999 MB"),
+        (999_500_001, "1 GB"),
+        (2_000_000_000, "2 GB"),
+    ],
 )
 def test_bytes_are_written_as_people_read_them(count: int, text: str) -> None:
     assert memory_text(count) == text

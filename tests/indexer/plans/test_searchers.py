@@ -80,7 +80,7 @@ def test_over_a_store_that_keeps_its_pages_nothing_is_copied(
 def test_exact_search_is_ready_for_any_query(alive: NDArray[np.bool_]) -> None:
     exact = Searcher(store(gives_back=True), alive, ASKED)
     assert exact.ready_for(QUERIES) is exact
-    assert exact.kind is PlanKind.EXACT
+    assert exact.index is None
     found = exact.search(QUERIES)
     assert {one.ids.size for one in found} == {ASKED}
     assert all(alive[one.ids].all() for one in found)
