@@ -40,9 +40,8 @@ from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 NO_ROOM = "the GPU has no room for it"
 _INSTALL = "Install it: pip uninstall faiss-cpu, then pip install 'nearsay[gpu]'"
 _PROBE_SECONDS = 120  # CUDA's first start on a machine of many GPUs takes tens of seconds
-_MESSAGE = re.compile(
-    r"Error: (?:'.*?' failed: )?(.+)", re.DOTALL
-)  # FAISS: Error in F at FILE:LINE: Error: …
+# FAISS: Error in F at FILE:LINE: Error: …
+_MESSAGE = re.compile(r"Error: (?:'.*?' failed: )?(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,6 @@ process ends. FAISS's cloner puts an index on each GPU, an empty one that is tra
 CPU's as it is; IndexReplicas join several, or IndexShards where copies do not fit. Whether it fits is left to
 FAISS, which raises where memory is short.
 https://github.com/facebookresearch/faiss/wiki/Faiss-on-the-GPU
-
-The tests have a stand-in for FAISS's GPU functions; tests/benchmarks/gpu.py ran on one H100. Several GPUs
-have never been met: copies and parts were tried on one GPU twice.
 """
 
 import time
@@ -45,7 +42,9 @@ from nearsay.indexer.plans.plan import (
 )
 from nearsay.indexer.plans.trials import (
     DECIDING,
+    KEEPS,
     PROPOSING,
+    TIMED,
     Searcher,
     Stopwatch,
     drawn,
@@ -67,8 +66,6 @@ _PATTERNS: Final = {  # for FAISS's index_factory
 _CODES: Final = (96, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 4)  # bytes a vector that IVF-PQ takes on GPUs
 _ADDED_ROWS: Final = 262_144  # rows read and sent at a time to inverted lists
 _COPIED: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # the CPU's kinds that FAISS has on GPUs as well
-_TIMED: Final = 200  # queries that a speed is taken with
-_KEEPS: Final = "keeps the contract"
 
 
 def answering(
@@ -85,8 +82,9 @@ def answering(
     """The index that answers under a library's device, and what has to be said; None: exact search.
 
     before:  what answered a moment ago, None = nothing. A GPU index is kept while the CPU index that stands
-             by is the same and what is newer is little: that is searched exactly. Else it is given back
-             before the next one is made, and whoever still searches with it is answered by the CPU.
+             by is the same, what is newer is little (that is searched exactly), and no earlier passage got
+             its vector since. Else it is given back before the next one is made, and whoever still searches
+             with it is answered by the CPU.
     same:    whether that was in the same generation and numbering
     refused: what was said then if no GPU index could be made; in the same generation it is not tried again
     """
@@ -95,8 +93,11 @@ def answering(
     if isinstance(before, GpuIndex):
         stood_by, stands_by = (None if one is None else one.sha256 for one in (before.stored, cpu))
         if same and stood_by == stands_by and not before.on_gpu.given_back:
-            newer = int(np.count_nonzero(vectors.ids > before.through))
-            if newer <= max(EXACT_UP_TO, _NEWER_SHARE * len(before)):
+            held = np.zeros(max(alive.size, before.through + 1), dtype=np.bool_)
+            held[before.ids()] = True
+            missing = np.flatnonzero(alive & ~held[: alive.size])
+            few = missing.size <= max(EXACT_UP_TO, _NEWER_SHARE * len(before))
+            if few and np.all(missing > before.through):
                 return before, before.notes
         before.give_back()
     elif same and refused:
@@ -271,7 +272,6 @@ def tune_on_gpu(
     queries: NDArray[np.float32] | None = None,
     *,
     timed: Stopwatch = stopwatch,
-    seed: int = SEED,
 ) -> GpuReport:
     """The fastest GPU search over the living passages that keeps the contract, with the whole report.
 
@@ -283,7 +283,7 @@ def tune_on_gpu(
     """
     if not there.gpus:
         return GpuReport(None, (), there.reason)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     if queries is None:
         trial = drawn(vectors, alive, PROPOSING + DECIDING, contract.at, generator)
     else:
@@ -307,7 +307,7 @@ def tune_on_gpu(
             looking = index.looking(step.parameters)
             searcher = Searcher(vectors, alive, trial.asked, looking)
             recalls, failing = judged(searcher.found, proposing, deciding, contract.recall)
-            speed = timed(searcher, deciding.vectors[:_TIMED])
+            speed = timed(searcher, deciding.vectors[:TIMED])
             if index.notes:
                 stopped = f"not measured: {index.notes[0]}"
                 rows.append(replace(built, plan=step, device="cpu", verdict=stopped))
@@ -317,17 +317,17 @@ def tune_on_gpu(
                 plan=step,
                 milliseconds_a_query=speed.milliseconds,
                 queries_a_second=speed.queries_a_second,
-                verdict=failing or _KEEPS,
+                verdict=failing or KEEPS,
             )
             rows.append(with_recall(row, recalls))
             if not failing:
                 break
         index.give_back()  # before the next is built: the loop's names hold it
-    keeping = [row for row in rows if row.verdict == _KEEPS]
+    keeping = [row for row in rows if row.verdict == KEEPS]
     best = min(keeping, key=lambda row: (row.milliseconds_a_query or 0.0, row.bytes or 0), default=None)
     if best is None:
         return GpuReport(None, tuple(rows))
-    slower = f"{_KEEPS}; slower than {best.plan.kind}"
+    slower = f"{KEEPS}; slower than {best.plan.kind}"
     verdicts = ["taken" if row is best else slower if row in keeping else row.verdict for row in rows]
     worded = (replace(row, verdict=verdict) for row, verdict in zip(rows, verdicts, strict=True))
     return GpuReport(best.plan, tuple(worded))

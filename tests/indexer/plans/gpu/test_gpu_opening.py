@@ -132,6 +132,17 @@ def test_a_gpu_index_is_kept_while_little_is_newer(gpu_faiss, clustered, monkeyp
     assert len(larger) == 900
 
 
+def test_a_gpu_index_is_made_anew_once_an_earlier_passage_got_its_vector(gpu_faiss, clustered):
+    gpu_faiss(1)
+    whole = clustered(900)
+    late = int(whole.ids[450])  # by a worker that took longer than those of what comes after
+    held = np.flatnonzero(whole.ids != late)
+    first = whole.part(whole.ids[held])
+    index, _ = answering("cuda", first, everything(first), cpu=None, plan=LISTS)
+    after, _ = answering("cuda", whole, everything(whole), cpu=None, plan=LISTS, before=index)
+    assert after.candidates(whole.rows(np.array([450])), 1).tolist() == [[late]]
+
+
 def test_a_gpu_that_stopped_is_not_started_over_and_over(gpu_faiss, clustered):
     faiss, vectors = gpu_faiss(1), clustered(900)
     index, _ = answering("cuda", vectors, everything(vectors), cpu=None, plan=LISTS)
