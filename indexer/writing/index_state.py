@@ -37,8 +37,12 @@ class IndexState:
     @property
     def one_of_all(self) -> bool:
         """One index covers everything."""
-        newest = max((row.last_passage for row in self.vectors), default=0)
-        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
+        return self.indexed and len(self.indexes) == 1 and self.through >= self.newest
+
+    @property
+    def newest(self) -> int:
+        """The last passage that has a vector."""
+        return max((row.last_passage for row in self.vectors), default=0)
 
     @property
     def through(self) -> int:
@@ -52,12 +56,16 @@ class IndexState:
     def enough(self, store: Store) -> float:
         """Of more passages than this that no index covers, they are indexed."""
         share = TAIL_SHARE if store.cluster is None else GROUP_SHARE
-        return max(TAIL, share * sum(row.count for row in self.indexes))
+        return max(TAIL, share * self.held)
+
+    @property
+    def held(self) -> int:
+        """Passages in the indexes, removed ones included."""
+        return sum(row.count for row in self.indexes)
 
     def mostly_gone(self, living: NDArray[np.int64]) -> bool:
         """Whether most of what the indexes hold was removed: it stays in them until they are built anew."""
-        held = sum(row.count for row in self.indexes)
-        return held > RETUNE_AT * int(np.count_nonzero(living <= self.through))
+        return self.held > RETUNE_AT * int(np.count_nonzero(living <= self.through))
 
     @property
     def newer(self) -> int:

@@ -243,14 +243,15 @@ def _prepare(
         return None
     plan, living = state.plan, living_passages(store, collection)
     gone = state.mostly_gone(living)
-    if newer and not gone:
+    if newer and not gone and not _too_large(state, generation, state.held + state.newer):
         return _prepared_further(store, collection, generation, state, living, folder)
-    total, choose, doubled = living.size, contract is not None, False
+    total = int(np.count_nonzero(living <= state.newest))
+    choose, doubled = contract is not None, False
     if contract is not None:
         _refuse_empty(collection, total)
         queries = _given(store, generation, contract) if queries is None else queries
     else:
-        choose, doubled, queries = _grown(store, generation, plan, total)
+        choose, doubled, queries = _grown(store, generation, state, total)
         stays = state.one_of_all and not always and not gone
         if stays and doubled and not choose:
             stays = queries is None and not _outgrown(store, collection, generation, state, total)
@@ -293,12 +294,17 @@ def _prepare(
 
 
 def _grown(
-    store: Store, generation: GenerationRow, plan: Plan, total: int
+    store: Store, generation: GenerationRow, state: IndexState, total: int
 ) -> tuple[bool, bool, NDArray[np.float32] | None]:
-    """Whether the kind is chosen anew, whether what was measured has doubled, and queries to measure with."""
+    """Whether the kind is chosen anew, whether it was measured for too little, and queries to measure with.
+
+    It was where the collection has doubled, and where an index of everything takes more than it may.
+    """
+    plan = state.plan
     if plan.kind is PlanKind.EXACT:
         return total > _exact_up_to(plan), False, _given(store, generation, plan.contract)
     doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
+    doubled = doubled or _too_large(state, generation, total)
     if not doubled or plan.estimated:
         return doubled, doubled, None
     queries = _given(store, generation, plan.contract)
@@ -328,12 +334,19 @@ def _exact_up_to(plan: Plan) -> float:
     return max(EXACT_UP_TO, REBUILD_AT * plan.measured_at)
 
 
-def _refuse_empty(collection: CollectionRow, living: int) -> None:
-    if not living:
+def _refuse_empty(collection: CollectionRow, total: int) -> None:
+    if not total:
         raise BadInputError(
-            f"collection '{collection.name}' has no passages to measure with. "
+            f"collection '{collection.name}' has no passages with vectors to measure with. "
             f"Add to it: nearsay documents add {collection.name} FILE"
         )
+
+
+def _too_large(state: IndexState, generation: GenerationRow, count: int) -> bool:
+    """Whether an index of so many passages, made as the plan has it, takes more memory than it may."""
+    plan, limit = state.plan, state.plan.contract.memory_bytes
+    dimension = generation.encoder.dimension
+    return limit is not None and engine_of(plan.kind).expected_bytes(count, dimension, plan.shape) > limit
 
 
 def _given(store: Store, generation: GenerationRow, contract: RecallContract) -> NDArray[np.float32] | None:

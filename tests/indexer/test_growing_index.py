@@ -25,7 +25,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.segment import SegmentKind
@@ -76,6 +76,22 @@ def test_what_is_newer_joins_the_index(growing: Collection, open_table: OpenColl
     assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
     folder = growing._store.segments(growing._record.row().id)
     assert {path.stem for path in folder.iterdir()} == {row.sha256 for row in growing.overview().segments}
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_an_index_grows_no_larger_than_it_may(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch, newer: bool
+) -> None:
+    monkeypatch.setattr(index_state, "TAIL", 100)
+    (row,) = segments(indexed, SegmentKind.INDEX)
+    limit = int(row.bytes * 1.1)
+    assert indexed.tune(memory=limit).kind is PlanKind.IVF
+    indexed.add_rows(rows(COUNT, COUNT + 600), index="later")
+    plan = indexed.optimize(newer=newer)
+    assert (plan.kind, plan.contract.memory_bytes, plan.measured_at) == (PlanKind.EXACT, limit, 3300)
+    assert segments(indexed, SegmentKind.INDEX) == []
+    living = np.append(LIVING, np.ones(600, dtype=np.bool_))
+    assert [hit.id for hit in indexed.search("1", 10, mode="dense")] == nearest_by_force(1, 10, living)
 
 
 @pytest.mark.parametrize(

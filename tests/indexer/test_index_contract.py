@@ -178,6 +178,24 @@ def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:
         indexed.tune()
 
 
+def test_a_collection_whose_passages_all_wait_cannot_be_tuned(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, encoder = indexed.library, any_encoder("")
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    waiting = library.collection("waiting", encoder=encoder)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(encoder), "_window", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            waiting.add_rows(rows(0, 5))
+    assert library.collection("waiting").overview().passages == 5
+    with pytest.raises(BadInputError, match=r"no passages with vectors.*: nearsay documents add waiting"):
+        library.collection("waiting").tune()
+
+
 def test_compacting_removes_the_pictures_that_earlier_versions_kept(indexed: Collection) -> None:
     folder = indexed._store.folder / "reports"
     (folder / "1").mkdir(parents=True)
