@@ -245,18 +245,18 @@ def layers(
             precision=run.precision,
             progress=bar.at,
         )
-    if plot:
-        write_picture(plot, lambda: layer_figure(report))
     if as_json:
         best = report.best
         for score in report.scores:
             row = {"encoder": report.encoder, **score.to_json(), **score.figures}
             print_json(row | {"best": score is best})
-        return
-    print_reports(report.scores, as_json=False)
-    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
-    scale = " times 100" if report.measure == "Spearman" else ""
-    print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
+    else:
+        print_reports(report.scores, as_json=False)
+        cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
+        scale = " times 100" if report.measure == "Spearman" else ""
+        print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])
+    if plot:  # last: what was measured is printed, whatever becomes of the file
+        write_picture(plot, lambda: layer_figure(report))
 
 
 def _judged(
@@ -299,11 +299,12 @@ def unlabelled(
     print_notes(corpus.notes)
     texts = UnjudgedTexts(corpus, seed=seed)
     scores: list[ProxyScore] = []
-    for name in encoders:
-        encoder = run.loaded(name)
-        with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:
-            scores += encoder_panel(encoder, texts, progress=bar.at)
-    print_reports(scores, as_json=as_json)
+    try:
+        for encoder in [run.loaded(name) for name in encoders]:
+            with ProgressBar(f"encoding with {encoder.name}", unit="texts") as bar:
+                scores += encoder_panel(encoder, texts, progress=bar.at)
+    finally:  # what one encoder reached is not lost with the next
+        print_reports(scores, as_json=as_json)
 
 
 @command()

@@ -87,28 +87,30 @@ def _measure(
         print_notes(sets[-1].notes)
     loaded = _load_judged(judging.encoder, judging.run)
     draws, seed = judging.draws, judging.seed
-    found = []
-    for each in sets:
-        with ProgressBar(f"measuring {each.name}", unit="texts") as bar:
-            outcome = evaluate_judged_set(loaded, each, progress=bar.at)
-        interval = bootstrap_interval(outcome, draws=draws, seed=seed, level=_LEVEL)
-        found.append(
-            Evaluation(
-                encoder=loaded.name,
-                name=outcome.name,
-                kind=outcome.kind,
-                details=outcome.details,
-                metrics=outcome.metrics,
-                main=outcome.main,
-                interval=(interval.low, interval.high),
-                interval_level=_LEVEL,
-                interval_draws=draws,
-                seed=seed,
-                truncated=outcome.truncated,
-                seconds=outcome.seconds,
+    found: list[Evaluation] = []
+    try:
+        for each in sets:
+            with ProgressBar(f"measuring {each.name}", unit="texts") as bar:
+                outcome = evaluate_judged_set(loaded, each, progress=bar.at)
+            interval = bootstrap_interval(outcome, draws=draws, seed=seed, level=_LEVEL)
+            found.append(
+                Evaluation(
+                    encoder=loaded.name,
+                    name=outcome.name,
+                    kind=outcome.kind,
+                    details=outcome.details,
+                    metrics=outcome.metrics,
+                    main=outcome.main,
+                    interval=(interval.low, interval.high),
+                    interval_level=_LEVEL,
+                    interval_draws=draws,
+                    seed=seed,
+                    truncated=outcome.truncated,
+                    seconds=outcome.seconds,
+                )
             )
-        )
-    print_reports(found, as_json=judging.as_json)
+    finally:  # a set that fails does not take along what the others took minutes for
+        print_reports(found, as_json=judging.as_json)
 
 
 @command()

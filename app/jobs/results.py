@@ -127,7 +127,7 @@ def evaluation_row(one: "Evaluation", *, every_similarity: bool = False) -> Row:
     every_similarity: also those of dot products and distances, beside the cosine's
     """
     counts = (
-        f"{value:,} {name.replace('_', ' ')}"
+        counted(value, "query" if name == "queries" else name.removesuffix("s"), name).replace("_", " ")
         for name, value in one.details.items()
         if isinstance(value, int) and not name.startswith("truncated")
     )

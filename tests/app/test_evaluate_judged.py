@@ -129,6 +129,34 @@ def test_of_one_set_every_similarity_is_shown(run: Run) -> None:
     assert "2 pairs, 1 same" in result.stdout
 
 
+def test_the_thresholds_of_f1_and_of_accuracy_are_figures_of_their_own(run: Run) -> None:
+    # Cosines fall from row to row: 1, 1, 0, 0, 1 is best cut by F1 below all of them, by accuracy after two.
+    pairs = [("1", "cat", "cat"), *PAIRS]
+    labelled = [(label, *pair[1:]) for label, pair in zip("11001", pairs, strict=True)]
+    write("sets/asked/test.tsv", "label\tsentence1\tsentence2", labelled)
+    (row,) = rows(run("pairs", "sets/asked/test.tsv", "--encoder", "mine", "--json", *ALWAYS))
+    shown = run("pairs", "sets/asked/test.tsv", "--encoder", "mine", *ALWAYS).stdout.splitlines()
+    figures = dict(line.rsplit("  ", 1) for line in shown)
+    figures = {name.strip(): figure.strip() for name, figure in figures.items()}
+    for name in ("F1", "accuracy"):
+        assert figures[f"best {name} at"] == f"{row[f'best_{name.lower()}_threshold']:.4f}"
+    assert figures["of"] == "5 pairs, 3 same"
+
+
+def test_one_of_something_is_not_many(run: Run) -> None:
+    assert (
+        "1 query, 3 candidates" in run("reranking", "sets/lists.jsonl", "--encoder", "mine", *ALWAYS).stdout
+    )
+
+
+def test_a_set_that_fails_does_not_take_the_others_figures_along(run: Run) -> None:
+    write("unknown.tsv", "score\tsentence1\tsentence2", [("1", "gull", "rope"), ("2", "fog", "ash")])
+    result = run("sts", "sets/stsb/test.tsv", "unknown.tsv", "--encoder", "mine", "--json", *ALWAYS)
+    assert result.exit_code == 1
+    assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["stsb/test"]
+    assert "not defined" in result.stderr
+
+
 def test_compare_is_one_table_of_encoders_and_sets(run: Run) -> None:
     options = ("--suite", "sets", "--draws", "50", "--plot", "plot.svg", *ALWAYS)
     result = run("compare", "mine", "./other", *options)

@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 from naming import Naming
 
 from nearsay.app.cli import main
+from nearsay.data import picture
+from nearsay.data.errors import DiskFullError
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.encoder.hardware import Precision
@@ -75,6 +77,20 @@ def test_the_table_is_by_layer_with_a_column_a_pooling(run: Run) -> None:
     (best,) = [row for row in found if row["best"]]
     assert [row[0] for row in table[1:] if row[-1] == best["pooling"]] == [best["layers"]]
     assert "Spearman times 100, " in result.stderr
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_a_picture_that_cannot_be_written_does_not_take_the_figures_along(
+    as_json: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: object) -> None:
+        raise DiskFullError(f"no room left to write {path}")
+
+    monkeypatch.setattr(picture, "write_picture", full)
+    result = run("--sts", "pairs.tsv", "--plot", "layers.svg", *as_json)
+    assert result.exit_code == 1
+    assert "layers.svg" in result.stderr
+    assert "sum-all" in result.stdout
 
 
 def test_a_judged_corpus_is_measured_by_ndcg(run: Run) -> None:

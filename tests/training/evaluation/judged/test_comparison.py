@@ -221,6 +221,6 @@ def test_without_encoders_or_sets_there_is_nothing_to_compare(suite: Path) -> No
 
 def test_figures_have_the_fields_names() -> None:
     assert figure_name("spearman_dot") == "Spearman dot"
-    assert figure_name("best_f1_threshold_euclidean") == "at euclidean"
+    assert figure_name("best_f1_threshold_euclidean") == "best F1 at euclidean"
     assert figure_name("v_measure") == "V-measure"
     assert figure_name("homogeneity") == "homogeneity"
