@@ -147,7 +147,8 @@ def _present(value: object, name: str) -> list[str]:
     return _texts(value, name)
 
 
-def _refuse_lists(row: Mapping[str, object], columns: Sequence[str]) -> None:
+def refuse_lists(row: Mapping[str, object], columns: Sequence[str]) -> None:
+    """Raise UnusableRowError where a table holds a list, whose texts would be taken for one."""
     for name in columns:
         if _LIST_AS_TEXT.fullmatch(str(_value(row, name))):
             raise UnusableRowError(
@@ -156,10 +157,10 @@ def _refuse_lists(row: Mapping[str, object], columns: Sequence[str]) -> None:
 
 
 def _texts(value: object, name: str) -> list[str]:
-    return [_passage(item, name) for item in (value if isinstance(value, list) else [value])]
+    return [passage_text(item, name) for item in (value if isinstance(value, list) else [value])]
 
 
-def _passage(value: object, name: str) -> str:
+def passage_text(value: object, name: str) -> str:
     """A text, or a title and a text as they are encoded when retrieval is measured."""
     if not isinstance(value, Mapping) or "text" not in value:
         return text_of(value, name)
@@ -327,7 +328,7 @@ class _Reading:
         add = self.writer.add
         for line, row in rows:
             try:
-                _refuse_lists(row, listing)
+                refuse_lists(row, listing)
                 found = list(row_texts(row, chosen.texts, kind))
                 if self.scored:
                     scores = [row_scores(row.get(chosen.label or ""), len(texts) - 1) for texts in found]

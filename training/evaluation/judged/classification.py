@@ -15,13 +15,13 @@ from nearsay.training.evaluation.judged.judged_set import (
     Outcome,
     RowSet,
     drawn_rows,
-    drawn_training,
     mean_of_drawn,
 )
 from nearsay.training.evaluation.label_metrics import accuracy, macro_f1
 from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, encoded_texts
 from nearsay.training.sentence.vectors import pair_features
 
+_TRAIN_A_TEST: Final = 5  # training rows for each item of a quick look
 _REGULARISATIONS: Final = (0.0001, *REGULARISATIONS)  # pairs have four times the width, so hold it back more
 
 
@@ -85,9 +85,10 @@ class LearnedSet(RowSet[tuple[str, ...]]):
         some = RowSet.limited(self, most, seed)
         if some is self:
             return self
-        learned, training = drawn_training(len(self.train), most, seed)
+        learned = drawn_rows(len(self.train), max(_TRAIN_A_TEST * most, 10), seed)
         train = tuple(self.train[row] for row in learned)
-        return replace(some, train=train, notes=(*self.notes, f"{some.notes[-1]}; {training}"))
+        note = f"{some.notes[-1]}; {len(train):,} of {len(self.train):,} training rows"
+        return replace(some, train=train, notes=(*self.notes, note))
 
     def measure(self, encoder: VectorEncoder, progress: Progress | None = None) -> Outcome:
         """Fit the layer on frozen vectors of the train file, and let it label; the encoder learns nothing.
@@ -101,6 +102,7 @@ class LearnedSet(RowSet[tuple[str, ...]]):
         learned = (
             self.train if most is None else [self.train[row] for row in drawn_rows(len(self.train), most, 0)]
         )
+        require_learnable([row[-1] for row in learned], self.name)  # before everything is encoded
         texts = [text for row in (*learned, *self.rows) for text in self.texts_of(row)]
         vectors, truncated = encoded_texts(encoder, texts, progress=progress)
         of_pairs = self.kind is EvaluationKind.NLI

@@ -54,9 +54,6 @@ def mean_of_drawn(each: NDArray[np.float64]) -> Callable[[NDArray[np.int64]], fl
     return lambda drawn: float(each[drawn].mean())
 
 
-_TRAIN_A_TEST = 5  # training rows for each item of a quick look
-
-
 def drawn_rows(items: int, most: int, seed: int) -> list[int]:
     """Give the numbers of at most `most` items, ascending, each as likely; BadInputError for most under 1."""
     if most < 1:
@@ -71,12 +68,6 @@ def drawn_note(name: str, drawn: int, items: int, seed: int) -> str:
     return (
         f"{name}: {drawn:,} of {items:,} items, drawn with seed {seed}; not comparable with published figures"
     )
-
-
-def drawn_training(rows: int, most: int, seed: int) -> tuple[list[int], str]:
-    """Give the training rows of a quick look at `most` items, five for each, and a note on how many."""
-    learned = drawn_rows(rows, max(_TRAIN_A_TEST * most, 10), seed)
-    return learned, f"{len(learned):,} of {rows:,} training rows"
 
 
 Row = TypeVar("Row")

@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, UnknownColumnsError
 from nearsay.data.fields import MISSING, reach
+from nearsay.data.json_values import UnusableRowError
 from nearsay.data.quantity import counted
+from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import sampled_rows
 from nearsay.data.sentence_examples.columns import choose_columns, is_negative_name, names_of
 from nearsay.data.sentence_examples.example_kind import ExampleKind
+from nearsay.data.sentence_examples.reading import passage_text, refuse_lists
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -48,24 +51,28 @@ def read_candidates(
 
     columns: of the anchor, the positive and the negatives; None: told from their names (`choose_columns`)
 
-    In JSON lines positive and negative may be lists; there may be several columns of negatives. Rows without
-    a positive or without a negative rank nothing: they are left out, and a note counts them. BadInputError
-    names the file and line of a row that is malformed.
+    In JSON lines positive and negative may be lists, of texts or of mappings with a title and a text; there
+    may be several columns of negatives. Rows without a positive or without a negative rank nothing: they are
+    left out, and a note counts them. BadInputError names the file and line of a row that is malformed.
     """
     rows: list[Candidates] = []
     empty = 0
     sample, lines = sampled_rows(path)
     names = _candidate_columns(sample, columns, path) if sample else ()
+    table = format_of(Path(path)) in {Format.CSV, Format.TSV}  # whose values are no lists
     for line, row in lines:
-        place = f"{path}:{line}"
         # of JSON lines some rows have more
         others_of_row = names[2:] if columns else [name for name in row if is_negative_name(name)]
-        anchor, positives, *others = (
-            tuple(_texts(reach(row, name), name, place)) for name in (*names[:2], *others_of_row)
-        )
-        negatives = tuple(chain.from_iterable(others))
+        try:
+            refuse_lists(row, (*names[1:2], *others_of_row) if table else ())
+            anchor, positives, *others = (
+                tuple(_texts(reach(row, name), name)) for name in (*names[:2], *others_of_row)
+            )
+        except UnusableRowError as error:
+            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
         if len(anchor) != 1:
-            raise BadInputError(f"{place}: {names[0]} is empty or no text; mend or remove the row")
+            raise BadInputError(f"{path}:{line}: {names[0]} is empty or no text; mend or remove the row")
+        negatives = tuple(chain.from_iterable(others))
         if positives and negatives:
             rows.append(Candidates(anchor[0], positives, negatives))
         else:
@@ -93,14 +100,10 @@ def _candidate_columns(
     return names
 
 
-def _texts(value: object, name: str, place: str) -> Iterator[str]:
+def _texts(value: object, name: str) -> Iterator[str]:
     for text in value if isinstance(value, list) else [value]:
-        if text is None or text is MISSING:
-            continue
-        if not isinstance(text, str):
-            raise BadInputError(f"{place}: {name} is {text!r}, not a text; mend or remove the row")
-        if text.strip():
-            yield text
+        if text is not None and text is not MISSING and not (isinstance(text, str) and not text.strip()):
+            yield passage_text(text, name)
 
 
 class RerankingSet(RowSet[Candidates]):

@@ -197,8 +197,8 @@ def _sts(layout: Layout, name: str) -> JudgedSet:
 def _pairs(layout: Layout, name: str) -> JudgedSet:
     pairs, notes = _judged_pairs(layout, ExampleKind.LABELLED)
     rows = tuple((pair.sentence1, pair.sentence2, pair.score == 1) for pair in pairs)
-    if not any(same for _, _, same in rows):
-        raise _undefined(layout, "no pair with the label 1", "some that mean the same")
+    if len({same for _, _, same in rows}) < 2:
+        raise _undefined(layout, f"one label alone, {pairs[0].score:g}", "pairs of 1 and of 0")
     return PairSet(name, rows, notes=notes)
 
 

@@ -283,6 +283,12 @@ def test_a_linear_layer_needs_rows_of_two_labels(rows: int, labels: list[str]) -
         linear_predictions(vectors, [labels[row % len(labels)] for row in range(rows)], vectors, "pets")
 
 
+def test_what_no_layer_can_learn_from_is_refused_before_anything_is_encoded(words: WordsEncoder) -> None:
+    with pytest.raises(BadInputError, match=r"pets: .*training.* 1 rows"):
+        evaluate_judged_set(words, ClassificationSet("pets", (("a", "b"),), (("a", "b"),), "train.tsv"))
+    assert not words.encoded
+
+
 def test_nli_tells_by_what_two_vectors_have_in_common(tiny: Encoder, random: np.random.Generator) -> None:
     rows = []
     for row in range(90):

@@ -260,7 +260,7 @@ def test_what_cannot_be_read_is_told_with_its_remedy(spec: str, said: str, suite
     ("row", "said"),
     [
         ({"query": "", "positive": "a", "negative": "b"}, "query is empty"),
-        ({"query": "q", "positive": [3], "negative": "b"}, "positive is 3, not a text"),
+        ({"query": "q", "positive": [3], "negative": "b"}, r"lists\.jsonl:1: positive is no text but .*int"),
         ({"query": "q", "positive": "a", "negative": ""}, "no row with both"),
     ],
 )
@@ -270,13 +270,33 @@ def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_
         read_judged_set(f"reranking:{tmp_path}/lists.jsonl")
 
 
+def test_lists_that_a_table_holds_as_texts_are_refused(tmp_path: Path) -> None:
+    for row in ("q,\"['a', 'b']\",c", "q,a,\"['b' 'c']\""):  # as pandas writes lists and arrays
+        (tmp_path / "lists.csv").write_text(f"query,positive,negative\nq,a,b\n{row}\n", "utf-8")
+        with pytest.raises(BadInputError, match=r"lists\.csv:3: .*list"):
+            read_judged_set(f"reranking:{tmp_path}/lists.csv")
+
+
+def test_lists_of_titles_and_texts_are_read_as_training_reads_them(tmp_path: Path) -> None:
+    passages = [
+        [{"title": "On cats", "text": "They sleep."}],
+        [{"text": "Rain."}, {"title": "", "text": "Fog."}],
+    ]
+    row = {"query": "pets", **dict(zip(("positive_passages", "negative_passages"), passages, strict=True))}
+    (tmp_path / "lists.jsonl").write_text(json.dumps(row) + "\n")
+    found = read_judged_set(tmp_path / "lists.jsonl")
+    assert isinstance(found, RerankingSet)
+    assert found.rows == (Candidates("pets", ("On cats They sleep.",), ("Rain.", "Fog.")),)
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "value"),
     [
         ("sts", "score\tsentence1\tsentence2\n3\ta\tb\n3\tc\td\n", 3),
         ("sts", "score\tsentence1\tsentence2\n3\ta\ta\n2\tc\tc\n", "itself"),
         ("sts", "score\tsentence1\tsentence2\n3\ta\tb\n2\tb\ta\n", "one pair"),
-        ("pairs", "label\tsentence1\tsentence2\n0\ta\tb\n0\tc\td\n", 1),
+        ("pairs", "label\tsentence1\tsentence2\n0\ta\tb\n0\tc\td\n", 0),
+        ("pairs", "label\tsentence1\tsentence2\n1\ta\tb\n1\tc\td\n", 1),  # any encoder would reach 1
         ("clustering", "label\ttext\nfish\ta\nfish\tb\n", "fish"),
     ],
 )
