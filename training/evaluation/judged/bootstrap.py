@@ -38,8 +38,8 @@ def bootstrap_difference(
 ) -> Interval:
     """Give the percentile interval of `after` less `before`: the same items are drawn for both.
 
-    As `bootstrap_interval`; an interval above 0 says that `after` is better. Raises BadInputError too when
-    the two were not measured on the same set. Paired: Koehn 2004, section 5.
+    As `bootstrap_interval`; `beyond_chance` says what follows from it. Raises BadInputError too when the two
+    were not measured on the same set. Paired: Koehn 2004, section 5.
     """
     if (before.name, before.kind, before.items) != (after.name, after.kind, after.items):
         raise BadInputError(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
-from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet
+from nearsay.training.evaluation.judged.reports import ComparedEncoder, ComparedSet, beyond_chance
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.judged.comparison import Comparison
@@ -49,8 +49,7 @@ def _shown(cell: ComparedSet, *, alone: bool) -> str:
         return f"error: {cell.error}"
     marks = "*" if cell.best and not alone else ""
     if cell.difference_to_first is not None:
-        low, high = cell.difference_to_first
-        marks += "+" if low > 0 else "-" if high < 0 else ""
+        marks += ("", "+", "-")[beyond_chance(*cell.difference_to_first, cell.items or 0)]
     return f"{shown_figure(cell.main, cell.figure)}{marks} ({shown_interval(cell.main, *cell.interval)})"
 
 
@@ -83,7 +82,7 @@ def comparison_legend(cells: Sequence[ComparedSet]) -> str:
     if any(cell.encoder != cells[0].encoder for cell in cells):
         marks += (
             f"; `+` and `-` better and worse than {cells[0].encoder} beyond chance: the {level} interval of "
-            "the difference on the same items excludes 0"
+            "the difference on the same items, 6 or more, excludes 0"
         )
     return f"In parentheses {level} bootstrap intervals over a set's items; {marks}."
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.report import Report, column
@@ -88,6 +88,17 @@ class LayerScore(Report):
     figures: Mapping[str, float]  # by the measure's name; the first is the one that decides
 
 
+_FEWEST: Final = 6  # items: fewer all change one way by chance in more than one case of twenty
+
+
+def beyond_chance(low: float, high: float, items: int) -> int:
+    """Say by a difference's interval at 95 % whether it is above 0 (1) or below (-1), or may be chance (0).
+
+    Of fewer than 6 items no interval says so: drawn again, those that all changed one way never change back.
+    """
+    return 0 if items < _FEWEST else (low > 0) - (high < 0)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedChange:
     """What a judged set gave before and after a training."""
@@ -103,8 +114,8 @@ class JudgedChange:
     verdict: str = field(init=False)  # whether it was worth it, in a word
 
     def __post_init__(self) -> None:
-        sure = "better" if self.difference_low > 0 else "worse" if self.difference_high < 0 else ""
-        object.__setattr__(self, "verdict", sure or "no clear change")
+        sure = beyond_chance(self.difference_low, self.difference_high, self.items)
+        object.__setattr__(self, "verdict", ("no clear change", "better", "worse")[sure])
 
     @property
     def gained(self) -> float:
