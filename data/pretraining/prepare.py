@@ -30,6 +30,7 @@ from nearsay.data.pretraining.prepared_text import (
 )
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.data.quantity import counted
+from nearsay.data.sources import Source
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -85,9 +86,9 @@ def check_folder(folder: Path) -> None:
     """Raise BadInputError if it is no folder, or holds what no preparation wrote."""
     if folder.exists() and not folder.is_dir():
         raise BadInputError(f"{folder} is a file; name a folder for the prepared text")
-    strangers = (
-        sorted(path.name for path in folder.iterdir() if not _is_ours(path.name)) if folder.exists() else []
-    )
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    begun = not {MANIFEST_NAME, _LOCK_NAME}.isdisjoint(names)  # a tokenizer.json alone is somebody's own
+    strangers = [name for name in names if not (begun and _is_ours(name))]
     if strangers:
         raise BadInputError(
             f"{folder} holds {strangers[0]}, which belongs to no prepared text; name an empty or a new folder"
@@ -240,13 +241,15 @@ def prepare_text(
     without a prepared text. The manifest is written last: what was killed, or found the disk full, opens as
     nothing. Two preparations into one folder take turns. Memory: one shard, whatever the text's size.
 
-    BadInputError: no text, a tokenizer without the special tokens, a folder with something else in it,
-    such as another prepared text; DiskFullError, NearsayError: the folder cannot be written.
+    BadInputError: no text, or one that changes while it is read, a tokenizer without the special tokens, a
+    folder with something else in it, such as another prepared text; DiskFullError, NearsayError: the folder
+    cannot be written.
     """
     plain = plain_tokenizer(tokenizer)
     say = report or (lambda _: None)
     preparation = _Preparation(plain, options, say)
     text = TextSources(sources, options, stdin=stdin, note=preparation.note, fault=preparation.fault)
+    states = [*map(_state, text.sources)]
     described = _described(text)
     key = _key(described, plain, options)
     folder = Path(folder)
@@ -266,6 +269,12 @@ def prepare_text(
                     progress(text.bytes_read, text.bytes_total)
             if not writer.tokens:
                 raise BadInputError(_nothing(described, preparation.faults))
+            for source, state in zip(text.sources, states, strict=True):
+                if _state(source) != state:
+                    raise BadInputError(
+                        f"{source.name} was changed while it was read. Prepare what nothing writes to, such "
+                        "as a copy"
+                    )
             writer.write()
             writer.write_file(TOKENIZER_NAME, plain.to_str().encode())
             manifest = json.dumps(preparation.manifest(writer, described, key), indent=1)
@@ -355,6 +364,16 @@ def _batches(parts: Iterable[DocumentPart]) -> Iterator[list[DocumentPart]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _state(source: Source) -> tuple[int, int] | None:
+    """A file's size and the time of its last change; None for a pipe."""
+    if source.path is None or source.size is None:
+        return None
+    with suppress(OSError):
+        found = source.path.stat()
+        return found.st_size, found.st_mtime_ns
+    return None
 
 
 def _described(text: TextSources) -> list[dict[str, JsonValue]]:

@@ -222,6 +222,11 @@ def _prepared(  # noqa: PLR0917 - one call's parts
             ) from error
         shutil.rmtree(place)  # of a run that never came to a checkpoint
         made = prepare()
+    if made.unknown_share == 1:
+        raise BadInputError(
+            f"every word of {' and '.join(map(str, texts))} is unknown to the vocabulary, and nothing can be "
+            "predicted. Give text in the vocabulary's language"
+        )
     joined.wait()
     return made
 

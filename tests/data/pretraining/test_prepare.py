@@ -212,6 +212,33 @@ def test_an_unfinished_preparation_is_replaced_with_nothing_of_it_left(
     ]
 
 
+@pytest.mark.parametrize("name", ["tokenizer.json", "shard-00000-tokens.npy"])
+def test_files_that_no_preparation_wrote_are_left_alone_whatever_their_names(
+    name: str, tokenizer: Tokenizer, write: Callable[..., Path], harbour: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / name
+    own.parent.mkdir()
+    own.write_text("somebody's")
+    with pytest.raises(BadInputError, match=name):
+        prepare_text([write("a.txt", harbour)], tokenizer, own.parent)
+    assert own.read_text() == "somebody's"
+    assert [path.name for path in own.parent.iterdir()] == [name]
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(
+    tokenizer: Tokenizer, write: Callable[..., Path], harbour: str, tmp_path: Path
+) -> None:
+    source, folder = write("a.txt", harbour), tmp_path / "prepared"
+
+    def grow(*_: object) -> None:
+        with source.open("a") as stream:
+            stream.write("A gull left.\n")
+
+    with pytest.raises(BadInputError, match=r"a\.txt .*changed while"):
+        prepare_text([source], tokenizer, folder, progress=grow)
+    assert prepare_text([source], tokenizer, folder).documents == 2
+
+
 def test_the_data_hash_is_of_the_tokens_and_the_tokenizer_alone(
     tokenizer: Tokenizer,
     tokenizer_of: Callable[..., Tokenizer],
@@ -270,7 +297,7 @@ def test_what_was_opened_never_gives_another_preparations_tokens(
     with pytest.raises(BadInputError, match=r"no longer.*opened"):
         _ = text.tokenizer
     assert held.shard(0).tokens.tolist() == tokens  # what was mapped before stays
-    assert PreparedText.open(text.folder).shard(0).documents == 1
+    assert len(PreparedText.open(text.folder).shard(0).document_numbers) == 1
 
 
 def test_what_was_opened_and_removed_is_told(prepare: Callable[..., PreparedText]) -> None:

@@ -298,6 +298,16 @@ def test_steps_of_unknown_words_alone_teach_nothing_and_harm_nothing(
     assert max(losses) > 1.0
 
 
+def test_a_text_of_unknown_words_alone_is_refused_before_the_run_begins(
+    pretraining: Make, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\u1f00\u1f01\n\u1f01\n\n\u1f00\n", "utf-8")
+    refused(pretraining(texts=(str(text),), prepared=None), tmp_path / "out", r"text\.txt.*unknown")
+    refused(pretraining(dev=(str(text),)), tmp_path / "out", r"text\.txt.*unknown")
+    assert not (tmp_path / "out" / "run" / "config.json").exists()
+
+
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(
     pretraining: Make, tmp_path: Path, vocabulary: str, make_folder: Callable[..., Path]
 ) -> None:
