@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import BinaryIO
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 
 TEMPORARY_PREFIX = ".writing-"
+_ABANDONED = 86_400  # seconds after which the writer of a temporary folder was killed
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what a disk without room says
 _LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _RIGHTS = frozenset({errno.EACCES, errno.EPERM})
@@ -123,6 +125,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     try:
         with _writing(path):
             make_folder(path.parent)
+            for left in path.parent.glob(f"{TEMPORARY_PREFIX}*"):
+                with contextlib.suppress(OSError):  # another process may remove it, too
+                    if left.is_dir() and time.time() - left.stat().st_mtime > _ABANDONED:
+                        shutil.rmtree(left)
             temporary.mkdir()
             yield temporary
             rights = stat.S_IMODE(temporary.stat().st_mode) & 0o666

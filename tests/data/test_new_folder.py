@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,15 @@ def test_an_error_in_the_block_leaves_nothing(tmp_path: Path, raised: BaseExcept
     with pytest.raises(NearsayError if isinstance(raised, OSError) else type(raised)):
         fill(tmp_path / "model", raised)
     assert names(tmp_path) == []
+
+
+def test_what_a_killed_process_left_a_day_ago_is_removed(tmp_path: Path) -> None:
+    for name, age in (("old", 100_000), ("new", 0)):
+        (tmp_path / f"{TEMPORARY_PREFIX}{name}" / "inner").mkdir(parents=True)
+        moment = time.time() - age
+        os.utime(tmp_path / f"{TEMPORARY_PREFIX}{name}", (moment, moment))
+    fill(tmp_path / "model")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{TEMPORARY_PREFIX}new", "model"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

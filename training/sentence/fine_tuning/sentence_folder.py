@@ -13,6 +13,7 @@ from nearsay.data.report import as_json
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.weights import combined_sha256
+from nearsay.training.evaluation.judged.comparison import encoder_size
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.model_card import ModelCard, with_step
 from nearsay.training.run.run_folder import RunFolder
@@ -107,8 +108,11 @@ def learned_by(examples: SentenceExamples, loss: str) -> str:
 
 
 def guide_sha256(guide: str | None) -> str | None:
-    """Give the hash of a guide's weights; raises as `refuse_unsafe`, before a run begins by it."""
-    return None if guide is None else combined_sha256(checked_weights(find_encoder(guide)))
+    """Give the hash of a guide's weights; raises as `refuse_unsafe` and `encoder_size`, before a run."""
+    if guide is None:
+        return None
+    encoder_size(guide)  # refuses damaged weights
+    return combined_sha256(checked_weights(find_encoder(guide)))
 
 
 def finish_encoder(

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -705,6 +706,18 @@ def test_a_guide_that_gives_no_vectors_is_refused_before_anything_is_written(
     (tmp_path / "guide" / "config.json").write_text(json.dumps(config), "utf-8")
     one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.TEACHER), guide=str(tmp_path / "guide"))
     with pytest.raises(error, match=rf"guide\b.*{reason}"):
+        train([one], options=EXACT)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_guide_is_refused_before_anything_is_written(
+    scored: SentenceExamples, train: Train, tmp_path: Path, tiny_folder: Path
+) -> None:
+    guide = Path(shutil.copytree(tiny_folder, tmp_path / "guide"))
+    weights = next(guide.rglob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-9])  # as a copy that was stopped
+    one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.TEACHER), guide=str(guide))
+    with pytest.raises(NearsayError, match=rf"guide\b.*{weights.name} is damaged"):
         train([one], options=EXACT)
     assert not (tmp_path / "out").exists()
 
