@@ -227,9 +227,7 @@ class Cursor:
 class PretrainingBatch:
     """Rows for the model, and what it has to find out."""
 
-    token_ids: NDArray[
-        np.int32
-    ]  # (rows, width) masked; width: the longest row's; [PAD] beyond a row's length
+    token_ids: NDArray[np.int32]  # (rows, width of the longest) masked; [PAD] beyond a row's length
     segment_ids: NDArray[np.int8]  # (rows, width): 1 in the second segment of a pair
     lengths: NDArray[np.int32]  # (rows,) special tokens included
     masked_positions: NDArray[np.int32]  # (masked,) row x width + column, ascending

@@ -27,17 +27,10 @@ class PackedRows:
     first_pieces: NDArray[np.int64]  # (rows + 1,) the first piece of each row, then the number of pieces
     starts: NDArray[np.int64]  # (pieces,) first token
     ends: NDArray[np.int64]  # (pieces,) one past the last token; a piece is never empty
-    random_next: (
-        NDArray[np.bool_] | None
-    )  # (rows,) the second piece points into `other_tokens`; None: no pairs
+    random_next: NDArray[np.bool_] | None  # (rows,) the second piece is of `other_tokens`; None: no pairs
 
     def __len__(self) -> int:
         return len(self.first_pieces) - 1
-
-    def lengths(self) -> NDArray[np.int64]:
-        """The tokens of each row, special ones included. (rows,)"""
-        through = np.concatenate(([0], np.cumsum(self.ends - self.starts + 1)))
-        return 1 + through[self.first_pieces[1:]] - through[self.first_pieces[:-1]]
 
     def rows(self, numbers: NDArray[np.int64], special: SpecialTokens) -> TokenRows:
         """Put the tokens of the rows with these numbers together, in their order."""

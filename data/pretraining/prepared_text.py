@@ -40,11 +40,6 @@ class Shard:
     document_starts: NDArray[np.int64]  # (documents + 1,) first sentence of each, then that of sentences
     document_numbers: NDArray[np.int64]  # (documents,) ascending; a document may go on in the next shard
 
-    @property
-    def documents(self) -> int:
-        """How many documents it holds at least a part of."""
-        return len(self.document_numbers)
-
 
 class PreparedText:
     """A corpus as token numbers, cut into shards; made by `prepare_text`, checked on opening.

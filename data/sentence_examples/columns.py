@@ -136,7 +136,7 @@ def choose_columns(
         raise _unknown_columns(path, names, "label", f"--label {_example(others[:1])}")
     if label is not None and not wants_label:
         raise BadInputError(
-            f"{path}: the label {label!r} has no use in examples of kind {kind or _plain_kind(texts)}; "
+            f"{path}: the label {label!r} has no use in examples of kind {kind or ExampleKind.TEXTS}; "
             "leave it out, or name two text columns and a kind with labels"
         )
     return ExampleColumns(texts, found, columns is None, label is None and found is not None)
@@ -487,10 +487,6 @@ def _is_text(value: object) -> bool:
     except ValueError:
         return True
     return False
-
-
-def _plain_kind(texts: Sequence[str]) -> ExampleKind:
-    return ExampleKind.TEXTS if len(texts) == 1 else ExampleKind.TUPLES
 
 
 def _wanted_columns(kind: ExampleKind) -> str:

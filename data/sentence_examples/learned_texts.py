@@ -19,7 +19,6 @@ from nearsay.data.sentence_examples.normalised_text import normalised_text
 class LeakReport:
     """How a training set and held-out texts overlap, by normalised text."""
 
-    rows: int  # of the training set
     sharing_a_text: int  # rows of which at least one text is held out
     leaking: tuple[int, ...]  # the rows that leak, by the rule of `find_leaks`
 
@@ -70,7 +69,7 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
         given = given or train.kind is ExampleKind.TEXTS or not anywhere.isdisjoint(texts)
         if given or not together.isdisjoint(_relations(texts)):
             leaking.append(number)
-    return LeakReport(len(train), some, tuple(leaking))
+    return LeakReport(some, tuple(leaking))
 
 
 def without_leaks(
@@ -83,7 +82,7 @@ def without_leaks(
     """
     report = find_leaks(train, held_out)
     count = len(report.leaking)
-    shared = f"{report.sharing_a_text} of {report.rows} rows share a text with the held-out ones"
+    shared = f"{report.sharing_a_text} of {len(train)} rows share a text with the held-out ones"
     if not count:
         return train.noted(f"{train.name}: {shared}, none gives them away"), 0
     kept = train.select(np.delete(np.arange(len(train)), report.leaking))

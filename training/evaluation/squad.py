@@ -28,9 +28,7 @@ class SquadReport(Report):
     with_answer_exact_match: float | None  # None: there is no such question
     with_answer_f1: float | None
     without_answer: int
-    without_answer_accuracy: (
-        float | None
-    )  # share for which the reader said so; None: there is no such question
+    without_answer_accuracy: float | None  # of which the reader said so; None: there is no such question
 
 
 def normalised_answer(text: str) -> str:

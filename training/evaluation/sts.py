@@ -65,11 +65,6 @@ class Similarity(StrEnum):
     MANHATTAN = "manhattan"  # -sum |u - v|
 
     @property
-    def is_distance(self) -> bool:
-        """Whether people tell it as a distance, of which this is the negative."""
-        return self in {Similarity.EUCLIDEAN, Similarity.MANHATTAN}
-
-    @property
     def suffix(self) -> str:
         """What follows a figure's name: nothing for the cosine, which decides; else `_dot` and so on."""
         return "" if self is Similarity.COSINE else f"_{self.value}"

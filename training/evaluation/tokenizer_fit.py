@@ -168,13 +168,9 @@ def tokenizer_fit(
         raise BadInputError(
             f"a length of {min(lengths)} tokens leaves no room beside {special} special ones; give more"
         )
-    tally, held_out = _Tally(lengths, special), _HeldOut()
+    tally = _Tally(lengths, special)
     for measured in tokenized_words(tokenizer, texts, unknown_id=unknown_id):
         tally.add(measured)
-        if _is_held_out(measured.text):
-            held_out.texts += 1
-            held_out.tokens += measured.tokens
-            held_out.unknown_tokens += len(measured.unknown_texts)
         if listener is not None:
             listener(tally.texts)
     if not tally.words or not tally.tokens:
@@ -182,8 +178,8 @@ def tokenizer_fit(
             f"there is no word in the {tally.texts:,} texts; name files that hold text, and --text FIELD"
         )
     new = None
-    if new_vocabulary is not None and 0 < held_out.tokens < tally.tokens:
-        new = _new_vocabulary_fit(texts, new_vocabulary, held_out, trained_texts=tally.texts - held_out.texts)
+    if new_vocabulary is not None and 0 < tally.held_out_tokens < tally.tokens:
+        new = _new_vocabulary_fit(texts, new_vocabulary, tally)
     return TokenizerFit(
         encoder=encoder,
         vocabulary_size=tokenizer.get_vocab_size(),
@@ -218,19 +214,11 @@ def new_vocabulary_config(tokenizer: Tokenizer, size: int | None = None) -> Voca
     )
 
 
-@dataclass(slots=True)
-class _HeldOut:
-    """What the encoder's tokenizer makes of the texts that are held out."""
-
-    texts: int = 0
-    tokens: int = 0
-    unknown_tokens: int = 0
-
-
 class _Tally:
     def __init__(self, lengths: Sequence[int], special: int) -> None:
         self.texts = self.words = self.tokens = self.word_tokens = 0
         self.split_words = self.unknown_words = 0
+        self.held_out_texts = self.held_out_tokens = self.held_out_unknown = 0
         self.broken: Counter[_Spelling] = Counter()
         self.unknown: Counter[str] = Counter()
         self._special = special
@@ -248,6 +236,10 @@ class _Tally:
         self.unknown.update(measured.unknown_texts)
         for index in (is_split & ~measured.unknown).nonzero()[0].tolist():
             self.broken[measured.word(index), measured.pieces_of(index)] += 1
+        if _is_held_out(measured.text):
+            self.held_out_texts += 1
+            self.held_out_tokens += measured.tokens
+            self.held_out_unknown += len(measured.unknown_texts)
         for length in self._truncated_texts:
             behind = max(measured.tokens + self._special - length, 0)
             self._truncated_texts[length] += behind > 0
@@ -260,9 +252,7 @@ class _Tally:
         )
 
 
-def _new_vocabulary_fit(
-    texts: Iterable[str], config: VocabularyConfig, held_out: _HeldOut, *, trained_texts: int
-) -> NewVocabularyFit:
+def _new_vocabulary_fit(texts: Iterable[str], config: VocabularyConfig, tally: _Tally) -> NewVocabularyFit:
     try:
         new = train_vocabulary((text for text in texts if not _is_held_out(text)), config)
     except BadInputError as error:
@@ -277,12 +267,12 @@ def _new_vocabulary_fit(
     return NewVocabularyFit(
         size=new.size,
         cased=config.cased,
-        trained_texts=trained_texts,
-        held_out_texts=held_out.texts,
-        tokens=held_out.tokens,
+        trained_texts=tally.texts - tally.held_out_texts,
+        held_out_texts=tally.held_out_texts,
+        tokens=tally.held_out_tokens,
         new_tokens=tokens,
-        saved=1 - tokens / held_out.tokens,
-        unknown_tokens=held_out.unknown_tokens,
+        saved=1 - tokens / tally.held_out_tokens,
+        unknown_tokens=tally.held_out_unknown,
         new_unknown_tokens=unknown_tokens,
     )
 

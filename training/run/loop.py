@@ -234,7 +234,9 @@ class _Loop:
         self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
         self.flops = 0.0
         self.checkpointed = time.monotonic()
-        self.pace, self.step_tokens = _pace_watch(self.kind), 0
+        machine = os.cpu_count() or 1
+        cores = min(torch.get_num_threads(), machine) if self.kind == "cpu" else None
+        self.pace, self.step_tokens = PaceWatch(cores, machine), 0
         self._start_clocks()
 
     def run(self, watch: Watch) -> TrainingResult:
@@ -543,11 +545,6 @@ class _Loop:
             evaluation=self.last_evaluation,
             contention=self.pace.said,
         )
-
-
-def _pace_watch(kind: str) -> PaceWatch:
-    machine = os.cpu_count() or 1
-    return PaceWatch(min(torch.get_num_threads(), machine) if kind == "cpu" else None, machine)
 
 
 def _load() -> float | None:

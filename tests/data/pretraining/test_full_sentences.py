@@ -26,6 +26,13 @@ class FirstRoom(np.random.Generator):
         return self._room
 
 
+SPECIAL = SpecialTokens(pad=90, unknown=91, cls=92, sep=93, mask=94)
+
+
+def lengths_of(packed: PackedRows) -> np.ndarray:
+    return packed.rows(np.arange(len(packed)), SPECIAL).lengths
+
+
 def pieces_of(packed: PackedRows) -> list[list[tuple[int, int]]]:
     pieces = list(zip(packed.starts.tolist(), packed.ends.tolist(), strict=True))
     bounds = packed.first_pieces.tolist()
@@ -36,7 +43,7 @@ def test_rows_hold_whole_sentences_and_go_on_in_the_next_document(shard_of: Call
     shard = shard_of([[3, 4, 2], [2, 9], [1]])  # sentences begin at 0 3 7 | 9 11 | 20
     packed = pack_full_sentences(shard, 11, FirstRoom(10))
     assert pieces_of(packed) == [[(0, 9)], [(9, 11)], [(11, 20)], [(20, 21)]]
-    assert packed.lengths().tolist() == [11, 4, 11, 3]
+    assert lengths_of(packed).tolist() == [11, 4, 11, 3]
     wider = pack_full_sentences(shard, 14, FirstRoom(13))
     assert pieces_of(wider) == [[(0, 9), (9, 11)], [(11, 20), (20, 21)]]
     assert wider.random_next is None
@@ -44,8 +51,7 @@ def test_rows_hold_whole_sentences_and_go_on_in_the_next_document(shard_of: Call
 
 def test_a_row_is_cls_and_pieces_each_with_a_sep(shard_of: Callable[..., Shard]) -> None:
     packed = pack_full_sentences(shard_of([[3], [2]]), 9, FirstRoom(8))
-    special = SpecialTokens(pad=90, unknown=91, cls=92, sep=93, mask=94)
-    rows = packed.rows(np.array([0]), special)
+    rows = packed.rows(np.array([0]), SPECIAL)
     assert rows.token_ids.tolist() == [[92, 0, 1, 2, 93, 3, 4, 93]]
     assert not rows.segment_ids.any()
     assert rows.lengths.tolist() == [8]
@@ -74,7 +80,7 @@ def test_every_token_of_any_text_is_in_one_row(
 ) -> None:
     shard = shard_of(documents)
     packed = pack_full_sentences(shard, length, np.random.default_rng(seed))
-    assert (packed.lengths() <= length).all()
+    assert (lengths_of(packed) <= length).all()
     assert packed.starts[0] == 0
     assert (packed.starts[1:] == packed.ends[:-1]).all()
     assert packed.ends[-1] == len(shard.tokens)

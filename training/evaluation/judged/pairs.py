@@ -190,7 +190,7 @@ def pair_figures(
     """
     figures: dict[str, float] = {}
     for similarity, values in similarities.items():
-        sign = -1 if similarity.is_distance else 1
+        sign = -1 if similarity in {Similarity.EUCLIDEAN, Similarity.MANHATTAN} else 1
         end = similarity.suffix
         f1, accuracy = best_f1(same, values), best_accuracy(same, values)
         figures[f"average_precision{end}"] = average_precision(same, values)

@@ -25,16 +25,6 @@ class Proxy(StrEnum):
     DUPLICATES = "duplicates found again"
     LEXICAL = "agreement with BM25"
 
-    @property
-    def measure(self) -> str:
-        """What its figure is."""
-        return _MEASURES[self]
-
-    @property
-    def does_not_show(self) -> str:
-        """A sentence on what must not be read into the figure."""
-        return _LIMITS[self]
-
 
 _MEASURES: Final = {
     Proxy.ADJACENT: "MRR of the next passage among it and passages of other documents",
@@ -335,12 +325,12 @@ def _score(encoder: str, proxy: Proxy, found: ProxyFigure | None, truncated: int
     return ProxyScore(
         encoder=encoder,
         proxy=proxy,
-        measure=proxy.measure,
+        measure=_MEASURES[proxy],
         figure=None if found is None else found.figure,
         interval=None if interval is None else (interval.low, interval.high),
         chance=None if found is None else found.chance,
         items=0 if found is None else len(found.each),
-        does_not_show=proxy.does_not_show,
+        does_not_show=_LIMITS[proxy],
         truncated=truncated,
         seed=seed,
     )
