@@ -283,6 +283,18 @@ def test_a_linear_layer_needs_rows_of_two_labels(rows: int, labels: list[str]) -
         linear_predictions(vectors, [labels[row % len(labels)] for row in range(rows)], vectors, "pets")
 
 
+def test_an_encoder_that_tells_nothing_apart_wins_nothing_by_it(
+    table_encoder: type, random: np.random.Generator
+) -> None:
+    lists = [Candidates("q", ("p",), ("n",) * negatives) for negatives in range(1, 40)]
+    same = tuple(random.normal(size=384).tolist())
+    encoder = table_encoder({"q": tuple(random.normal(size=384).tolist()), "p": same, "n": same})
+    outcome = evaluate_judged_set(encoder, RerankingSet("s", tuple(lists)))
+    # One of all is relevant, and in each list all have exactly one score.
+    assert outcome.metrics["map"] == pytest.approx(np.mean([1 / size for size in range(2, 41)]))
+    assert outcome.metrics["mrr_at_10"] == pytest.approx(sum(1 / size for size in range(2, 11)) / 39)
+
+
 def test_what_no_layer_can_learn_from_is_refused_before_anything_is_encoded(words: WordsEncoder) -> None:
     with pytest.raises(BadInputError, match=r"pets: .*training.* 1 rows"):
         evaluate_judged_set(words, ClassificationSet("pets", (("a", "b"),), (("a", "b"),), "train.tsv"))
