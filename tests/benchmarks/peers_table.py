@@ -38,7 +38,7 @@ def _measures(found: Any) -> list[_Measure]:
         return _Measure(f"{name}, ms, 99th percentile", of(way, "p99_ms", "median"), "{:.1f}", 1, short)
 
     both, filtered = "by meaning and words", "with a filter"
-    return [
+    measures = [
         _Measure("documents a second", of("documents_a_second"), "{:,.0f}", -1, short=True),
         _Measure("start to first answer, s", of("start_seconds", "median"), "{:.1f}", 1, short=True),
         _Measure("first query after a start, ms", of("first_query_ms", "median"), "{:,.0f}", 1, short=True),
@@ -50,6 +50,8 @@ def _measures(found: Any) -> list[_Measure]:
         slowest(both, "hybrid", short=True),
         _Measure("recall@10", of("dense", "recall_at_10"), "{:.3f}", -1),
         _Measure("recall@10 with a filter", of("filtered", "recall_at_10"), "{:.3f}", -1, short=True),
+        _Measure("nDCG@10", of("dense", "ndcg_at_10"), "{:.3f}", -1),
+        _Measure(f"nDCG@10 {both}", of("hybrid", "ndcg_at_10"), "{:.3f}", -1, short=True),
         _Measure(f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
         _Measure(f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1, short=True),
         _Measure("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1, short=True),
@@ -57,6 +59,8 @@ def _measures(found: Any) -> list[_Measure]:
         _Measure("most memory, MB, updating", of("changing_mb", "median"), "{:,.0f}", 1),
         _Measure("disk, MB", of("disk_mb"), "{:.0f}", 1, short=True),
     ]
+    systems = found["systems"].values()
+    return [measure for measure in measures if any(measure.read(row) is not None for row in systems)]
 
 
 def endtoend_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
