@@ -63,7 +63,8 @@ pictures: $(VENV)/.installed-dev
 	$(BIN)/python tests/app/ui/pictures.py
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
+	$(BIN)/python tests/benchmarks/indexing.py --parts encoding store million \
+		--out tests/benchmarks/results/indexing.json
 
 # make reproduce DATA=FOLDER: what the papers report beside what nearsay reaches with the data of FOLDER, which
 # tests/benchmarks/reproduce.py describes. SIZE=medium and SIZE=base are for a GPU.

@@ -1,6 +1,6 @@
 """How quick the inside of an encoder is: a text read, a sample of tokens made and searched.
 
-    python tests/benchmarks/inside.py [--out tests/benchmarks/results/inside.json]
+    python tests/benchmarks/inside.py [--out FILE.json]
 
 On 800 passages of some 200 tokens, each five of the sample corpus drawn and joined: longer than most, so that
 the weights of attention are many. The peer for the sample is transformers' eager forward pass over the same
@@ -104,7 +104,7 @@ def peer(texts: list[str], layer: int, *, together: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "inside.json")
+    parser.add_argument("--out", type=Path)
     out = parser.parse_args().out
     rows = passages()
     digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
@@ -143,7 +143,8 @@ def main() -> None:
             "search_s": searched,
         }
         _, result["sample"]["base_size"] = sample(collection, base_size(Path(home) / "base"), 12)
-    out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    if out:
+        out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     print(json.dumps(result, indent=1))
 
 
