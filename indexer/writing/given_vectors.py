@@ -82,7 +82,7 @@ class VectorsOnly:
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """BadInputError, unless there is no text."""
         for text in texts:
-            if kind is TextKind.QUERY:
+            if kind == TextKind.QUERY:
                 raise BadInputError(
                     f"the vectors of this collection are made elsewhere, by {self.name}, so that no query "
                     f"can be embedded. In Python, give its vector of {self.dimension} dimensions instead. "

@@ -105,12 +105,13 @@ encoder.full().encode(texts)
 
 def encode(number):
     assert abs(encoder.encode(texts[:2], kind=TextKind.QUERY) - found).max() < 1e-5
-    try:
-        encoder.full().encode(texts)  # it would wait for threads that are not there, for ever
-    except NearsayError as error:
-        assert "fork" in str(error)
-    else:
-        raise AssertionError
+    for work in (encoder.full().encode, encoder.contributions):
+        try:
+            work(texts)  # it would wait for threads that are not there, for ever
+        except NearsayError as error:
+            assert "fork" in str(error)
+        else:
+            raise AssertionError
 
 end(forked(encode, 1))
 """

@@ -206,7 +206,7 @@ class PackedBert:
         self._padding: int | None = None  # a token that takes no position; the first comes after its number
         self._project: Product | None = None
         self._distances: NDArray[np.float32] | None = None
-        self._biases: dict[int, torch.Tensor] = {}
+        self._longest_bias = torch.empty(0, 0, 0)
         if isinstance(model, PlainTransformer):
             self._padding, self._distances = model.padding, model.distances
             if model.project is not None:
@@ -280,11 +280,12 @@ class PackedBert:
         return places
 
     def _bias(self, tokens: int) -> torch.Tensor:
-        """MPNet's addition to the scores, kept for every length that was met."""
-        if tokens not in self._biases and self._distances is not None:
-            added = torch.from_numpy(relative_bias(self._distances, tokens))
-            self._biases[tokens] = added.to(self._words.device)
-        return self._biases[tokens]
+        """MPNet's addition to the scores, by distances: that of the longest text holds all others."""
+        longest = self._longest_bias
+        if longest.shape[1] < tokens and self._distances is not None:
+            longest = torch.from_numpy(relative_bias(self._distances, tokens)).to(self._words.device)
+            self._longest_bias = longest
+        return longest[:, :tokens, :tokens]
 
 
 class _Layer:

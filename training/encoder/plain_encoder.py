@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from nearsay.training.encoder.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
 from nearsay.training.encoder.weights import StoredTensor, modern_name, stored_tensors
@@ -119,6 +119,14 @@ _ARCHITECTURES: Mapping[str, _Names] = {
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
+# The classes of tokenizers that transformers takes for them where a folder names none.
+_TOKENIZERS: Mapping[str, str] = {
+    **dict.fromkeys(("bert", "distilbert", "electra"), "BertTokenizer"),
+    "camembert": "CamembertTokenizer",
+    "mpnet": "MPNetTokenizer",
+    "roberta": "RobertaTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+}
 # Their first position is the one after the padding token's number.
 _OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
 
@@ -135,7 +143,6 @@ class PlainTransformer:
             raise UnsupportedEncoderError(f"its architecture is {kind}")
         _require_plain(folder, config, kind)
         distilbert = kind == "distilbert"
-        self.architecture = kind
         self.heads = int(_number(config.get("n_heads" if distilbert else "num_attention_heads")))
         self.depth = int(_number(config.get("n_layers" if distilbert else "num_hidden_layers")))
         self.activation = str(config.get("activation" if distilbert else "hidden_act", "gelu"))
@@ -150,7 +157,8 @@ class PlainTransformer:
             positions = positions + self._weights["embeddings.token_type_embeddings.weight"].read()[0]
         self.positions = positions
         # The first position is the one after the padding token's number, where one is given.
-        self.padding = int(_number(config.get("pad_token_id", 1))) if kind in _OFFSET_POSITIONS else None
+        padding = 1 if kind == "mpnet" else config.get("pad_token_id", 1)  # MPNet's is part of its code
+        self.padding = int(_number(padding)) if kind in _OFFSET_POSITIONS else None
         self.norm = self._norm("embeddings.LayerNorm")
         self.project = (
             self._linear("embeddings_project") if "embeddings_project.weight" in self._weights else None
@@ -272,7 +280,7 @@ def _static(folder: EncoderFolder, modules: tuple[EncoderModule, ...], truncate:
     table = stored.get("embedding.weight") or stored.get("embeddings")  # model2vec's name
     if table is None or len(stored) > 1:
         raise UnsupportedEncoderError(f"its table of tokens is stored as {', '.join(sorted(stored))}")
-    limit = folder.length_settings().get("max_seq_length", _TABLE_LIMIT)
+    tokenizer = _tokenizer_of(folder.read_settings(_tokenizer_file(home)))
     return PlainEncoder(
         words=table.read(),
         transformer=None,
@@ -280,9 +288,18 @@ def _static(folder: EncoderFolder, modules: tuple[EncoderModule, ...], truncate:
         include_prompt=True,
         steps=tuple(_step(folder, module) for module in modules[1:]),
         truncate=truncate,
-        tokenizer=_tokenizer_of(folder.read_settings(_tokenizer_file(home))),
-        limit=limit if isinstance(limit, int) and limit > 0 else _TABLE_LIMIT,
+        tokenizer=tokenizer,
+        limit=table_limit(folder, tokenizer),
     )
+
+
+def table_limit(folder: EncoderFolder, tokenizer: Tokenizer) -> int:
+    """Give the most tokens of a text for a static encoder, whose table takes any number.
+
+    sentence-transformers cuts where tokenizer.json says; the folder's setting is ours alone.
+    """
+    named = folder.length_settings().get("max_seq_length"), (tokenizer.truncation or {}).get("max_length")
+    return min((limit for limit in named if isinstance(limit, int) and limit > 0), default=_TABLE_LIMIT)
 
 
 # Settings
@@ -373,7 +390,9 @@ def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
     settings = folder.read_settings(home / "tokenizer_config.json")
     config = folder.read_settings(home / "config.json")
     tokenizer = _tokenizer_of(definition)
-    _require_agreement(settings, definition)
+    own = _TOKENIZERS[str(config.get("model_type"))]
+    named_class = str(settings.get("tokenizer_class") or config.get("tokenizer_class") or own)
+    _make_anew(tokenizer, named_class.removesuffix("Fast"), settings)
     for each in (settings, folder.read_settings(home / "special_tokens_map.json")):
         _require_own_tokens(each, definition, tokenizer)
     named = lengths.get("max_seq_length")
@@ -385,6 +404,8 @@ def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
     limits = [value for value in known if isinstance(value, int) and 0 < value < 1_000_000]
     if not limits:
         raise UnsupportedEncoderError("it names no length limit")
+    side = settings.get("truncation_side") or (tokenizer.truncation or {}).get("direction", "right")
+    tokenizer.enable_truncation(min(limits), direction=str(side).lower())
     return tokenizer, min(limits)
 
 
@@ -404,38 +425,35 @@ def _tokenizer_of(definition: Mapping[str, object]) -> Tokenizer:
     return tokenizer
 
 
-def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, object]) -> None:
-    """Raise UnsupportedEncoderError where transformers would change what tokenizer.json says.
+def _make_anew(tokenizer: Tokenizer, name: str, settings: Mapping[str, Any]) -> None:
+    """Give a tokenizer the normalizer and the splitter of its class, as transformers does when it loads one.
 
-    It makes the normalizer of BERT's tokenizers anew by these three settings, and what splits RoBERTa's and
-    SentencePiece's texts by add_prefix_space.
+    What tokenizer.json says of them counts for the classes that have none of their own.
+
+    name: of the class, as the folder's settings or the architecture have it
     """
-    prefixed = settings.get("add_prefix_space")
-    if prefixed is not None and _prefixes(definition.get("pre_tokenizer")) not in {None, prefixed}:
-        raise UnsupportedEncoderError("its tokenizer's add_prefix_space is set apart from tokenizer.json")
-    normalizer = definition.get("normalizer")
-    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
-        return
-    pairs = {
-        "do_lower_case": "lowercase",
-        "strip_accents": "strip_accents",
-        "tokenize_chinese_chars": "handle_chinese_chars",
-    }
-    for setting, own in pairs.items():
-        if setting in settings and settings[setting] != normalizer.get(own):
-            raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")
-
-
-def _prefixes(splitter: object) -> bool | None:
-    """Whether a pre-tokenizer puts a space before a text; None for one that does not know of it."""
-    match splitter:
-        case {"type": "Sequence", "pretokenizers": list(several)}:
-            return next((known for one in several if (known := _prefixes(one)) is not None), None)
-        case {"type": "ByteLevel" | "Metaspace", "add_prefix_space": bool(known)}:
-            return known
-        case {"type": "Metaspace", "prepend_scheme": str(scheme)}:
-            return scheme != "never"
-    return None
+    prefixed = bool(settings.get("add_prefix_space", name != "RobertaTokenizer"))
+    if name in {"BertTokenizer", "DistilBertTokenizer", "MPNetTokenizer"}:
+        tokenizer.normalizer = normalizers.BertNormalizer(
+            handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+            strip_accents=settings.get("strip_accents"),
+            lowercase=bool(settings.get("do_lower_case", True)),
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        if isinstance(tokenizer.model, models.WordPiece):
+            tokenizer.model.max_input_chars_per_word = 100
+    elif name == "RobertaTokenizer":
+        tokenizer.normalizer = None
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefixed)
+    elif name in {"CamembertTokenizer", "XLMRobertaTokenizer"}:
+        spaced = pre_tokenizers.Metaspace(prepend_scheme="always" if prefixed else "never")
+        given = tokenizer.normalizer
+        several: Any = given if isinstance(given, normalizers.Sequence) else [given]
+        charts = (one for one in several if isinstance(one, normalizers.Precompiled))
+        tokenizer.normalizer = next(charts, None)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), spaced])
+    elif name not in {"PreTrainedTokenizer", "TokenizersBackend"}:  # the file's own
+        raise UnsupportedEncoderError(f"its tokenizer is a {name}")
 
 
 def _require_own_tokens(
@@ -445,7 +463,7 @@ def _require_own_tokens(
     around = tokenizer.encode("").tokens
     model = definition.get("model")
     own = {"cls_token": around[:1], "sep_token": around[-1:]}
-    if isinstance(model, dict) and "unk_token" in model:  # of WordPiece
+    if isinstance(model, dict) and model.get("unk_token") is not None:  # of WordPiece
         own["unk_token"] = [model["unk_token"]]
     for setting, tokens in own.items():
         given = settings.get(setting)

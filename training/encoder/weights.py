@@ -71,8 +71,13 @@ class StoredTensor:
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """The tensors of the weights that sentence-transformers would load: of one file, or of its parts."""
     found: dict[str, StoredTensor] = {}
-    whole = folder / "model.safetensors"
-    for file in [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors")):
+    files = [folder / "model.safetensors"]
+    if not files[0].is_file():  # parts that its index does not name are left from other weights
+        listed = EncoderFolder(folder).read_settings("model.safetensors.index.json").get("weight_map")
+        files = sorted({folder / str(name) for name in listed.values()}) if isinstance(listed, dict) else []
+    for file in files:
+        if not file.is_file():
+            raise UnsupportedEncoderError(f"its part {file.name} is not there")
         with file.open("rb") as stream:
             length, size = int.from_bytes(stream.read(8), "little"), file.stat().st_size
             try:

@@ -146,6 +146,7 @@ class Encoder(OpenedEncoder):
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
         """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        self._require_threads()
         return self._contributing.run(
             texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
         )
@@ -157,11 +158,7 @@ class Encoder(OpenedEncoder):
         """Give the model a window; what is given back waits for the vectors."""
         if not window.texts:
             return lambda: EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
-        if os.getpid() != self._process:  # torch would wait for threads that are not there
-            raise NearsayError(
-                f"'{self.name}' was loaded by torch before a fork, and its threads are not in this process. "
-                "Open the library after the fork, or begin processes by spawn"
-            )
+        self._require_threads()
         finish = self._forward.start(window.token_ids, prompt_length=self._prompt_lengths[kind])
 
         def encoded() -> EncodedWindow:
@@ -171,6 +168,13 @@ class Encoder(OpenedEncoder):
             return EncodedWindow(vectors[window.positions], window.truncated)
 
         return encoded
+
+    def _require_threads(self) -> None:
+        if os.getpid() != self._process:  # torch would wait for threads that are not there
+            raise NearsayError(
+                f"'{self.name}' was loaded by torch before a fork, and its threads are not in this process. "
+                "Open the library after the fork, or begin processes by spawn"
+            )
 
 
 def streamed(

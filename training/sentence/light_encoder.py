@@ -114,7 +114,7 @@ class LightEncoder(OpenedEncoder):
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
-        window = self._few(texts, kind) if kind is TextKind.QUERY else self._few_passages(texts)
+        window = self._few(texts, kind) if kind == TextKind.QUERY else self._few_passages(texts)
         if window is None:
             return self.full().encode(texts, kind=kind)
         encoded = self._encoded(window, kind)
@@ -123,14 +123,14 @@ class LightEncoder(OpenedEncoder):
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
         """Give the vectors of one window, and how many of its texts were cut: to compare, not to store."""
-        window = self._few(texts, kind) if kind is TextKind.QUERY or self._loaded is None else None
+        window = self._few(texts, kind) if kind == TextKind.QUERY or self._loaded is None else None
         return self.full().encode_window(texts, kind=kind) if window is None else self._encoded(window, kind)
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order."""
-        if kind is TextKind.QUERY:
+        if kind == TextKind.QUERY:
             yield from (self.encode_window(window, kind=kind) for window in windows)
             return
         remaining = iter(windows)

@@ -10,6 +10,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.plain_encoder import table_limit
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code
@@ -142,9 +143,7 @@ def take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
     """Give the most tokens of a text, special tokens included: what its folder says, if positions allow."""
     if is_static(model):
-        # The table takes any length, so its folder's setting is ours alone; model2vec cuts at the default.
-        limit = folder.length_settings().get("max_seq_length", _DEFAULT_LIMIT)
-        return limit if isinstance(limit, int) and limit > 0 else _DEFAULT_LIMIT
+        return table_limit(folder, model.tokenizer)
     limit = model.max_seq_length
     positions = position_limit(transformer_of(model, folder).auto_model.config)
     if limit is not None and 0 < limit < _LONGEST_LIMIT:

@@ -52,4 +52,4 @@ class Refined(Remembering):
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension); `encoder` remembers them."""
         vectors, _ = encoded_texts(self._encoder, texts, kind=kind)
-        return vectors if kind is not TextKind.QUERY or self._adapter is None else self._adapter(vectors)
+        return vectors if kind != TextKind.QUERY or self._adapter is None else self._adapter(vectors)

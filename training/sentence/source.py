@@ -46,8 +46,12 @@ def find_encoder(
     asked = str(name_or_folder)
     if is_bundled_name(asked):
         return EncoderSource(BUNDLED_NAME, BUNDLED_NAME, EncoderFolder(bundled_folder()), bundled=True)
-    path = Path(asked).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(asked).expanduser()
+        there = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name that is too long, or a home of nobody
+        raise BadInputError(f"{asked!r} cannot be a folder ({first_line(error)}). Name another") from error
+    if there:
         absolute = path.resolve()
         return EncoderSource(absolute.name, str(absolute), EncoderFolder(absolute))
     if path.is_file():

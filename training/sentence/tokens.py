@@ -69,7 +69,10 @@ class TextTokenizer:
             )
         self._cutting = Tokenizer.from_str(definition)
         self._cutting.no_padding()
-        self._cutting.enable_truncation(limit)
+        named = (backend.truncation or {}).get("direction", "right")
+        side = str(getattr(tokenizer, "truncation_side", named)).lower()
+        self._cutting.enable_truncation(limit, direction=side)
+        self._keeps_the_end = side == "left"
         self.limit = limit
         # WordPiece gives one unknown token for a word of more characters: all of it is lost.
         self._longest_word: int | None = getattr(self._whole.model, "max_input_chars_per_word", None)
@@ -131,7 +134,7 @@ class TextTokenizer:
 
     def offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
-        encodings = self._whole.encode_batch(_checked(texts), add_special_tokens=False)
+        encodings = _encoded(self._whole, _checked(texts), offsets=True, special=False)
         return [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in encodings]
 
     def pieces(self, text: str, prompt: str = "") -> list[TokenPiece]:
@@ -139,13 +142,15 @@ class TextTokenizer:
         (encoding,) = _encoded(self._whole, [prompt + text], offsets=True)
         pieces: list[TokenPiece] = []
         room = self.limit - self.special_tokens
+        at = min(self.limit - len(encoding.ids), 0) if self._keeps_the_end else 0  # among those that are kept
         for token, number, (start, end), put_in in zip(
             encoding.tokens, encoding.ids, encoding.offsets, encoding.special_tokens_mask, strict=True
         ):
             own = not put_in and end > len(prompt)
             place = (max(start - len(prompt), 0), end - len(prompt)) if own else (0, 0)
-            pieces.append(TokenPiece(token, number, *place, special=not own, kept=bool(put_in) or room > 0))
-            room -= not put_in
+            kept = bool(put_in) or 0 <= at < room
+            pieces.append(TokenPiece(token, number, *place, special=not own, kept=kept))
+            at += not put_in
         return pieces
 
     def prompt_length(self, prompt: str) -> int:
@@ -178,9 +183,12 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def _encoded(tokenizer: Tokenizer, texts: Sequence[str], *, offsets: bool = False) -> list[Encoding]:
+def _encoded(
+    tokenizer: Tokenizer, texts: Sequence[str], *, offsets: bool = False, special: bool = True
+) -> list[Encoding]:
+    encode = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
     try:
-        return tokenizer.encode_batch(texts) if offsets else tokenizer.encode_batch_fast(texts)
+        return encode(texts, add_special_tokens=special)
     except TypeError as error:
         for text in texts:
             if not isinstance(text, str):

@@ -4,13 +4,20 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import ByteLevelBPETokenizer, Tokenizer
+from transformers import RobertaTokenizer, XLMRobertaTokenizer
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.plain_encoder import read_plain_encoder
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
 from nearsay.training.sentence.source import find_encoder
 
@@ -95,12 +102,14 @@ def test_weights_in_several_folders_are_left_to_torch(make_folder) -> None:
     folder = make_folder()
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
-    names = sorted(weights)
+    names, listed = sorted(weights), {}
     for part, some in enumerate((names[: len(names) // 2], names[len(names) // 2 :]), 1):
         (folder / f"part{part}").mkdir()
         file = folder / f"part{part}" / "stored"
         save_file({name: weights[name] for name in some}, file, metadata={"format": "pt"})
         (folder / f"model-0000{part}-of-00002.safetensors").symlink_to(file)
+        listed |= dict.fromkeys(some, f"model-0000{part}-of-00002.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": listed}))
     with pytest.raises(UnsupportedEncoderError, match="part2"):
         LightEncoder(find_encoder(folder))
 
@@ -112,7 +121,9 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "architecture": lambda folder: changed(folder / "config.json", model_type="roformer"),
     "lower case": lambda folder: changed(folder / "sentence_bert_config.json", do_lower_case=True),
     "pooling": lambda folder: changed(folder / "1_Pooling" / "config.json", pooling_mode="lasttoken"),
-    "do_lower_case": lambda folder: changed(folder / "tokenizer_config.json", do_lower_case=False),
+    "its tokenizer": lambda folder: changed(
+        folder / "tokenizer_config.json", tokenizer_class="AlbertTokenizer"
+    ),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
     "limit": lambda folder: changed(folder / "sentence_bert_config.json", max_seq_length=65),
     "number": lambda folder: without(folder / "config.json", "num_attention_heads"),
@@ -129,7 +140,6 @@ CHANGES: dict[str, Callable[[Path], object]] = {
         folder / "tokenizer_config.json",
         unk_token={"content": "[PAD]"},
     ),
-    "add_prefix_space": lambda folder: split_by_bytes(folder, add_prefix_space=True),
 }
 
 
@@ -143,17 +153,94 @@ def without(file: Path, setting: str) -> None:
     file.write_text(json.dumps(settings))
 
 
-def split_by_bytes(folder: Path, **settings: object) -> None:
-    """As RoBERTa's tokenizer does, which puts no space before a text."""
-    splitter = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    changed(folder / "tokenizer.json", pre_tokenizer=splitter)
-    changed(folder / "tokenizer_config.json", **settings)
+BERT_NORMALIZER = {
+    "type": "BertNormalizer",
+    "clean_text": True,
+    "handle_chinese_chars": True,
+    "strip_accents": None,
+    "lowercase": True,
+}
+UNKNOWN = {"content": "[UNK]", "__type": "AddedToken", "normalized": False}
+SPLIT_BY_BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+TOKENIZERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {  # tokenizer.json and the settings
+    "the same twice": ({}, {"cls_token": "[CLS]", "unk_token": UNKNOWN}),
+    "cased by its settings": ({}, {"do_lower_case": False}),
+    "cased by its file": ({"normalizer": {**BERT_NORMALIZER, "lowercase": False}}, {"do_lower_case": True}),
+    "accents by its file": ({"normalizer": {**BERT_NORMALIZER, "strip_accents": False}}, {}),
+    "no normalizer": ({"normalizer": None}, {}),
+    "by bytes": ({"pre_tokenizer": SPLIT_BY_BYTES}, {"add_prefix_space": True}),
+    "by bytes as the file": (
+        {"pre_tokenizer": SPLIT_BY_BYTES, "normalizer": None},
+        {"tokenizer_class": "PreTrainedTokenizerFast"},
+    ),
+    "the end is kept": ({}, {"truncation_side": "left"}),
+    "the end is kept by its file": (
+        {"truncation": {"direction": "Left", "max_length": 8, "strategy": "LongestFirst", "stride": 0}},
+        {},
+    ),
+}
+TEXTS = ["The CAT  sat", " the café's mat \n", "e\u0301 日本", "the cat sat . " * 9 + "a dog", "x" * 130, ""]
 
 
-def test_a_tokenizer_of_which_two_files_say_the_same_is_read(make_folder) -> None:
+def assert_as_by_sentence_transformers(folder: Path) -> None:
+    opened = open_encoder(folder, device="cpu", precision="float32")
+    assert isinstance(opened, LightEncoder)
+    expected = SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(TEXTS)
+    for encoder in (opened, Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)):
+        assert np.abs(encoder.encode(TEXTS) - expected).max() < 1e-5
+        for text in TEXTS:
+            kept = [piece.id for piece in encoder.pieces(text) if piece.kept]
+            assert kept == encoder._tokens.window([text]).token_ids[0]
+
+
+@pytest.mark.parametrize("case", TOKENIZERS)
+def test_a_tokenizer_is_read_as_transformers_makes_it(case: str, make_folder) -> None:
     folder = make_folder()
-    split_by_bytes(folder, add_prefix_space=False, cls_token="[CLS]", unk_token={"content": "[UNK]"})
-    assert isinstance(open_encoder(folder, device="cpu"), LightEncoder)
+    definition, settings = TOKENIZERS[case]
+    changed(folder / "tokenizer.json", **definition)
+    changed(folder / "tokenizer_config.json", **settings)
+    assert_as_by_sentence_transformers(folder)
+
+
+def test_a_word_is_too_long_for_transformers_whatever_the_file_allows(make_folder) -> None:
+    folder = make_folder()
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    changed(folder / "tokenizer.json", model={**model, "max_input_chars_per_word": 200})
+    assert_as_by_sentence_transformers(folder)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "xlm-roberta"])
+def test_tokenizers_of_the_family_are_read_as_transformers_makes_them(kind: str, make_folder_of) -> None:
+    folder = make_folder_of(kind, vocab_size=400)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).unlink()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    if kind == "roberta":
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(TEXTS, vocab_size=300, special_tokens=special, show_progress=False)
+        model = json.loads(trained._tokenizer.to_str())["model"]
+        merges = [tuple(merge) for merge in model["merges"]]
+        RobertaTokenizer(vocab=model["vocab"], merges=merges).save_pretrained(folder)
+    else:
+        pieces = [(piece, 0.0) for piece in special] + [(f"▁{one}", -2.0) for one in ("the", "cat", "sat")]
+        pieces += [(sign, -5.0) for sign in "▁abcdefghijklmnopqrstuvwxyz."]
+        XLMRobertaTokenizer(vocab=pieces).save_pretrained(folder)
+        spaced = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        changed(folder / "tokenizer.json", pre_tokenizer=spaced, normalizer={"type": "Lowercase"})
+    assert_as_by_sentence_transformers(folder)
+
+
+@pytest.mark.parametrize("direction", ["right", "left"])
+def test_a_static_encoder_cuts_where_its_tokenizer_says(direction: str, tiny_folder, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(tiny_folder / "tokenizer.json"))
+    tokenizer.enable_truncation(8, direction=direction)
+    table = torch.randn(tokenizer.get_vocab_size(), 8, generator=torch.Generator().manual_seed(0))
+    peer = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)], device="cpu")
+    peer.save(str(tmp_path / "static"))
+    texts = TEXTS[:-1]  # of nothing it has zeros
+    for encoder in (open_encoder(tmp_path / "static"), Encoder.load(tmp_path / "static", device="cpu")):
+        assert encoder.max_tokens == 8
+        assert np.abs(encoder.encode(texts) - peer.encode(texts)).max() < 1e-5
 
 
 @pytest.mark.parametrize("reason", CHANGES)

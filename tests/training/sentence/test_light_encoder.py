@@ -548,6 +548,14 @@ def test_half_characters_are_refused_as_by_torch(make_folder) -> None:
     light, _ = both(make_folder())
     with pytest.raises(BadInputError):
         light.encode(["the \ud800"], kind=TextKind.QUERY)
+    with pytest.raises(BadInputError):
+        light.token_offsets(["the \ud800"])
+
+
+def test_a_kind_is_understood_as_plain_text(make_folder) -> None:
+    light = open_encoder(make_folder(prompts={"query": "the ", "document": "a dog . "}), device="cpu")
+    for kind in TextKind:
+        assert np.array_equal(light.encode(["cat"], kind=str(kind)), light.encode(["cat"], kind=kind))
 
 
 def test_weights_that_no_model_is_made_of_are_passed_over(make_folder) -> None:
@@ -574,6 +582,8 @@ def test_weights_in_parts_are_read(make_folder) -> None:
         files |= dict.fromkeys(some, file)
     index = {"metadata": {}, "weight_map": files}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    old = {name: tensor + 1 for name, tensor in weights.items()}  # of weights that were there before
+    save_file(old, folder / "model-00003-of-00003.safetensors", metadata={"format": "pt"})
     light, full = both(folder)
     assert np.array_equal(light.encode(TEXTS, kind=TextKind.QUERY), expected)
     assert_same(light, full)

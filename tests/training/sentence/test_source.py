@@ -53,6 +53,13 @@ def test_a_folder_is_named_by_its_last_part_and_found_again_from_anywhere(
     assert find_encoder(found.source) == found
 
 
+@pytest.mark.parametrize("name", ["~nobody-of-that-name/mine", "a" * 300])
+def test_what_no_folder_can_be_called_is_named(name: str, no_hub: None) -> None:
+    with pytest.raises(BadInputError) as raised:
+        find_encoder(name)
+    assert str(raised.value) == Naming(name)
+
+
 def test_a_folder_wins_over_a_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_hub: None) -> None:
     (tmp_path / "owner" / "name").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
