@@ -56,7 +56,10 @@ def open_encoder(
             return LightEncoder(find_encoder(name_or_folder), device=device, precision=precision)
         except UnsupportedEncoderError as reason:
             logger.debug("%s is run by torch: %s", name_or_folder, reason)
-    return _load(name_or_folder, device, precision)
+    from nearsay.training.encoder.hardware import Precision
+    from nearsay.training.sentence.encoder import Encoder
+
+    return Encoder.load(name_or_folder, device=device, precision=Precision(precision))
 
 
 def reason_for_torch(folder: EncoderFolder, *, device: str | None, precision: str) -> str | None:
@@ -214,10 +217,3 @@ def _has_gpu(device: str | None) -> bool:
 
 def _count(window: TokenizedWindow) -> int:
     return sum(len(ids) for ids in window.token_ids)
-
-
-def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "Encoder":
-    from nearsay.training.encoder.hardware import Precision
-    from nearsay.training.sentence.encoder import Encoder
-
-    return Encoder.load(name_or_folder, device=device, precision=Precision(precision))
