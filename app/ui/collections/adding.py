@@ -1,6 +1,7 @@
 """Adding documents: where to, from where, what is in it, how it is cut and embedded, and go."""
 
 import json
+import re
 import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 DOCUMENT_WIDTHS = widths(id="small", title="medium", text="large", metadata="medium", updated="small")
 _CHARACTERS = 1000  # of a document's metadata that are shown
 _FAULTS = 5  # that are shown one by one
+_OPTION = re.compile(r" \([^()]*--[^()]*\)")  # of the command, in a note: the form has its own choices
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
@@ -73,8 +75,8 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
     """Ask which fields are text, id, title and metadata, where the files have named fields.
 
     key:     names these files in the keys of widgets
-    returns: text, id, title, metadata as `ReadOptions` has them; empty where the readers know the fields. A
-             text of None is not known, and nothing can be added
+    returns: text, id, title, metadata as `ReadOptions` has them; empty where the readers know the fields, or
+             nothing else than their guess is chosen. A text of None is not known, and nothing can be added
     """
     if seen.tables_differ:
         st.info("The tables have different fields, so the text field of each is guessed by itself.")
@@ -96,6 +98,8 @@ def ask_fields(seen: FilesSeen, *, key: str) -> dict[str, Any]:
             key=f"add-metadata-{key}-{'-'.join(map(str, chosen.values()))}",
             help="Fields that are kept beside the text, to filter and to count by.",
         )
+    if guess is not None and kept == others and chosen == {name: getattr(guess, name) for name in _ASKED}:
+        return {}  # not every file was looked at, and one may have other fields: each is guessed by itself
     return chosen | {"metadata": None if kept == others else tuple(kept)}
 
 
@@ -138,7 +142,7 @@ def show_first_documents(seen: FilesSeen) -> None:
         st.warning(as_markdown(said), icon=":material/warning:")
     for note in seen.notes:
         if ": text = " not in note:  # what was guessed stands in the choices above
-            st.caption(as_markdown(note))
+            st.caption(as_markdown(_OPTION.sub("", note)))
 
 
 def add_arguments(collection: str, sources: Sequence[str], options: Mapping[str, Any]) -> list[str]:

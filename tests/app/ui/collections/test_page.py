@@ -220,7 +220,36 @@ def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], r
     longest = app.number_input(key="add_tokens")  # what the encoder reads: no number is known yet
     assert (longest.value, longest.placeholder) == (None, "what the encoder reads")
     _press(app, "Add rows to pumps")
-    assert started == [["documents", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
+    assert started == [["documents", "add", "--", "pumps", str(rows)]]
+
+
+def test_a_table_that_was_not_looked_at_is_read_by_its_own_fields(
+    page: Page, started: list[list[str]], rows: Path
+) -> None:
+    for at in range(8):  # as many files as are opened, before the last table
+        (rows / f"a{at}.txt").write_text("A pump hums.", "utf-8")
+    (rows / "tickets.jsonl").write_text('{"id": 1, "message": "The hall is flooded again."}', "utf-8")
+    (rows / "a.html").write_text("<nav>Home</nav><main><p>All about pumps.</p></main>", "utf-8")
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "pumps"})
+    app.text_input(key="add_folder").input(str(rows)).run()
+    (text,) = [box for box in app.selectbox if box.label == "Text"]
+    assert text.value == "body"
+    assert "the main part of the page is taken" in _said(app)
+    assert "--" not in _said(app)
+    _press(app, "Add rows to pumps")
+    assert started == [["documents", "add", "--", "pumps", str(rows)]]
+
+
+def test_another_field_that_was_chosen_is_given_with_the_others(
+    page: Page, started: list[list[str]], rows: Path
+) -> None:
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "pumps"})
+    app.text_input(key="add_folder").input(str(rows)).run()
+    (metadata,) = [box for box in app.multiselect if box.label == "Metadata"]
+    metadata.set_value([]).run()
+    _press(app, "Add rows to pumps")
+    fields = ["--text", "body", "--id", "key", "--metadata", ""]
+    assert started == [["documents", "add", *fields, "--", "pumps", str(rows)]]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +306,7 @@ def test_files_in_another_encoding_are_added_as_what_is_chosen(
     assert app.dataframe[0].value["text"].tolist() == ["Der Käse reift im kühlen Keller."]
     assert "größe" in app.dataframe[0].value["metadata"][0]
     _press(app, "Add menu.csv to menu")
-    assert started[0][:6] == ["documents", "add", "--text", "text", "--encoding", "cp1252"]
+    assert started[0][:4] == ["documents", "add", "--encoding", "cp1252"]
 
 
 @pytest.mark.long
