@@ -186,12 +186,10 @@ class Collection:
         UnknownDocumentError if an id is not there; then nothing is removed. With missing="ignore" it is
         passed over. BadInputError for an empty filter, which every document passes: see `delete`.
         """
-        from nearsay.indexer.snapshots.contract_check import check_contract
-
         ids = ids if isinstance(ids, str) else list(ids)
         with self._writing.held("remove", wait) as (store, row):
             removed = remove_documents(store, row, ids, where, missing)
-            check_contract(store, row, self.snapshot)
+        self._writing.check(row, wait)
         return removed
 
     def delete(self, *, wait: float | None = None) -> None:
@@ -284,8 +282,8 @@ class Collection:
             report = passed(self, generation, margin=margin, asked=bool(gate), force=force)
             if report is not None:
                 generation, measured = report.generation, report.to_json() | {"figures": report.figures}
-        with self._writing.held("promote", wait) as (store, row):
-            return self._writing.go_live(store, row, promotable(store, row, generation), progress, measured)
+        chosen = partial(promotable, number=generation)
+        return self._writing.go_live("promote", chosen, progress, wait, measured)
 
     def gate(self, generation: int | None = None, *, margin: float | None = None) -> "GateReport":
         """Measure a generation (the newest that is ready unless numbered) against the live one.
@@ -308,8 +306,7 @@ class Collection:
         """Make the formerly live generation live again; its number. UnknownGenerationError where none was."""
         from nearsay.indexer.writing.rollout import last_retired
 
-        with self._writing.held("rollback", wait) as (store, row):
-            return self._writing.go_live(store, row, last_retired(store, row), progress)
+        return self._writing.go_live("rollback", last_retired, progress, wait)
 
     def improve(
         self,

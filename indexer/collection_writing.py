@@ -107,11 +107,6 @@ class FewRows:
             self.numbers = frozenset(window.numbers)
         return self.entered
 
-    def answer(self) -> AddReport:
-        """The report, when there is one."""
-        assert self.report is not None  # noqa: S101 - who adds rows reports, or raises
-        return self.report
-
 
 def few_rows(rows: Iterable[str | Document | Mapping[str, object]], options: ReadOptions) -> FewRows | None:
     """The rows, read, if they are a sequence of a few; None: they are many, or nobody knows how many.
@@ -272,7 +267,8 @@ class Gathering:
                         if each.report is None and each.waits:
                             self._waiting.append(each)
                     self._changed.notify_all()
-        return few.answer()
+        assert few.report is not None  # noqa: S101 - who leads reports, or raises
+        return few.report
 
     def _taken(self, own: FewRows) -> list[FewRows]:
         """A thread's own rows, and others' that can be added with them."""
@@ -478,9 +474,13 @@ class CollectionWriting:
             with self.locked(row, "index", wait) as store:
                 self._record.require_live(generation)
                 plan = keep_prepared(store, row, generation, prepared)
-        with contextlib.suppress(BusyError):  # then the next one looks
-            check_contract(store, row, self._snapshot.take, partial(self.locked, row, "check", wait))
+        self.check(row, wait)
         return plan
+
+    def check(self, row: CollectionRow, wait: float | None) -> str | None:
+        """Look at the contract where that is due, without the lock; what has to be said of it."""
+        lock = partial(self.locked, row, "check", wait)
+        return check_contract(self._record.store, row, self._snapshot.take, lock)
 
     def _add(
         self,
@@ -489,7 +489,6 @@ class CollectionWriting:
         embedding: Callable[[Chunking, TextEncoder], TextEncoder] | None = None,
     ) -> AddReport:
         """embedding: what gives the rows' vectors, from the collection's chunking and encoder."""
-
         is_new = not self._record.exists()
         encoder = self._encoder_of(vectors_are_given=embedding is not None)
         with self._adding(encoder, how, is_new=is_new) as adding:
@@ -563,15 +562,14 @@ class CollectionWriting:
             merge_small(store, row, generation)
             promise = self._promise.of(generation.plan)
             refresh = partial(refresh_index, store, row, generation, contract=promise, listener=how.progress)
-            passed = go_through_gate(store, row, self._snapshot.take, refresh, how.progress)
-            said: tuple[str | None, ...]
+            take = self._snapshot.of_this_process().take  # shards may be away, or answer in part
+            passed = go_through_gate(store, row, take, refresh, how.progress)
             if how.index == "later":
-                said = left_for_later(store, row, generation, promise)
+                said: tuple[str | None, ...] = left_for_later(store, row, generation, promise)
             else:
-                said = (
-                    unmeasured(self._record.name, refresh(), promise),
-                    check_contract(store, row, self._snapshot.take),
-                )
+                said = (unmeasured(self._record.name, refresh(), promise),)
+        if how.index == "now":
+            said = (*said, self.check(row, how.wait))
         notes = [note for note in said if note is not None]
         adding.reports = [
             replace(report, notes=(*report.notes, *notes), near_duplicates=passed)
@@ -580,21 +578,23 @@ class CollectionWriting:
 
     def go_live(
         self,
-        store: Store,
-        row: CollectionRow,
-        generation: GenerationRow,
+        what: str,
+        chosen: Callable[[Store, CollectionRow], GenerationRow],
         progress: ProgressListener,
+        wait: float | None,
         measured: dict[str, Any] | None = None,
     ) -> int:
         """Make a generation that can be live; its number. measured: what the gate said of it.
 
         Whatever waits is embedded first; where nothing does, the encoder is not loaded.
         """
-        self._encoder.refuse_changed(generation)
-        load = partial(self._encoder.loaded, generation)
-        mend(store, row, generation, load, progress)
-        catch_up(store, generation, load, progress)
-        refresh_index(store, row, generation, listener=progress)
-        number = promote(store, row, generation.number, measured).number
-        check_contract(store, row, self._snapshot.take)
+        with self.held(what, wait) as (store, row):
+            generation = chosen(store, row)
+            self._encoder.refuse_changed(generation)
+            load = partial(self._encoder.loaded, generation)
+            mend(store, row, generation, load, progress)
+            catch_up(store, generation, load, progress)
+            refresh_index(store, row, generation, listener=progress)
+            number = promote(store, row, generation.number, measured).number
+        self.check(row, wait)
         return number

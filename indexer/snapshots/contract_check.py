@@ -8,7 +8,7 @@ newer than the index where there are so many: like queries they are strangers to
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -29,6 +29,7 @@ from nearsay.indexer.plans.plan import RETUNE_AT, Check, Plan, PlanKind
 from nearsay.indexer.plans.trials import drawn
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.segment import SegmentKind
 
 CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
@@ -41,12 +42,12 @@ Lock = Callable[[], AbstractContextManager[Store]]
 
 
 def check_contract(
-    store: Store, collection: CollectionRow, take: Callable[[], Snapshot], lock: Lock | None = None
+    store: Store, collection: CollectionRow, take: Callable[[], Snapshot], lock: Lock
 ) -> str | None:
     """Look at the live generation's contract again if it is due; what has to be said of it, None if it holds.
 
     take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
-    the generation's plan. lock: takes the writer lock, for that alone; None: the caller holds it.
+    the generation's plan, unless somebody writes just now. lock: takes the writer lock, for that alone.
     """
     with store.database.reading() as connection:
         generation = generations.live(connection, collection.id)
@@ -66,7 +67,7 @@ def check_contract(
     except StaleSnapshotError:  # others wrote what shards search: the next look is theirs
         return plan.warning(collection.name)
     if check is not None:
-        with nullcontext(store) if lock is None else lock() as held, held.database.writing() as connection:
+        with suppress(BusyError), lock() as held, held.database.writing() as connection:
             now = generations.live(connection, collection.id)
             plan = Plan() if now is None else Plan.from_json(now.plan)
             there = generations.segments_of(connection, collection.id, generation.number)

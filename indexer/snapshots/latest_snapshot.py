@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -102,10 +102,11 @@ class LatestSnapshot:
             if former is None:
                 return self.take(generation)
             opening = self._opened_aside(generation, former)
-            try:
-                opening.snapshot.result(max(0.0, min(until, opening.until) - time.monotonic()))
-            except TimeoutError:
+            done, _ = wait([opening.snapshot], max(0.0, min(until, opening.until) - time.monotonic()))
+            if not done:
                 return former
+            try:
+                opening.snapshot.result()
             except BaseException:
                 self._leave(generation, opening)
                 raise
@@ -206,6 +207,10 @@ class LatestSnapshot:
         sound = all(row.state is SegmentState.CURRENT for row in rows) and refined is former.refinement
         same = sound and vectors == set(former.opened) and removed == former.removals.last
         return same and indexes != former.indexes
+
+    def of_this_process(self) -> "LatestSnapshot":
+        """What gives snapshots that this process searches, not shards: itself, or one of its own."""
+        return self if self._opener is take else LatestSnapshot(self._record)
 
     def forget(self) -> None:
         """Let go of the files of the last ones."""

@@ -223,7 +223,7 @@ def test_a_small_collection_takes_no_snapshot(open_table: OpenCollection) -> Non
     def never() -> NoReturn:
         raise AssertionError
 
-    assert check_contract(collection._store, collection._record.row(), never) is None
+    assert check_contract(collection._store, collection._record.row(), never, never) is None
 
 
 def test_damaged_vectors_do_not_stand_in_the_way_of_a_removal(

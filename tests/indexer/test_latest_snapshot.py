@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +251,25 @@ def test_a_file_that_cannot_be_opened_is_said_by_the_search(
     assert len(pets.search("a cat", 9)) == 4
 
 
+def test_an_opening_that_timed_out_is_none_that_still_goes_on(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets = open_it()
+    pets.search("a cat")
+    open_it().add_rows(["a fish swam"])
+    monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", _LONG)
+
+    def late(*_: Any, **__: Any) -> None:
+        raise TimeoutError(110, "Connection timed out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "open_vectors", late)
+        with pytest.raises(TimeoutError, match="timed out"):
+            pets.search("a cat")
+    assert len(pets.search("a cat", 9)) == 4
+
+
 def test_a_thread_that_could_not_be_started_leaves_no_search_behind_the_newest(
     open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,16 +309,16 @@ class _Clock:
         monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
         monkeypatch.setattr(latest_snapshot, "_PATIENCE", 8.0)
         monkeypatch.setattr(latest_snapshot, "time", self)
-        monkeypatch.setattr(Future, "result", self._wait)
+        monkeypatch.setattr(latest_snapshot, "wait", self._wait)
         monkeypatch.setattr(pets._snapshot, "take", lambda _: self.let_go.wait(_LONG))
 
     def monotonic(self) -> float:
         return self.now
 
-    def _wait(self, timeout: float) -> None:
+    def _wait(self, _: object, timeout: float) -> tuple[set[object], set[object]]:
         self.waits.append(timeout)
         self.now += timeout
-        raise TimeoutError
+        return set(), set()
 
 
 @pytest.fixture
