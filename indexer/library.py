@@ -168,10 +168,14 @@ class Library:
         return serve(self.store, self.collection(collection)._record.row(), shards, replicas)  # noqa: SLF001
 
     def release(self, collection: str) -> int:
-        """End the shards that `serve` started; how many there were."""
+        """End the shards that `serve` started, also of a collection that was deleted since; how many."""
         from nearsay.indexer.cluster.serving import release
 
-        return release(self.store, self.collection(collection)._record.row())  # noqa: SLF001
+        record = self.collection(collection)._record  # noqa: SLF001
+        ended = release(self.store, collection, record.row() if record.exists() else None)
+        if not ended:
+            record.row()  # UnknownCollectionError where there is none
+        return ended
 
     @property
     def shards(self) -> "Shards | None":

@@ -36,9 +36,10 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise BadInputError(f"workers is {self.workers}. Give 1 or more, or None")
-        if not self.cpus > 0 or not self.gpus >= 0:
+        if not self.cpus > 0 or not self.gpus >= 0 or (self.gpus > 1 and self.gpus % 1):
             raise BadInputError(
-                f"a worker of {self.cpus} cores and {self.gpus} GPUs. Give at least some of a core"
+                f"a worker of {self.cpus} cores and {self.gpus} GPUs. Give at least some of a core, and "
+                "whole GPUs or a part of one"
             )
 
 

@@ -96,13 +96,16 @@ class Worker:
         made_by, host = self._generation.encoder, socket.gethostname()
         try:
             folder, database = self._place
+            (
+                folder / "library.json"
+            ).stat()  # where it is not mounted, it would be made on this machine's disk
             self._store = Store(folder, Database(database))
             self._encoder = self._load(made_by.source)
         except Exception as error:
             why = first_line(error).rstrip(".")
             raise ClusterError(
                 f"a worker on {host} cannot begin to embed by '{made_by.source}' ({why}). Bring the same "
-                "encoder and installation to every machine, and the memory that they need"
+                "folder, encoder and installation to every machine, and the memory that they need"
             ) from error
         if self._encoder.fingerprint != made_by.fingerprint:
             raise EncoderMismatchError(
@@ -235,7 +238,7 @@ def _records(
     try:
         while left or any(mine for _, mine in calls.values()):
             with contextlib.suppress(*errors_away()):  # `ray.wait` below waits until it is back
-                room = room_of(cluster)
+                room = max(1, room_of(cluster))  # machines that are away come back
             busy = sum(mine is not None for _, mine in calls.values())
             for _ in range(len(calls), min(room, busy + len(left))):
                 worker = actor.remote(str(store.folder), url, generation, store.load_encoder)

@@ -24,12 +24,13 @@ from typing import Any
 from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.local import TOKEN_MODE, running_cluster, token_file
+from nearsay.indexer.cluster.local import TOKEN_MODE, own_token, running_cluster
 from nearsay.indexer.snapshots.quarantine import StaleSnapshotError
 from nearsay.indexer.vectors.errors import ClusterError
 
 logger = logging.getLogger("nearsay")
 
+NAMESPACE = "nearsay"  # of the processes that are found by their names
 _FREES = 20.0  # seconds within which processes that were ended give their cores back
 _LOOKS = 5.0  # seconds between two looks whether the head answers
 _AWAY = 30.0  # seconds without an answer after which a connection is given up
@@ -174,7 +175,7 @@ def _init(address: str) -> None:
     tries = _TRIES if address.startswith(_CLIENT) else 1
     for tried in range(1, tries + 1):
         try:
-            ray_module().init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+            ray_module().init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
             break
         except ConnectionAbortedError:
             if tried == tries:
@@ -182,10 +183,10 @@ def _init(address: str) -> None:
 
 
 def room_of(cluster: Cluster) -> int:
-    """How many workers the cluster has room for where nothing else runs, at least 1. Within `joined`."""
+    """How many workers the cluster has room for where nothing else runs. Within `joined`."""
     alive = (node["Resources"] for node in _known("nodes") if node["Alive"])
     room = sum(_fitting(cluster, each) for each in alive)
-    return max(1, min(cluster.workers or room, room))
+    return min(cluster.workers or room, room)
 
 
 def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
@@ -415,7 +416,7 @@ def _environment(address: str) -> Iterator[None]:
     running = running_cluster()
     wanted, constants = dict(TOKEN_MODE), ray_module()._private.ray_constants  # noqa: SLF001
     if running is not None and running.address == address:
-        wanted["RAY_AUTH_TOKEN_PATH"] = str(token_file())
+        wanted = own_token()
     elif os.environ.get("RAY_AUTH_MODE", "token") != "token" or not _has_token():
         file = os.environ.get("RAY_AUTH_TOKEN_PATH")
         if file and not Path(file).is_file() and not _has_token():

@@ -80,7 +80,7 @@ def _started(workers: int, folder: Path) -> LocalCluster:
     if find_spec("grpc"):  # else Ray takes port 10001, and ends where somebody has it
         command.append(f"--ray-client-server-port={free_port()}")
     log = folder / "cluster.log"
-    ours = TOKEN_MODE | ONE_MACHINE | AT_ONCE | NO_FORKS | {"RAY_AUTH_TOKEN_PATH": str(token_file())}
+    ours = own_token() | ONE_MACHINE | AT_ONCE | NO_FORKS
     with log.open("wb") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own words
             command,
@@ -139,6 +139,11 @@ def _state_file() -> Path:
 
 def token_file() -> Path:
     return _folder() / "cluster-token"
+
+
+def own_token() -> dict[str, str]:
+    """Variables for the token of the local cluster, whatever others the environment has."""
+    return TOKEN_MODE | {"RAY_AUTH_TOKEN": "", "RAY_AUTH_TOKEN_PATH": str(token_file())}
 
 
 def _make_token() -> None:

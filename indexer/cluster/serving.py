@@ -11,10 +11,12 @@ import hashlib
 import logging
 import os
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +25,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import StorageError, first_line
+from nearsay.data.errors import BadInputError, StorageError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -33,6 +35,7 @@ from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.catalogue.tables import libraries
 from nearsay.indexer.catalogue.writer_lock import serving_lock
 from nearsay.indexer.cluster.joining import (
+    NAMESPACE,
     answers_of,
     connection,
     connection_lost,
@@ -81,6 +84,7 @@ class ShardState:
 class _Moment:
     """Which commit of which generation is searched."""
 
+    collection: int
     version: int
     generation: int
 
@@ -91,16 +95,13 @@ class Shard:
     def __init__(self, folder: str, database: str | sa.URL, collection: tuple[int, str], part: Part) -> None:
         """Nothing is opened yet; collection: its id and its name; part: which passages."""
         self._place = Path(folder), database
-        self._opened_store: Store | None = None
         self._collection, self._part = collection, part
         self._held: dict[int, Snapshot] = {}  # by generation; the last that was asked for stands last
 
-    @property
+    @cached_property
     def _store(self) -> Store:
-        if self._opened_store is None:
-            folder, database = self._place
-            self._opened_store = Store(folder, Database(database))
-        return self._opened_store
+        folder, database = self._place
+        return Store(folder, Database(database))
 
     def ready(self, moment: _Moment) -> tuple[int, int]:
         """Open what is to be searched; how many passages, and the bytes of memory that are its own."""
@@ -135,13 +136,15 @@ class Shard:
     def _at(self, moment: _Moment) -> Snapshot:
         """What was committed last, unless the moment that is asked for is open already."""
         held = self._held.pop(moment.generation, None)
-        if held is None or held.collection.version != moment.version:
+        now = moment.collection, moment.version
+        if held is None or (held.collection.id, held.collection.version) != now:
             with self._store.database.reading() as connection:
                 number, name = self._collection
                 row = collections.find(connection, name)
                 if row is None or row.id != number:
                     raise UnknownCollectionError(
-                        f"collection '{name}' was deleted since this shard began to serve it"
+                        f"collection '{name}' was deleted since this shard began to serve it. Serve the one "
+                        f"that is there: nearsay cluster serve {name}"
                     )
                 every = generations.all_of(connection, row.id)
                 chosen = generations.numbered(every, moment.generation, row.name)
@@ -188,16 +191,15 @@ class Shards:
     def _answers(self, collection: CollectionRow, method: str, given: Sequence[Any]) -> list[Any]:
         ray = ray_module()
         shared: list[Any] = []
+        asked: list[list[Any]] = []
         for known in (True, False):
             shards = self._shards(collection, known=known)
+            if shards == asked:
+                break  # they are still the same
+            asked = shards
             if not shared:
                 shared = [ray.put(one) if _bytes(one) > _INLINE else one for one in given]
-            turn = next(self._turn)
-            calls = [_called(replicas, turn, method, shared) for replicas in shards]
-            answers = [
-                self._answer(call, replicas, turn, method, shared)
-                for call, replicas in zip(calls, shards, strict=True)
-            ]
+            answers = self._answers_of(shards, method, shared)
             if any(answer is not None for answer in answers):
                 break  # else others may have been started in their place
         return answers
@@ -206,7 +208,7 @@ class Shards:
         """The actors by shard and replica; known: as they were found before, when all were there."""
         shards = self._found.get((connection(), collection.id)) if known else None
         if shards is None:
-            shards = _running(self._store, collection.id)
+            shards = _running(self._store, collection.name)
             key = connection(), collection.id
             self._found.pop(key, None)
             if shards and all(shards):  # else they are being started
@@ -218,19 +220,27 @@ class Shards:
             )
         return shards
 
-    def _answer(self, call: Any, replicas: Sequence[Any], turn: int, method: str, given: list[Any]) -> Any:  # noqa: ANN401
-        ray = ray_module()
-
-        for other in range(1, len(replicas) + 1):
-            try:
-                return ray.get(call, timeout=_PATIENCE)
-            except ray.exceptions.RayTaskError as error:
-                raise raised_by(error) from error
-            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
-                logger.info("a shard does not answer: %s", first_line(error))
-            if other < len(replicas):
-                call = _called(replicas, turn + other, method, given)
-        return None
+    def _answers_of(self, shards: Sequence[Sequence[Any]], method: str, given: Sequence[Any]) -> list[Any]:
+        """What a replica of each shard gave; where one gives nothing, all that are left are asked next."""
+        ray, turn = ray_module(), next(self._turn)
+        answers: list[Any] = [None] * len(shards)
+        for other in range(max(map(len, shards))):
+            calls = {
+                at: getattr(replicas[(turn + other) % len(replicas)], method).remote(*given)
+                for at, replicas in enumerate(shards)
+                if answers[at] is None and other < len(replicas)
+            }
+            until = time.monotonic() + _PATIENCE  # for all together
+            for at, call in calls.items():
+                try:
+                    answers[at] = ray.get(call, timeout=max(0.0, until - time.monotonic()))
+                except ray.exceptions.RayTaskError as error:
+                    raise raised_by(error) from error
+                except ray.exceptions.RayError as error:  # its process ended, or its machine, or it is late
+                    if is_lost(error):
+                        raise
+                    logger.info("a shard does not answer: %s", first_line(error))
+        return answers
 
     def opened(
         self,
@@ -356,7 +366,7 @@ class ShardedSnapshot(Snapshot):
     def _asked(self, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
         """What the shards gave that answer; ClusterError where one does not and no part is wanted."""
         assert self.shards is not None  # noqa: S101 - for the type checker
-        moment = _Moment(self.collection.version, self.generation.number)
+        moment = _Moment(self.collection.id, self.collection.version, self.generation.number)
         answers = self.shards.ask(self.collection, method, moment, *given)
         missing = [at for at, answer in enumerate(answers) if answer is None]
         there = [answer for answer in answers if answer is not None]
@@ -453,19 +463,16 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
     ClusterError where its files do not divide into so many, or the cluster has no room for all; BusyError
     while another process does the same.
     """
-    cluster = store.cluster
-    assert cluster is not None  # noqa: S101 - for the type checker
+    cluster = _cluster_of(store)
+    if shards < 1 or replicas < 1:
+        raise BadInputError(f"{shards} shards of {replicas} replicas. Give 1 or more of each")
     ray = ray_module()
 
     with store.database.reading() as connection:
         generation = generations.live(connection, collection.id)
-        rows = (
-            []
-            if generation is None
-            else generations.segments_of(connection, collection.id, generation.number)
-        )
-    if generation is None:
-        raise ClusterError(f"collection '{collection.name}' is empty: there is nothing to serve")
+        if generation is None:
+            raise ClusterError(f"collection '{collection.name}' is empty: there is nothing to serve")
+        rows = generations.segments_of(connection, collection.id, generation.number)
     parts = parted(rows, shards)
     if len(parts) < shards:
         name, files = collection.name, sum(row.kind is SegmentKind.VECTORS for row in rows)
@@ -483,16 +490,18 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
         needed, each = len(parts) * replicas, replace(cluster, gpus=0.0, workers=None)
         if room_of(each) < needed:  # said before those that run are ended
             raise _too_many(needed, each, room_of(each))
-        _end(store, collection.id)
+        _end(store, collection.name)
         if (room := free_room(each, needed, "a shard")) < needed:
             raise _too_many(needed, each, room)
-        moment = _Moment(collection.version, generation.number)
+        moment = _Moment(collection.id, collection.version, generation.number)
         started, begun = [], uuid.uuid4().hex  # what is ended keeps its name for a moment
         for at, part in enumerate(parts):
             for replica in range(replicas):
-                name = f"{_prefix(store, collection.id)}{begun}-{at}-{len(parts)}-{replica}"
+                name = f"{_prefix(store, collection.name)}{begun}-{at}-{len(parts)}-{replica}"
                 actor: Any = ray.remote(Shard).options(
                     name=name,
+                    namespace=NAMESPACE,  # a program that joined the cluster itself may have another
+                    scheduling_strategy="SPREAD",  # else two replicas may stand on one machine of several
                     lifetime="detached",
                     num_cpus=cluster.cpus,
                     num_gpus=0,
@@ -500,13 +509,8 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
                     max_task_retries=0,
                     max_concurrency=1,
                 )
-                started.append(
-                    (
-                        at,
-                        replica,
-                        actor.remote(str(store.folder), url, (collection.id, collection.name), part),
-                    )
-                )
+                given = str(store.folder), url, (collection.id, collection.name), part
+                started.append((at, replica, actor.remote(*given)))
         try:
             opened = answers_of([actor.ready.remote(moment) for _, _, actor in started])
         except StaleSnapshotError:
@@ -527,12 +531,19 @@ def _too_many(needed: int, each: Cluster, room: int) -> ClusterError:
     )
 
 
-def release(store: Store, collection: CollectionRow) -> int:
-    """End the shards of a collection; how many there were."""
-    cluster = store.cluster
-    assert cluster is not None  # noqa: S101 - for the type checker
-    with joined(cluster), _sole(store, collection):
-        return _end(store, collection.id)
+def release(store: Store, name: str, collection: CollectionRow | None) -> int:
+    """End the shards of a collection, None = of one that was deleted; how many there were."""
+    with joined(_cluster_of(store)), nullcontext() if collection is None else _sole(store, collection):
+        return _end(store, name)
+
+
+def _cluster_of(store: Store) -> Cluster:
+    if store.cluster is None:
+        raise BadInputError(
+            "shards run on a cluster, and the library was opened without one. Name it: "
+            "Library.open(…, cluster=Cluster(ADDRESS))"
+        )
+    return store.cluster
 
 
 def _sole(store: Store, collection: CollectionRow) -> contextlib.AbstractContextManager[None]:
@@ -540,7 +551,7 @@ def _sole(store: Store, collection: CollectionRow) -> contextlib.AbstractContext
     return serving_lock(store.locks, collection.name, collection.id, store.database, store.wait)
 
 
-def _end(store: Store, collection: int) -> int:
+def _end(store: Store, collection: str) -> int:
     """End all shards of a collection; how many there were."""
     every = [actor for shards in _sets(store, collection) for each in shards for actor in each]
     for actor in every:
@@ -548,15 +559,15 @@ def _end(store: Store, collection: int) -> int:
     return len(every)
 
 
-def _prefix(store: Store, collection: int) -> str:
+def _prefix(store: Store, collection: str) -> str:
     """How the names of a collection's shards begin: of this library in this folder, not of its copies."""
     with store.database.reading() as connection:
         library: str = connection.execute(sa.select(libraries.c.id)).scalar_one()
-    folder = hashlib.sha256(os.fsencode(store.folder)).hexdigest()[:16]
-    return f"shard-{library}-{folder}-{collection}-"
+    place = os.fsencode(store.folder) + b"\0" + collection.encode()
+    return f"shard-{library}-{hashlib.sha256(place).hexdigest()[:32]}-"
 
 
-def _running(store: Store, collection: int) -> list[list[Any]]:
+def _running(store: Store, collection: str) -> list[list[Any]]:
     """The actors of a collection by shard and replica; none for a shard that is gone.
 
     While some take the place of others there are two sets, of which one may be whole.
@@ -565,22 +576,17 @@ def _running(store: Store, collection: int) -> list[list[Any]]:
     return max(sets, key=lambda shards: sum(map(bool, shards)) / len(shards), default=[])
 
 
-def _sets(store: Store, collection: int) -> list[list[list[Any]]]:
+def _sets(store: Store, collection: str) -> list[list[list[Any]]]:
     """The actors that were started together, by shard and replica."""
     ray = ray_module()
 
     prefix = _prefix(store, collection)
     found: dict[str, list[list[Any]]] = {}
-    for name in sorted(ray.util.list_named_actors()):
+    named = ray.util.list_named_actors(all_namespaces=True)
+    for name in sorted(one["name"] for one in named if one["namespace"] == NAMESPACE):
         if name.startswith(prefix):
             begun, shard, parts, _ = name.removeprefix(prefix).split("-")
             shards = found.setdefault(begun, [[] for _ in range(int(parts))])
             with contextlib.suppress(ValueError):  # it ended just now
-                shards[int(shard)].append(ray.get_actor(name))
+                shards[int(shard)].append(ray.get_actor(name, NAMESPACE))
     return [shards for shards in found.values() if any(shards)]
-
-
-def _called(replicas: Sequence[Any], turn: int, method: str, given: Sequence[Any]) -> Any:  # noqa: ANN401
-    if not replicas:
-        return None
-    return getattr(replicas[turn % len(replicas)], method).remote(*given)

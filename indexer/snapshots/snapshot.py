@@ -438,8 +438,10 @@ def take(
     alive, removals = _alive(connection, generation, vector_store, before if same else None)
     alive.flags.writeable = False  # an index packs it once and remembers it
     plan = Plan.from_json(generation.plan)
-    indexes = [] if elsewhere else [row for row in rows if row.kind is SegmentKind.INDEX]
-    stored, notes = _index(store, collection, generation, indexes, plan, vector_store, before)
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    stored, notes = _index(
+        store, collection, generation, indexes, plan, vector_store, before, elsewhere=elsewhere
+    )
     index, said = answering(
         store.device,
         vector_store,
@@ -455,7 +457,7 @@ def take(
         stored.candidates(np.zeros((1, vector_store.dimension), dtype=np.float32), 1, alive)
     notes = (*notes, *said)
     warning = plan.warning(collection.name)
-    if index is not None and warning is not None:
+    if (index is not None or (elsewhere and not notes)) and warning is not None:
         notes = (*notes, warning)
     return Snapshot(
         collection=collection,
@@ -463,7 +465,7 @@ def take(
         plan=plan,
         vectors=vector_store,
         opened=opened,
-        indexes=frozenset(row.id for row in rows if row.kind is SegmentKind.INDEX),
+        indexes=frozenset(row.id for row in indexes),
         index=index,
         alive=alive,
         searchable=int(np.count_nonzero(alive)),
@@ -497,12 +499,16 @@ def _index(
     plan: Plan,
     vectors: VectorStore,
     before: Snapshot | None,
+    *,
+    elsewhere: bool,
 ) -> tuple[CandidateIndex | None, tuple[str, ...]]:
     if not indexes or plan.kind is PlanKind.EXACT:
         return None, ()
     remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
     if any(row.state is SegmentState.QUARANTINED for row in indexes):
         return None, (f"the index is in quarantine; {remedy}",)
+    if elsewhere:
+        return None, ()
     known = None if before is None else before.index
     stored = known.stored if isinstance(known, GpuIndex) else known
     opened: dict[str, CandidateIndex] = {}

@@ -38,12 +38,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _run(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def _run(home: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return subprocess.run(
         [sys.executable, "-m", "nearsay.app.cli", *command],
         cwd=home,
-        env=kept | {"XDG_CACHE_HOME": str(home / "cache")},
+        env=kept | {"XDG_CACHE_HOME": str(home / "cache")} | variables,
         capture_output=True,
         text=True,
         timeout=120,
@@ -129,6 +129,18 @@ def test_a_token_that_was_never_written_is_made_again(
     assert local.token_file().stat().st_mode & 0o077 == 0
     local._make_token()
     assert local.token_file().read_text() == made
+
+
+@pytest.mark.long
+def test_a_local_cluster_has_its_own_token_whatever_the_environment_has(home: Path) -> None:
+    try:
+        up = _run(home, "cluster", "up", "--workers", "1", RAY_AUTH_TOKEN="1" * 64)
+        assert up.returncode == 0, up.stderr
+        for variables in ({}, {"RAY_AUTH_TOKEN": "2" * 64}):
+            status = _run(home, "cluster", "status", **variables)
+            assert status.returncode == 0, status.stderr
+    finally:
+        _run(home, "cluster", "down")
 
 
 @pytest.mark.long

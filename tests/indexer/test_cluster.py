@@ -565,6 +565,18 @@ def _another_than(process: int) -> Callable[[str], TextEncoder]:
     return load
 
 
+def test_a_worker_to_whom_the_library_is_not_mounted_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "library"
+    with Library.open(folder, load_encoder=WordsEncoder) as library:
+        _notes(library).add_rows(["a bird"])
+        (generation,) = library.collection("notes").generations()
+        url = library.store.database.engine.url
+    folder.rename(tmp_path / "elsewhere")
+    with pytest.raises(ClusterError, match=rf"No such file.*{re.escape(str(folder))}"):
+        embedding.Worker(str(folder), url, generation, WordsEncoder).ready()
+    assert not folder.exists()
+
+
 @pytest.mark.long
 def test_workers_that_have_another_encoder_are_refused(
     tmp_path: Path, nodes: Any, undisturbed: list[list[str]]

@@ -21,6 +21,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 import ray
 from free_port import free_port
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.cluster import joining
 from nearsay.indexer.cluster.joining import joined
@@ -187,6 +188,15 @@ def test_cores_are_waited_for_only_while_processes_may_give_them_back(
     assert not joining._may_free([shard, ended])
     assert joining._may_free([shard, ended | {"EndTime": now - 1000}])
     assert joining._may_free([shard, shard | {"IsDetached": False}])
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"cpus": 0.0}, "0.0 cores"), ({"gpus": -1.0}, "-1.0 GPUs"), ({"gpus": 1.5}, "1.5 GPUs")],
+)
+def test_workers_that_ray_would_refuse_are_refused(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadInputError, match=named):
+        Cluster(**given)
 
 
 def test_a_worker_that_does_not_start_is_an_error_that_says_why() -> None:

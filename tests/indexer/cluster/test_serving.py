@@ -3,12 +3,15 @@
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,11 +43,11 @@ from grouped_collection import (
 )
 from ray_processes import MEMORY, kill_one, live_nodes
 
-from nearsay.data.errors import NearsayError
-from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer import Cluster, ClusterError, Collection, Library, UnknownCollectionError, VectorsOnly
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import SegmentRow
+from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.cluster import serving
 from nearsay.indexer.cluster.serving import Shard, ShardedSnapshot, Shards, _prefix, _running
@@ -92,8 +95,8 @@ def served(
 
 def _processes_of(library: Library) -> list[str]:
     """Which shards and replicas there are."""
-    names = (name for name in ray.util.list_named_actors() if name.startswith(_prefix(library.store, 1)))
-    return sorted(name.removeprefix(_prefix(library.store, 1)).partition("-")[2] for name in names)
+    names = (name for name in ray.util.list_named_actors() if name.startswith(_prefix(library.store, "made")))
+    return sorted(name.removeprefix(_prefix(library.store, "made")).partition("-")[2] for name in names)
 
 
 @pytest.mark.long
@@ -204,6 +207,100 @@ def test_what_others_write_while_shards_are_measured_is_measured_later(
     assert made.warnings() == ()
 
 
+def test_others_may_write_while_shards_are_measured(
+    worse: tuple[Collection, Shards], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, shards = worse
+    answers, written = shards.ask, list[str]()
+
+    def meanwhile(*given: Any) -> list[Any]:
+        with made._writing.held("write", 0.0):
+            written.append("written")
+        return answers(*given)
+
+    monkeypatch.setattr(shards, "ask", meanwhile)
+    made.remove([str(at) for at in range(600)])
+    assert written, "a shard may be as long in answering as it likes"
+    (warning,) = made.warnings()
+    assert "no longer holds" in warning
+
+
+def test_what_has_to_be_said_of_an_index_is_said_where_shards_search(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    with Library.open(tmp_path / "library") as library:
+        _worse(library)
+        made = library.collection("made")
+        made.remove([str(at) for at in range(600)])
+        for said in ("no longer holds", "in quarantine"):
+            (note,) = made.snapshot().notes
+            assert said in note
+            assert _in_shards(library).notes == (note,)
+            with library.store.database.writing() as connection:
+                index = next(row for row in segments(library) if row.kind is SegmentKind.INDEX)
+                generations.set_segment_state(connection, index, SegmentState.QUARANTINED)
+                collections.changed(connection, 1)
+
+
+def test_the_gate_asks_no_shards(tmp_path: Path, nodes: Any) -> None:
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, searches=True)) as library:
+        made = library.collection("made", encoder=VectorsOnly("made", WIDTH))
+        made.add_rows(ROWS[:10], vectors=VECTORS[:10])
+        again = [{"id": "again", "text": "the first row again"}]
+        report = made.add_rows(again, vectors=VECTORS[:1], near_duplicates="skip")
+        assert report.near_duplicates is not None
+        assert report.near_duplicates.count == 1
+        assert "again" not in made
+
+
+class _Replica:
+    """An actor whose method gives what it is called."""
+
+    def __init__(self, name: str) -> None:
+        self.nearest_many = SimpleNamespace(remote=lambda: name)
+
+
+def test_shards_that_hang_are_waited_for_together_and_once(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+
+    def late(_: str, timeout: float) -> None:
+        seconds[0] += timeout
+        raise ray.exceptions.GetTimeoutError("late")
+
+    actors = [[_Replica("one")], [_Replica("two")], []]
+    monkeypatch.setattr(serving, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(ray, "get", late)
+    monkeypatch.setattr(serving, "_running", lambda *_: actors)
+    with Library.open(tmp_path / "library") as library:
+        shards = Shards(Cluster(nodes.address), library.store)
+        asked: Any = SimpleNamespace(id=1, name="made")
+        assert shards.ask(asked, "nearest_many") == [None, None, None]
+        shards.close()
+    assert seconds == [serving._PATIENCE]
+
+
+@pytest.mark.parametrize(
+    "ended", [ray.exceptions.OutOfMemoryError("killed"), ray.exceptions.ObjectLostError("00", "it", "")]
+)
+def test_a_replica_answers_whatever_became_of_another(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch, ended: Exception
+) -> None:
+    def get(name: str, timeout: float) -> str:
+        assert timeout > 0
+        if name == "gone":
+            raise ended
+        return name
+
+    monkeypatch.setattr(ray, "get", get)
+    monkeypatch.setattr(serving, "_running", lambda *_: [[_Replica("gone"), _Replica("there")]])
+    with Library.open(tmp_path / "library") as library:
+        shards = Shards(Cluster(nodes.address), library.store)
+        asked: Any = SimpleNamespace(id=1, name="made")
+        assert [shards.ask(asked, "nearest_many") for _ in range(2)] == [["there"], ["there"]]
+        shards.close()
+
+
 def _same(found: Sequence[Candidates], wanted: Sequence[Candidates]) -> None:
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one.ids, other.ids)
@@ -303,7 +400,7 @@ def test_shards_are_sent_the_lists_of_each_query(served: Any, choices: list[tupl
 
     made, by_shards = served
     sharded, queries = by_shards(), near(20, seed=51)
-    actors = [actor for (actor,) in _running(made.library.store, 1)]
+    actors = [actor for (actor,) in _running(made.library.store, "made")]
     ray.get([actor.__ray_call__.remote(watch) for actor in actors])
     found = [ids_of(sharded, query[None])[0] for query in queries]
     assert len(choices) == len(queries)
@@ -397,7 +494,7 @@ def test_shards_that_are_served_again_take_the_place_of_those_before(served: Any
         states = made.library.serve("made", shards, replicas)
         assert sum(state.passages for state in states) == replicas * COUNT
         assert ids_of(sharded, query) == wanted
-        assert len(_running(made.library.store, 1)) == shards
+        assert len(_running(made.library.store, "made")) == shards
         assert _processes_of(made.library) == [
             f"{at}-{shards}-{replica}" for at in range(shards) for replica in range(replicas)
         ]
@@ -502,7 +599,7 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
         assert len(library.serve("made", 3)) == 3  # of four cores, two of which are the new machine's
         wanted = ids_of(made, query)
         assert ids_of(sharded, query) == wanted
-        shards = [actor for (actor,) in _running(library.store, 1)]
+        shards = [actor for (actor,) in _running(library.store, "made")]
         assert added in ray.get([actor.__ray_call__.remote(node_of) for actor in shards])
         nodes.remove_node(machines.pop(), allow_graceful=False)
         machines.append(nodes.add_node(num_cpus=2, object_store_memory=MEMORY))
@@ -513,6 +610,84 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
         assert found == wanted
         assert library.release("made") == 3
     nodes.remove_node(machines.pop())
+
+
+@pytest.mark.long
+def test_shards_that_run_stay_where_no_machine_is_large_enough_for_others(
+    served: Any, folder: Path, nodes: Any
+) -> None:
+    made, _ = served
+    with Library.open(folder, cluster=Cluster(nodes.address, cpus=64)) as library:
+        with pytest.raises(ClusterError, match=r"1 shard.*64.*room for 0"):
+            library.serve("made", 1)
+        for shards, replicas in ((0, 1), (1, 0)):
+            with pytest.raises(BadInputError, match=f"{shards} shards of {replicas}"):
+                library.serve("made", shards, replicas)
+    with Library.open(folder) as library:
+        for act in (lambda: library.serve("made", 1), lambda: library.release("made")):
+            with pytest.raises(BadInputError, match="cluster="):
+                act()
+    assert _processes_of(made.library) == ["0-3-0", "1-3-0", "2-3-0"]
+
+
+@pytest.mark.long
+def test_replicas_stand_on_different_machines(served: Any) -> None:
+    made, _ = served
+    assert len(made.library.serve("made", 1, replicas=2)) == 2
+    prefix = _prefix(made.library.store, "made")
+    every = [actor for actor in ray.state.actors().values() if actor["Name"].startswith(prefix)]
+    machines = {actor["Address"]["NodeID"] for actor in every if actor["State"] == "ALIVE"}
+    assert len(machines) == 2
+
+
+def _begun(library: Library) -> Collection:
+    made = library.collection("made", encoder=VectorsOnly("made", WIDTH))
+    made.add_rows(ROWS[:10], vectors=VECTORS[:10])
+    return made
+
+
+@pytest.mark.long
+def test_shards_of_a_deleted_collection_give_way_and_can_be_ended(tmp_path: Path, nodes: Any) -> None:
+    folder, query = tmp_path / "library", VECTORS[:1]
+    with (
+        Library.open(folder, cluster=Cluster(nodes.address, cpus=0.25)) as library,
+        Library.open(folder, cluster=Cluster(nodes.address, searches=True)) as searching,
+    ):
+        made = _begun(library)
+        library.serve("made", 1)
+        made.delete()
+        made = _begun(library)
+        with pytest.raises(UnknownCollectionError, match="nearsay cluster serve made"):
+            ids_of(searching.collection("made"), query)
+        library.serve("made", 1)
+        assert ids_of(searching.collection("made"), query)[0][0] == "0"
+        made.delete()
+        assert library.release("made") == 1
+        with pytest.raises(UnknownCollectionError, match="made"):
+            library.release("made")
+
+
+_SERVES_IN_A_NAMESPACE_OF_ITS_OWN = """
+import sys
+import ray
+from nearsay.indexer import Cluster, Library
+folder, address = sys.argv[1:]
+ray.init(address, namespace="of a program")
+with Library.open(folder, cluster=Cluster(address, cpus=.25)) as library:
+    library.serve("made", 1)
+"""
+
+
+@pytest.mark.long
+def test_shards_are_found_in_whatever_namespace_a_program_joined(
+    served: Any, folder: Path, nodes: Any
+) -> None:
+    made, by_shards = served
+    command = [sys.executable, "-c", _SERVES_IN_A_NAMESPACE_OF_ITS_OWN, str(folder), nodes.address]
+    subprocess.run(command, check=True, capture_output=True, timeout=SOON)
+    query = near(1, seed=53)
+    assert _processes_of(made.library) == ["0-1-0"], "the three before gave way"
+    assert ids_of(by_shards(), query) == ids_of(made, query)
 
 
 @pytest.mark.long
@@ -634,19 +809,18 @@ def test_shards_are_those_of_one_library_in_one_folder(
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path / "library", Path("library"), tmp_path / "copy"):
         with Library.open(folder) as library:
-            names.append(_prefix(library.store, 1))
+            names.append(_prefix(library.store, "made"))
     assert names[0] == names[1] != names[2]
 
 
 def test_the_collection_that_a_shard_serves_is_found_by_number_and_name(folder: Path) -> None:
-    from nearsay.indexer import UnknownCollectionError
     from nearsay.indexer.cluster.serving import _Moment
 
     with Library.open(folder) as library, library.store.database.reading() as connection:
         row = collections.find(connection, "made")
         assert row is not None
     url = f"sqlite:///{folder / 'catalogue.sqlite'}"
-    moment = _Moment(row.version, 1)
+    moment = _Moment(row.id, row.version, 1)
     assert Shard(str(folder), url, (row.id, "made"), Part(1, None)).ready(moment)[0] == COUNT
     with pytest.raises(UnknownCollectionError, match="deleted"):
         Shard(str(folder), url, (row.id + 1, "made"), Part(1, None)).ready(moment)
