@@ -11,7 +11,7 @@ A worker holds what it has built. One that dies is started again and builds it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import passages
+from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Cluster, Store
@@ -48,9 +49,9 @@ from nearsay.indexer.plans.trials import (
     refuse_few,
     with_recall,
 )
+from nearsay.indexer.snapshots.quarantine import open_all
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.segment import open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 
 _GROUP: Final = 8_000_000  # passages in a group at most, where segments allow it
@@ -80,6 +81,7 @@ class Builder:
         self,
         folder: str,
         database: str | sa.URL,
+        collection: CollectionRow,
         generation: GenerationRow,
         groups: Sequence[Sequence[SegmentRow]],
     ) -> None:
@@ -88,18 +90,15 @@ class Builder:
         groups: files of vectors that follow each other
         """
         self._place = Path(folder), database
-        self._generation, self._rows = generation, groups
-        self._opened_groups: list[_Group] | None = None
+        self._collection, self._generation, self._rows = collection, generation, groups
         self._built: tuple[bytes, list[CandidateIndex]] | None = None
 
-    @property
+    @cached_property
     def _groups(self) -> list[_Group]:
-        if self._opened_groups is None:
-            folder, database = self._place
-            self._store = Store(folder, Database(database))
-            with self._store.database.reading() as connection:
-                self._opened_groups = [self._opened(connection, rows) for rows in self._rows]
-        return self._opened_groups
+        folder, database = self._place
+        self._store = Store(folder, Database(database))
+        with self._store.database.reading() as connection:
+            return [self._opened(connection, rows) for rows in self._rows]
 
     def sizes(self) -> list[int]:
         """How many living passages each group has."""
@@ -139,25 +138,12 @@ class Builder:
         place, made_by = Path(folder), self._generation.encoder
         return [(written_index(place, made_by, index).name, len(index)) for index in self._indexes(recipe)]
 
-    def _opened(
-        self,
-        connection: sa.Connection,
-        rows: Sequence[SegmentRow],
-    ) -> _Group:
-        made_by, collection = self._generation.encoder, self._generation.collection_id
-        opened = [
-            open_vectors(
-                self._store.segment(collection, row.sha256), row.sha256, row.header(made_by), seen=True
-            )
-            for row in rows
-        ]
-        vectors = VectorStore(opened, made_by.dimension, gives_back=True)
-        through = rows[-1].last_passage
+    def _opened(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> _Group:
+        opened = open_all(self._store, self._collection, self._generation, rows, seen=True)
+        vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
+        before, through = rows[0].first_passage - 1, rows[-1].last_passage
         alive = np.zeros(through + 1, dtype=np.bool_)
-        living = passages.passage_numbers(
-            connection, collection, after=rows[0].first_passage - 1, through=through
-        )
-        alive[living] = True
+        alive[passages.passage_numbers(connection, self._collection.id, after=before, through=through)] = True
         alive.flags.writeable = False
         return vectors, alive, vectors.ids[alive[vectors.ids]]
 
@@ -176,6 +162,7 @@ class Builder:
 
 def index_on_cluster(
     store: Store,
+    collection: CollectionRow,
     generation: GenerationRow,
     rows: Sequence[SegmentRow],
     plan: Plan,
@@ -196,19 +183,18 @@ def index_on_cluster(
     indexes:  its segments of indexes, whose centroids are taken where nothing is measured
     queries:  (n, d) unit length, the user's own, to measure with; None: stored vectors
 
-    The caller holds the writer lock and enters what comes back.
+    The caller enters what comes back. StaleSnapshotError where others replaced files before workers had them.
     """
     cluster = store.cluster
     assert cluster is not None  # noqa: S101 - for the type checker
     with joined(cluster):
-        indexing = _Indexing(store, cluster, generation, rows, plan, folder, listener)
+        indexing = _Indexing(store, cluster, collection, generation, rows, plan, folder, listener=listener)
         try:
             if measured or not isinstance(engine_of(plan.kind), InvertedLists):
                 return indexing.measured(queries)
             made_by = generation.encoder
             empty = (
-                emptied(store.segment(generation.collection_id, each.sha256), each, made_by, plan)
-                for each in indexes
+                emptied(store.segment(collection.id, each.sha256), each, made_by, plan) for each in indexes
             )
             return indexing.as_it_was(next((one for one in empty if one is not None), None))
         finally:
@@ -220,10 +206,12 @@ class _Indexing:
         self,
         store: Store,
         cluster: Cluster,
+        collection: CollectionRow,
         generation: GenerationRow,
         rows: Sequence[SegmentRow],
         plan: Plan,
         folder: Path,
+        *,
         listener: ProgressListener,
     ) -> None:
         ray = ray_module()
@@ -247,7 +235,8 @@ class _Indexing:
         cuts = [at * len(groups) // workers for at in range(workers + 1)]
         self._shares = [slice(begin, end) for begin, end in pairwise(cuts)]  # the groups of each worker
         self._builders: list[Any] = [
-            actor.remote(str(store.folder), url, generation, groups[share]) for share in self._shares
+            actor.remote(str(store.folder), url, collection, generation, groups[share])
+            for share in self._shares
         ]
         try:
             self._sizes = [size for sizes in self._each("sizes") for size in sizes]

@@ -266,6 +266,7 @@ def _prepare(
 
         plan, parts = index_on_cluster(
             store,
+            collection,
             generation,
             state.vectors,
             plan,

@@ -143,6 +143,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    least = max(2 * given.rows, 512)  # a first range of each of two workers, what one process reads at once
+    if given.passages <= least:  # the rate is that of what comes afterwards
+        parser.error(f"--passages {given.passages} has to be more than {least}")
     segment_writer.ROWS = given.rows
     start_local(workers=2)
     try:

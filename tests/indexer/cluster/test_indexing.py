@@ -55,7 +55,7 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge
-from nearsay.indexer.writing import index_state
+from nearsay.indexer.writing import compaction, index_state
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
@@ -100,8 +100,9 @@ def _one_and_several(folder: Path, kind: PlanKind) -> tuple[_Recipe, Builder, Bu
     recipe = _Recipe(kind, shape, trained)
     with Library.open(folder) as library:
         rows = [row for row in segments(library) if row.kind is SegmentKind.VECTORS]
-        (generation,) = library.collection("made").generations()
-    where = str(folder), f"sqlite:///{folder / 'catalogue.sqlite'}", generation
+        made = library.collection("made")
+        (generation,) = made.generations()
+    where = str(folder), f"sqlite:///{folder / 'catalogue.sqlite'}", made._record.row(), generation
     one, several = Builder(*where, [rows]), Builder(*where, [rows[:2], rows[2:3], rows[3:]])
     assert one.build(recipe) == several.build(recipe) == COUNT
     return recipe, one, several
@@ -626,3 +627,24 @@ def test_workers_build_the_index_that_optimize_makes(
         index = made.snapshot().index
         assert isinstance(index, UnitedIndex)
         assert len(index.parts) > 1
+
+
+@pytest.mark.usefixtures("one_builder")
+def test_files_that_are_replaced_before_workers_open_them_are_looked_for_again(
+    unindexed: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grouped, merged = indexing._grouped, list[object]()
+
+    def meanwhile(*given: Any) -> Any:
+        if not merged:
+            with monkeypatch.context() as patch, Library.open(unindexed) as other:
+                patch.setattr(compaction, "_SMALL", 10**9)
+                merged.append(other.collection("made").compact())
+        return grouped(*given)
+
+    monkeypatch.setattr(indexing, "_grouped", meanwhile)
+    with Library.open(unindexed, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        made = library.collection("made")
+        assert made.tune().kind is not PlanKind.EXACT
+        assert len([row for row in segments(library) if row.kind is SegmentKind.VECTORS]) == 1
+        assert unsound(library) == []
