@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,8 +267,7 @@ class Gathering:
                         if each.report is None and each.waits:
                             self._waiting.append(each)
                     self._changed.notify_all()
-        assert few.report is not None  # noqa: S101 - who leads reports, or raises
-        return few.report
+        return cast("AddReport", few.report)  # who leads reports, or raises
 
     def _taken(self, own: FewRows) -> list[FewRows]:
         """A thread's own rows, and others' that can be added with them."""
