@@ -1,1 +1,1 @@
-"""What a collection says of itself without a query."""
+"""Explore a collection without a query: outliers, samples, dates and clusters over time."""

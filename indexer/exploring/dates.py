@@ -1,11 +1,12 @@
-"""Dates as they stand in metadata, the periods they fall into, and when documents are from.
+"""Dates in metadata, the periods they fall into, and the dates of documents.
 
-A date is as fine as it is written: "2019" is a year and in no month. What cannot be read is never guessed at.
+A date has the precision that it is written in: "2019" is a year and falls into no month. A value in no known
+form is unreadable; nothing is guessed.
 
-text      2019, 2019-03, 2019-03-08, 20190308, 2019-W10, 2019-W10-5, 2019-03-08T10:30, …:30.5Z, …+02:00
-numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine to eleven: seconds since
-          1970), 1552003200000 (twelve to fourteen: milliseconds), both negative before 1970, and perhaps with
-          a fraction; whole ones as text, too
+    text      2019, 2019-03, 2019-03-08, 20190308, 2019-W10, 2019-W10-5, 2019-03-08T10:30, …:30.5Z, …+02:00
+    numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine to eleven: seconds since
+              1970), 1552003200000 (twelve to fourteen: milliseconds), both negative before 1970, with or
+              without a fraction; whole numbers as text, too
 """
 
 import datetime as dt
@@ -34,12 +35,12 @@ _SECONDS: Final = range(9, 12)  # digits
 _MILLISECONDS: Final = range(12, 15)
 _YEAR_DIGITS, _DAY_DIGITS = 4, 8
 _MOST_PERIODS = 2_000  # of a chart
-# The longest span, in days, that is shown by days, by weeks and by months where nothing else is asked for.
+# The longest span, in days, for which the default period is a day, a week, a month.
 _BY_DAY, _BY_WEEK, _BY_MONTH = 45, 400, 1500
 
 
 class Period(StrEnum):
-    """How long a piece of time is, from short to long."""
+    """The length of a period of time, shortest first."""
 
     DAY = "day"
     WEEK = "week"  # ISO 8601: from Monday, W01 has the year's first Thursday
@@ -47,11 +48,11 @@ class Period(StrEnum):
     YEAR = "year"
 
     def holds(self, dated: "Dated") -> bool:
-        """Whether a date falls into one such period as a whole, so that it can be counted there."""
+        """Whether the whole date lies in one such period, so that it can be counted there."""
         return self.start(dated.first) == self.start(dated.last)
 
     def start(self, day: dt.date) -> dt.date:
-        """The first day of the period that a day is in."""
+        """The first day of the period that contains a day."""
         if self is Period.WEEK:
             return dt.date.fromordinal(max(1, day.toordinal() - day.weekday()))
         if self is Period.DAY:
@@ -66,7 +67,7 @@ class Period(StrEnum):
         return start.isoformat()[: {Period.DAY: 10, Period.MONTH: 7, Period.YEAR: 4}[self]]
 
     def after(self, start: dt.date) -> dt.date | None:
-        """The first day of the next; None where the calendar ends."""
+        """The first day of the next period; None at the end of the calendar."""
         days = {Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 31, Period.YEAR: 366}[self]
         if start.toordinal() + days > dt.date.max.toordinal():
             return None
@@ -75,17 +76,17 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A date as it was written: the days that it may mean."""
+    """The range of days that a written date may mean."""
 
     first: dt.date
     last: dt.date
 
 
 def read_date(value: object) -> Dated | None:
-    """The date that a value of metadata says, in UTC where it names a zone; None if it is none."""
+    """Parse a metadata value as a date, in UTC if it names a zone; None if it is not a date."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, float):  # a moment has parts of seconds, a year has none
+    if isinstance(value, float):  # a timestamp may have a fraction, a year may not
         value = math.floor(value) if value.is_integer() or 1e8 <= abs(value) < 1e14 else value
     if isinstance(value, dt.datetime):
         return _day(_in_utc(value).date())
@@ -100,10 +101,10 @@ def read_date(value: object) -> Dated | None:
 
 
 def finest(dates: Sequence[Dated]) -> Period:
-    """The period by which dates are best shown: short for a short span, and none finer than the dates are."""
+    """The default period of a chart of these dates: by their span, and not shorter than any date."""
     span = (max(date.last for date in dates) - min(date.first for date in dates)).days
     limits = ((Period.DAY, _BY_DAY), (Period.WEEK, _BY_WEEK), (Period.MONTH, _BY_MONTH))
-    # How long a coarse date is says nothing of the span, but no date may be lost in the choice.
+    # A period shorter than some date's precision would drop that date from the chart.
     for period, longest in limits:
         if span <= longest and all(period.holds(date) for date in dates):
             return period
@@ -111,17 +112,20 @@ def finest(dates: Sequence[Dated]) -> Period:
 
 
 def period_names(by: Period, first: dt.date, last: dt.date) -> dict[dt.date, str]:
-    """Every period from one day's to another's, by its first day, empty ones too; BadInputError if many."""
+    """The labels of all periods between two days by their first day, empty periods too.
+
+    Raises BadInputError if there are more than 2,000.
+    """
     names: dict[dt.date, str] = {}
-    at: dt.date | None = by.start(first)
-    while at is not None and at <= last:
-        names[at] = by.label(at)
+    start: dt.date | None = by.start(first)
+    while start is not None and start <= last:
+        names[start] = by.label(start)
         if len(names) > _MOST_PERIODS:
             raise BadInputError(
-                f"from {first} to {last} there are more than {_MOST_PERIODS:,} periods of a {by}. "
-                "Take longer ones, or keep stray dates out by a filter"
+                f"there are more than {_MOST_PERIODS:,} periods of a {by} from {first} to {last}. "
+                "Choose a longer period, or exclude stray dates with a filter"
             )
-        at = by.after(at)
+        start = by.after(start)
     return names
 
 
@@ -173,40 +177,40 @@ _LONGEST_EXAMPLE = 40  # characters
 class DocumentTimes:
     """The dates of some documents."""
 
-    field: str  # "added" where they go by when they were added
-    documents: NDArray[np.int64]  # (n,) rising numbers
-    codes: NDArray[np.int32]  # (n,) places in `dates`, MISSING or UNREADABLE
-    dates: tuple[Dated, ...]  # each different one once
-    examples: tuple[str, ...]  # of values that cannot be read, in order
+    field: str  # "added" for the time of addition
+    documents: NDArray[np.int64]  # (n,) document numbers, ascending
+    codes: NDArray[np.int32]  # (n,) indices into `dates`, MISSING or UNREADABLE
+    dates: tuple[Dated, ...]  # the distinct dates
+    examples: tuple[str, ...]  # unreadable values, sorted, three at most
 
     @property
     def missing(self) -> int:
-        """Documents without the field, or with nothing in it."""
+        """The number of documents whose field is missing or empty."""
         return int(np.count_nonzero(self.codes == MISSING))
 
     @property
     def unreadable(self) -> int:
-        """Documents in which the field holds no date."""
+        """The number of documents whose field holds no date."""
         return int(np.count_nonzero(self.codes == UNREADABLE))
 
     def notes(self) -> tuple[str, ...]:
-        """What has to be said of documents that have no date."""
-        said = []
+        """Notes on the documents that have no date."""
+        notes = []
         if self.missing:
-            said.append(f"without {self.field}, and not counted: {counted(self.missing, 'document')}")
+            notes.append(f"not counted: {counted(self.missing, 'document')} without {self.field}")
         if self.unreadable:
             shown = ", ".join(f"'{example}'" for example in self.examples)
-            said.append(
-                f"no date in {self.field}, and not counted: {counted(self.unreadable, 'document')}, "
-                f"as {shown}. Dates are written as 2019, 2019-03 or 2019-03-08"
+            notes.append(
+                f"not counted: {counted(self.unreadable, 'document')} with no date in {self.field}, "
+                f"such as {shown}. Write dates as 2019, 2019-03 or 2019-03-08"
             )
-        return tuple(said)
+        return tuple(notes)
 
     def require_some(self) -> None:
-        """BadInputError if none of the documents has a date."""
+        """Raise BadInputError if no document has a date."""
         if not self.dates:
             reason = "; ".join(self.notes()) or "there are no documents"
-            raise BadInputError(f"no document has a date: {reason}. Name another field, or another filter")
+            raise BadInputError(f"no document has a date: {reason}. Choose another field or filter")
 
 
 def document_times(
@@ -215,12 +219,12 @@ def document_times(
     field: str | None,
     documents: NDArray[np.int64],
 ) -> DocumentTimes:
-    """The dates of these documents.
+    """Read the dates of documents.
 
-    field:     of the metadata, as a filter writes it; None = when they were added
-    documents: (n,) rising numbers
+    field:     a metadata field as in a filter; None = the time of addition
+    documents: (n,) document numbers, ascending
 
-    BadFilterError for a name that cannot be one, BadInputError for the text itself.
+    Raises BadFilterError for an invalid field name, BadInputError for `text`.
     """
     values: Iterable[tuple[int, object]]
     if field is None:
@@ -228,7 +232,7 @@ def document_times(
     else:
         path = metadata_path(parse_field(field))
         if path is None:
-            raise BadInputError(f"'{field}' is no field of the metadata. Name the one that holds the dates")
+            raise BadInputError(f"'{field}' is not a metadata field. Name the field that holds the dates")
         values = document_values(connection, collection_id, path)
     codes = np.full(documents.size, MISSING, dtype=np.int32)
     place = dict(zip(documents.tolist(), range(documents.size), strict=True))
@@ -236,8 +240,8 @@ def document_times(
     dates: dict[Dated, int] = {}
     unreadable: set[str] = set()
     for number, value in values:
-        at = place.get(number)
-        if at is None or value == "":
+        row = place.get(number)
+        if row is None or value == "":
             continue
         key = (type(value), value)
         if key not in known:
@@ -245,19 +249,19 @@ def document_times(
             known[key] = UNREADABLE if date is None else dates.setdefault(date, len(dates))
             if date is None:
                 unreadable.add("a list or an object" if value is None else str(value)[:_LONGEST_EXAMPLE])
-        codes[at] = known[key]
+        codes[row] = known[key]
     examples = tuple(sorted(unreadable)[:_EXAMPLES])
     return DocumentTimes(field or "added", documents, codes, tuple(dates), examples)
 
 
-_SHARE = 0.9  # of a field's values have to be dates
-_SPAN = range(1500, 2200)  # years; a number outside is more likely a count than a year
+_SHARE = 0.9  # of a field's values must be dates
+_SPAN = range(1500, 2200)  # years; a number outside this range is more likely a count
 
 
 def date_fields(rows: Iterable[Mapping[str, JsonValue]]) -> list[str]:
-    """The fields of which nine in ten values are dates of the years 1500 to 2199, the fullest first.
+    """The fields of which nine in ten values are dates of the years 1500 to 2199, by number of dates.
 
-    rows: the metadata of documents. Fields within objects are named as a filter names them: author.born.
+    rows: the metadata of documents. Nested fields are named as in a filter: author.born.
     """
     values: dict[str, int] = {}
     dated: dict[str, int] = {}

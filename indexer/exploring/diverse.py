@@ -1,13 +1,13 @@
-"""A few passages from which to get an idea of a whole collection, or of what answers a query.
+"""A diverse sample of a collection, or of the passages that answer a query.
 
 Maximal marginal relevance, Carbonell & Goldstein 1998, "The use of MMR, diversity-based reranking for
-reordering documents and producing summaries": one after the other, that which is most relevant and least like
-what was chosen before, `balance` of the one and the rest of the other.
+reordering documents and producing summaries": each step picks the passage with the best weighted difference
+of its relevance and its similarity to the passages picked before; `balance` is the weight of relevance.
 
-With a query the relevance is its cosine, and passages are chosen among the nearest to it, as in the paper
-(the more distant ones would win by being unlike everything). Without one it is how much company a passage
-has: the mean cosine to its ten nearest among 1,024 passages of other documents, drawn by the hashes of the
-texts, so that neither chance nor the order of adding has a say.
+With a query, relevance is the cosine with it, and passages are picked among its nearest, as in the paper
+(distant ones would win by being unlike everything). Without a query, it is the passage's typicality: the mean
+cosine to its ten nearest among 1,024 reference passages of other documents, drawn by the hashes of the texts,
+so that it depends neither on chance nor on the order of addition.
 """
 
 import math
@@ -38,27 +38,23 @@ from nearsay.indexer.neighbours.points import (
 from nearsay.indexer.query.search import text_vectors
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-# Maximal marginal relevance, exact and greedy, without going through all passages for each choice.
-#
-# What a passage is worth only falls as others are chosen (Minoux 1978, "Accelerated greedy algorithms for
-# maximizing submodular set functions"), so the best of a pool is the best of all as long as it is worth
-# more than any outside of the pool was worth when the pool was made.
-
-
+# Marginal relevance only falls as passages are picked (Minoux 1978, "Accelerated greedy algorithms for
+# maximizing submodular set functions"). So the best of a pool is the best of all while its value exceeds the
+# highest value outside the pool when the pool was formed.
 _POOL = 8192  # passages with their vectors in memory: 13 MB at 384 dimensions
 _BLOCK = 4096
-_TIE = 1e-6  # products of the same vectors differ by less
+_TIE = 1e-6  # dot products of the same vectors differ by less
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A passage that was chosen."""
+    """A picked passage."""
 
     place: int
     score: float  # balance x relevance - (1 - balance) x likeness
     relevance: float
-    likeness: float | None  # the highest cosine with those chosen before; None for the first
+    likeness: float | None  # the highest cosine with earlier picks; None for the first
 
 
 def marginal_relevance(
@@ -70,13 +66,16 @@ def marginal_relevance(
     first: Callable[[NDArray[np.int64]], int] = lambda places: int(places[0]),
     listener: ProgressListener = unheard,
 ) -> list[Pick]:
-    """The passages chosen, in order: of all that are left the one with the highest
+    """Pick passages greedily and exactly, each the one with the highest
 
-        balance x relevance - (1 - balance) x (highest cosine with those chosen; 0 for the first)
+        balance x relevance - (1 - balance) x (highest cosine with earlier picks; 0 for the first)
 
-    relevance: (n,) by place; first: which to take of places that tie, the lowest unless it says otherwise.
-    Memory: some 10 bytes a passage beside the pool. Time: a matrix product over all passages for each pool,
-    and few pools are made.
+    relevance: (n,) by place
+    first: chooses among places that tie; by default the lowest
+    returns: the picks in order
+
+    Memory: about 10 bytes a passage beside the pool. Time: one matrix product over all passages for each
+            pool.
     """
     chosen: list[Pick] = []
     closest = np.full(len(points), -np.inf, dtype=np.float32)  # the highest cosine with those chosen
@@ -93,15 +92,15 @@ def marginal_relevance(
             values = _worth(relevance[inside], near if chosen else None, left[inside], balance)
             best = float(values.max())
             if best == -np.inf or (best < bound + _TIE and len(chosen) > since):
-                break  # one outside may be worth more by now
+                break  # a passage outside the pool may be better now
             ties = inside[values >= best - _TIE]
             place = int(ties[0]) if ties.size == 1 else first(ties)
-            at = int(np.searchsorted(inside, place))
+            row = int(np.searchsorted(inside, place))
             left[place] = False
-            likeness = round(float(near[at]), _DIGITS) if chosen else None
-            score = round(float(values[at]) * (1.0 if chosen else balance), _DIGITS)
+            likeness = round(float(near[row]), _DIGITS) if chosen else None
+            score = round(float(values[row]) * (1.0 if chosen else balance), _DIGITS)
             chosen.append(Pick(place, score, round(float(relevance[place]), _DIGITS), likeness))
-            near = np.maximum(near, vectors @ vectors[at])
+            near = np.maximum(near, vectors @ vectors[row])
             listener(Progress(len(chosen), count, "choosing", "passages"))
         new = points.rows(np.array([pick.place for pick in chosen[since:]], dtype=np.int64))
         if len(chosen) < min(count, len(points)):
@@ -117,7 +116,7 @@ def _worth(
     left: NDArray[np.bool_],
     balance: float,
 ) -> NDArray[np.float32]:
-    # The first is the most relevant, also where relevance weighs nothing.
+    # The first pick is the most relevant, even if the weight of relevance is 0.
     value = relevance
     if closest is not None:
         value = np.float32(balance) * relevance - np.float32(1.0 - balance) * closest
@@ -125,21 +124,21 @@ def _worth(
 
 
 BALANCE: Final = 0.5
-_DRAWN = 1024  # passages whose nearest say how much company another has
+_DRAWN = 1024  # reference passages
 _NEIGHBOURS = 10
-_AMONG = 5  # passages near to a query for each one that is chosen
+_AMONG = 5  # candidates near to a query for each pick
 _LEAST_AMONG = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DiversePassage(ShownPassage, Report):
-    """A passage of a diverse sample; `score` is the marginal relevance that it was chosen by."""
+    """A passage of a diverse sample; `score` is its marginal relevance when it was picked."""
 
     REPORT: ClassVar = "diverse passage"
 
-    relevance: float  # cosine with the query, or how much company it has
-    likeness: float | None  # cosine with the nearest of those chosen before; None for the first
-    stands_for: int  # passages, itself among them, that are nearer to it than to the others chosen
+    relevance: float  # cosine with the query, or without one the mean cosine to its nearest references
+    likeness: float | None  # highest cosine with an earlier pick; None for the first
+    stands_for: int  # number of passages, including itself, that are nearer to it than to any other pick
 
 
 def diverse(
@@ -151,24 +150,24 @@ def diverse(
     balance: float = BALANCE,
     progress: ProgressListener = unheard,
 ) -> Shown[DiversePassage]:
-    """A few passages that show what there is, in all or about a query: each unlike those before it.
+    """Pick a few passages that represent the collection, or the answers to a query, without repetition.
 
-    balance: 1 = the most relevant, however alike; 0 = the most unlike each other
+    balance: 1 = only relevance counts, 0 = only dissimilarity counts
 
-    BadInputError for a balance beyond these, and for an empty query.
+    Raises BadInputError for a balance outside 0 to 1, and for an empty query.
     """
     checked_count(count)
     if not (math.isfinite(balance) and 0.0 <= balance <= 1.0):
-        raise BadInputError(f"balance is {balance}. Take a share from 0, only unlike, to 1, only relevant")
+        raise BadInputError(f"balance is {balance}. Give a number from 0 (only unlike) to 1 (only relevant)")
     if query is not None and not query.strip():
-        raise BadInputError("the query is empty. Write what the passages are to be about, or leave it away")
+        raise BadInputError("the query is empty. Write what the passages should be about, or omit it")
     look = explored.look(where)
     points = look.points
     if not len(points):
         return Shown((), 0, look.nothing_there(where))
     notes = look.waiting
     if query is None:
-        relevance = _company(look, progress)
+        relevance = _typicality(look, progress)
     else:
         encoder = explored.encoder(look.snapshot.generation)
         vector = text_vectors([query], encoder, look.snapshot)[0]
@@ -176,31 +175,30 @@ def diverse(
         points, relevance = _nearest(points, vector, max(_LEAST_AMONG, _AMONG * count))
         look = replace(look, points=points)
         if len(points) < everything:
-            notes = (
-                *notes,
-                f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",
-            )
+            among = f"{len(points):,} of {everything:,} passages"
+            notes = (*notes, f"chosen among the {among} nearest to the query")
     picks = marginal_relevance(
         points, relevance, count, balance, first=partial(_first_id, look), listener=progress
     )
     shown = _shown(look, picks)
     if len(picks) < count:
-        said = f"{len(picks)} of the {count} asked for: only {counted(len(picks), 'passage')} there"
-        notes = (*notes, said)
+        only = counted(len(picks), "passage")
+        notes = (*notes, f"{len(picks)} of the {count} asked for: only {only} available")
     return Shown(shown, len(points), (*notes, *removed_meanwhile(len(picks), len(shown))))
 
 
-def company(
+def typicality(
     points: Points,
     documents: NDArray[np.int64],
     drawn: NDArray[np.int64],
     *,
     listener: ProgressListener = unheard,
 ) -> NDArray[np.float32]:
-    """Each passage's mean cosine to its nearest among the places drawn, of other documents; (n,).
+    """Compute each passage's mean cosine to its ten nearest references of other documents; (n,).
 
-    documents: (n,) the number of each passage's document. 0 for a passage that has none to be compared with;
-    over fewer than ten where there are fewer.
+    documents: (n,) each passage's document number
+    drawn:     places of the references
+    returns:   over fewer than ten where there are fewer, 0 where there are none
     """
     found = np.zeros(len(points), dtype=np.float32)
     for begin in range(0, len(points), _BLOCK):
@@ -210,11 +208,11 @@ def company(
         there = best >= -1.5
         counts = there.sum(axis=1)
         found[places] = np.where(there, best, 0.0).sum(axis=1) / np.maximum(1, counts)
-        listener(Progress(int(places[-1]) + 1, len(points), "measuring company", "passages"))
+        listener(Progress(int(places[-1]) + 1, len(points), "comparing passages", "passages"))
     return found
 
 
-def _company(look: Look, listener: ProgressListener) -> NDArray[np.float32]:
+def _typicality(look: Look, listener: ProgressListener) -> NDArray[np.float32]:
     points = look.points
     with look.explored.store.database.reading() as connection:
         there = np.zeros(int(points.ids[-1]) + 1, dtype=np.bool_)
@@ -222,18 +220,18 @@ def _company(look: Look, listener: ProgressListener) -> NDArray[np.float32]:
         numbers = by_text(connection, look.snapshot.collection.id)
         drawn = list(islice((number for number in numbers if number < there.size and there[number]), _DRAWN))
     places = np.searchsorted(points.ids, np.array(sorted(drawn), dtype=np.int64))
-    return company(points, look.documents(), places, listener=listener)
+    return typicality(points, look.documents(), places, listener=listener)
 
 
 def _nearest(points: Points, query: NDArray[np.float32], most: int) -> tuple[Points, NDArray[np.float32]]:
-    """The passages nearest to a query, by rising number, in memory, and their cosines; exact."""
+    """The passages nearest to a query by ascending number, in memory, and their cosines; exact."""
     cosines = np.concatenate([rows @ query for _, rows in points.blocks(_BLOCK)])
     places = np.sort(np.argsort(-cosines, kind="stable")[:most])
     return Points.from_array(points.ids[places], points.rows(places)), cosines[places]
 
 
 def _first_id(look: Look, places: NDArray[np.int64]) -> int:
-    """Of passages that tie, the one whose document's id comes first."""
+    """Of places that tie, the one with the first document id."""
     numbers = look.points.ids[places]
     rows = look.rows(numbers)
     by_id = [

@@ -1,4 +1,4 @@
-"""Everything that a collection says of itself without a query: `collection.explore`."""
+"""`collection.explore`: pairs, duplicates, clusters, maps and samples of a collection, without a query."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 
 class Explorer(Explored):
-    """Pairs, duplicates, clusters, maps and samples of a collection; made by `Collection.explore`."""
+    """Pairs, duplicates, clusters, maps and samples of a collection, returned by `Collection.explore`."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Explorer(Explored):
     drawn_texts = drawn_texts
 
     def untouched(self, ids: Sequence[str], since: str) -> set[str]:
-        """Those of the documents that are there and were not written since a moment (ISO 8601, UTC)."""
+        """The ids of those documents that exist and were not written since a moment (ISO 8601, UTC)."""
         collection = self.snapshot().collection
         with self.store.database.reading() as connection:
             return untouched(connection, collection.id, ids, since)
@@ -86,23 +86,23 @@ class Explorer(Explored):
         save: bool = True,
         progress: ProgressListener = unheard,
     ) -> Clustering:
-        """Put the passages into clusters, name them, and keep them with the live generation.
+        """Cluster the passages, name the clusters, and save them with the live generation.
 
-        A cluster that shares enough passages with one of the clustering before keeps its number and the name
-        that a user gave it; what moved is told. Then `cluster = 12` is a filter.
+        A cluster that shares enough passages with a cluster of the previous clustering keeps its number and a
+        name given by a user; movements are reported. Filters can then select a cluster: `cluster = 12`.
 
-        method:     graph, the communities of the graph of nearest neighbours, or kmeans; None = graph, or
-            kmeans where the number of clusters is given
-        clusters:   how many (kmeans); None = as many as a criterion chooses
-        resolution: of modularity (graph), up to 1000: a higher one gives more, smaller clusters; None = as a
-            criterion chooses
-        least_size: passages; those of smaller clusters are outliers. None = 5, of fewer than 50 passages a
-            tenth but at least 2 (graph), else 1
-        assign_outliers: put each outlier into the cluster whose centre is nearest
-        where:      cluster only what it lets through; that is shown and not kept
-        save:       keep it; if not, it is only shown
+        method:     graph (communities of the nearest-neighbour graph) or kmeans; None = graph, or kmeans if
+                    the number of clusters is given
+        clusters:   number of clusters (kmeans); None = chosen by a criterion
+        resolution: of modularity (graph), up to 1000: higher values give more and smaller clusters; None =
+                    chosen by a criterion
+        least_size: smallest size of a cluster in passages; passages of smaller ones are outliers. None = 5
+                    (graph; for fewer than 50 passages a tenth of them, at least 2), 1 (kmeans)
+        assign_outliers: assign each outlier to the cluster with the nearest centre
+        where:      cluster only matching passages; the result is returned and not saved
+        save:       False = return the result without saving it
 
-        BadInputError for options that cannot be used, and where there is nothing to cluster.
+        Raises BadInputError for invalid options, and if there is nothing to cluster.
         """
         usual = ClusterOptions().method if clusters is None else ClusterMethod.KMEANS
         options = ClusterOptions(
@@ -115,11 +115,11 @@ class Explorer(Explored):
         return cluster_collection(self, options, seed=seed, where=where, save=save, listener=progress)
 
     def has_clusters(self) -> bool:
-        """Whether the live generation was put into clusters."""
+        """Whether the live generation has a clustering."""
         return kept_row(self) is not None
 
     def cluster_names(self) -> tuple[NamedCluster, ...]:
-        """The names of the live generation's clusters, the lowest level first; none without clusters."""
+        """The names of the live generation's clusters, lowest level first; empty without a clustering."""
         row = kept_row(self)
         if row is None:
             return ()
@@ -127,19 +127,19 @@ class Explorer(Explored):
             return tuple(clusterings.named_clusters(connection, row.id))
 
     def last_settings(self) -> dict[str, Any]:
-        """What `cluster` was asked for when the live generation's clusters were made; empty without any.
+        """The settings of `cluster` for the live generation's clustering; empty without one.
 
-        Of a method that an older nearsay had, nothing.
+        Empty, too, if its method is one of an earlier version that no longer exists.
         """
         row = kept_row(self)
         asked = {} if row is None else dict(row.parameters["asked"])
         return asked if asked.get("method", ClusterMethod.GRAPH) in list(ClusterMethod) else {}
 
     def open_sample(self, row: TokenSampleRow) -> TokenSample:
-        """Map a sample of tokens after checking its hash; DamagedSegmentError if it is another's or gone."""
+        """Map a token sample after checking its hash; DamagedSegmentError if it differs or is missing."""
         return opened_sample(self.store, row)
 
     def passages(self, numbers: Sequence[int]) -> list[PassageRow]:
-        """The passages of these numbers, by rising number, without those that are gone."""
+        """The existing passages with these numbers, ascending."""
         rows = self.rows(self.snapshot(), numbers)
         return [rows[number] for number in sorted(rows)]

@@ -1,8 +1,8 @@
-"""What is like these documents, but not like those: Rocchio's mean and difference of vectors.
+"""Passages similar to some documents and not to others: Rocchio's difference of mean vectors.
 
 Rocchio 1971, "Relevance feedback in information retrieval", as in Manning, Raghavan & Schütze 2008, section
-9.1.1 (https://nlp.stanford.edu/IR-book/html/htmledition/the-rocchio71-algorithm-1.html), with no query of its
-own (alpha 0): the mean of what is wanted less a share of the mean of what is not.
+9.1.1 (https://nlp.stanford.edu/IR-book/html/htmledition/the-rocchio71-algorithm-1.html), without a query
+(alpha 0): the mean of the wanted vectors less a share of the mean of the unwanted ones.
 """
 
 import math
@@ -22,10 +22,10 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 from nearsay.indexer.vectors.vector_store import unit_length
 
-# The book's weights, 0.75 and 0.15, are a share of 0.2. Over our samples 0.3 halves what comes of the subject
-# that is not wanted and costs nothing of the one that is; at 1 half of that is lost, too.
+# The book's weights, 0.75 and 0.15, are a ratio of 0.2. On our samples 0.3 halves the results of the unwanted
+# subject at no loss of wanted ones; 1 loses half of the wanted ones, too.
 AWAY: Final = 0.3
-_CANCELLED = 0.01  # a sum of unit vectors that is shorter has no direction to speak of
+_CANCELLED = 0.01  # a shorter difference has no meaningful direction
 _MOST_AWAY = 10.0
 
 
@@ -37,53 +37,51 @@ def similar(
     away: float,
     request: SearchRequest,
 ) -> Hits:
-    """The passages nearest to documents, and away from others; theirs are left out.
+    """Find the passages nearest to some documents and away from others, excluding the documents themselves.
 
-    away: the weight of the mean of `without` against that of `ids`; 0 leaves them out only
+    away: the weight of the mean of `without` relative to that of `ids`; 0 only excludes them from the result
 
-    A document counts by the mean of its passages, at length 1, and once, however often it is named. A score
-    is the cosine with the vector that all together make. UnknownDocumentError; BadInputError for a document
-    on both sides or without a vector, or where the two sides cancel out.
+    A document counts once, by the mean of its passages at unit length. Scores are cosines with the combined
+    vector. Raises UnknownDocumentError, and BadInputError for a document on both sides, a document without a
+    vector, or sides that cancel out.
     """
     wanted, unwanted = _each_once(ids), _each_once(without)
     if not wanted:
-        raise BadInputError("there is no document to start from. Name at least one id")
+        raise BadInputError("there are no documents to compare with. Give at least one id")
     both = [id_ for id_ in wanted if id_ in set(unwanted)]
     if both:
         raise BadInputError(
-            f"document '{both[0]}' is both wanted and not wanted. Leave it away on one of the sides"
+            f"document '{both[0]}' is both wanted and unwanted. Remove it from one of the sides"
         )
     if not (math.isfinite(away) and 0.0 <= away <= _MOST_AWAY):
-        raise BadInputError(f"away is {away}. Take a weight from 0 to {_MOST_AWAY:g}, as {AWAY}")
+        raise BadInputError(f"away is {away}. Give a weight from 0 to {_MOST_AWAY:g}, such as {AWAY}")
     with store.database.reading() as connection:
         own = passages.numbers_by_id(connection, snapshot.collection.id, [*wanted, *unwanted])
     vectors = [_mean(snapshot, id_, own.get(id_)) for id_ in (*wanted, *unwanted)]
     unlike = np.stack(vectors[len(wanted) :]) if unwanted else None
     query = rocchio(np.stack(vectors[: len(wanted)]), unlike, away)
-    passed_over = frozenset(number for numbers in own.values() for number in numbers)
-    return search(store, snapshot, query[None, :], replace(request, without=passed_over))[0]
+    excluded = frozenset(number for numbers in own.values() for number in numbers)
+    return search(store, snapshot, query[None, :], replace(request, without=excluded))[0]
 
 
 def rocchio(
     wanted: NDArray[np.float32], unwanted: NDArray[np.float32] | None, away: float
 ) -> NDArray[np.float32]:
-    """The unit vector (d,) towards the mean of the first rows, less `away` times the mean of the second.
+    """The unit vector (d,) of the mean of the wanted rows less `away` times the mean of the unwanted rows.
 
-    wanted: (n, d), unwanted: (m, d) or None, of unit length. BadInputError if next to nothing is left.
+    wanted: (n, d), unwanted: (m, d) or None, of unit length
+
+    Raises BadInputError if the difference is nearly zero.
     """
-    # Summed in the order of their values, so that the order in which they are named says nothing.
+    # Rows are summed in the order of their values, so the order of the ids does not matter.
     query = _mean_row(wanted)
     if unwanted is not None:
         query = query - away * _mean_row(unwanted)
     length = float(np.linalg.norm(query))
     if length < _CANCELLED:
         raise BadInputError(
-            "the vectors of the documents cancel each other out, so that there is no direction to look in. "
-            + (
-                "Name other documents"
-                if unwanted is None
-                else "Give the unwanted ones less weight, or others"
-            )
+            "the vectors of the documents cancel out, so there is no direction to search in. "
+            + ("Choose other documents" if unwanted is None else "Give the unwanted ones less weight")
         )
     return (query / length).astype(np.float32)
 

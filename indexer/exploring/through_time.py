@@ -1,4 +1,4 @@
-"""How large the clusters of a collection are from period to period, as values, a file and a picture."""
+"""The sizes of clusters over time, as values, a table and a picture."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SURE: Final = 3.29  # of the statistic: by chance beyond it, either way, once in a thousand times
+SURE: Final = 3.29  # |statistic| that chance exceeds once in a thousand times
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a share changes over the periods."""
+    """The change of a share over the periods."""
 
-    statistic: float  # of Cochran and Armitage: 0 = no trend, normal with deviation 1 by chance
-    first: float  # the share that a straight line has in the first period, 0 to 1
-    last: float  # in the last
+    statistic: float  # of Cochran and Armitage: 0 = no trend; standard normal if there is none
+    first: float  # the fitted line's share in the first period, 0 to 1
+    last: float  # the same in the last period
 
-    grows: bool = field(init=False)  # by more than chance
+    grows: bool = field(init=False)  # more than by chance
     shrinks: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,11 +48,12 @@ class Trend:
 
 
 def trend(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Trend:
-    """The trend of counts among totals, one of each a period, evenly spaced; empty periods have no say.
+    """Test for a trend of counts among totals, one pair for each of evenly spaced periods.
 
     Armitage 1955, "Tests for linear trends in proportions and frequencies": the square root of the number of
-    things, times the correlation of belonging with time. The line is fitted by least squares, each period
-    weighted by its total. Without two periods that hold something there is no trend.
+    items, times the correlation of membership with time. The line is fitted by least squares, each period
+    weighted by its total, so empty periods do not count. With fewer than two periods that are not empty the
+    statistic is 0.
     """
     times = np.arange(totals.size, dtype=np.float64)
     everything = float(totals.sum())
@@ -68,26 +69,26 @@ def trend(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Trend:
     return Trend(together / deviation if deviation else 0.0, float(ends[0]), float(ends[1]))
 
 
-OUTSIDE = -1  # in no cluster: an outlier
-LATER = -2  # was added after the clustering was made
+OUTSIDE = -1  # an outlier
+LATER = -2  # added after the clustering
 
 
 class Counted(StrEnum):
-    """What is counted."""
+    """What to count."""
 
-    DOCUMENTS = "documents"  # each in the cluster that most of its passages are in, of several the first
+    DOCUMENTS = "documents"  # each in the cluster of most of its passages, of several the first
     PASSAGES = "passages"  # each with the date of its document
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterThroughTime:
-    """One cluster in each period."""
+    """One cluster over the periods."""
 
-    number: int | None  # None: what is in no cluster
+    number: int | None  # None: passages in no cluster
     name: str
-    counts: tuple[int, ...]  # a period
+    counts: tuple[int, ...]  # one for each period
     total: int
-    trend: Trend  # of its share of everything that is counted in a period
+    trend: Trend  # of its share of the period's total
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,39 +102,39 @@ class ThroughTime(Report):
     by: Period
     counted: Counted
     periods: tuple[str, ...]  # 2019, 2019-03, 2019-W10 or 2019-03-08; without gaps
-    totals: tuple[int, ...]  # everything that is counted in each, outliers among it
-    clusters: tuple[ClusterThroughTime, ...]  # by falling total, then by number
-    outside: ClusterThroughTime  # what is in no cluster
+    totals: tuple[int, ...]  # the number of all in each period, outliers included
+    clusters: tuple[ClusterThroughTime, ...]  # by descending total, then by number
+    outside: ClusterThroughTime  # passages in no cluster
     missing: int  # documents without the field
-    unreadable: int  # documents in which it holds no date
-    coarse: int  # documents whose date is too coarse for the period, a year in a chart of months
+    unreadable: int  # documents whose field holds no date
+    coarse: int  # documents whose date is coarser than the period, such as a year in a chart of months
     notes: tuple[str, ...]
 
     @property
     def growing(self) -> tuple[ClusterThroughTime, ...]:
-        """Clusters whose share grows by more than chance, the greatest rise first."""
+        """Clusters whose share grows more than by chance, the greatest rise first."""
         found = (each for each in self.clusters if each.trend.grows)
         return tuple(sorted(found, key=lambda each: each.trend.first - each.trend.last))
 
     @property
     def shrinking(self) -> tuple[ClusterThroughTime, ...]:
-        """Clusters whose share shrinks by more than chance, the greatest fall first."""
+        """Clusters whose share shrinks more than by chance, the greatest fall first."""
         found = (each for each in self.clusters if each.trend.shrinks)
         return tuple(sorted(found, key=lambda each: each.trend.last - each.trend.first))
 
     @property
     def every(self) -> tuple[ClusterThroughTime, ...]:
-        """The clusters, and what is in none if there is something."""
+        """The clusters, and `outside` if it is not empty."""
         return (*self.clusters, *((self.outside,) if self.outside.total else ()))
 
     def shares(self, each: ClusterThroughTime) -> tuple[float | None, ...]:
-        """A cluster's share of each period; None where the period holds nothing."""
+        """A cluster's share of each period; None for an empty period."""
         return tuple(
             count / total if total else None for count, total in zip(each.counts, self.totals, strict=True)
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each cluster and period: the long table that other programs take."""
+        """A row for each cluster and period, as a long table."""
         return [
             {
                 "period": period,
@@ -156,24 +157,25 @@ def over_time(
     level: int = 0,
     counted: Counted | str = Counted.DOCUMENTS,
 ) -> ThroughTime:
-    """How many documents, or passages, of each cluster there are in each period of a date field.
+    """Count the documents or passages of each cluster in each period of a date field.
 
-    field: of the metadata; None = when the documents were added
-    by:    day, week, month or year; None = by the span of the dates, and no finer than they are
-    level: 0 = the clusters themselves, 1 = those that they belong to, and so on, as far up as there are
+    field: a metadata field; None = the time of addition
+    by:    day, week, month or year; None = chosen by the span of the dates, and not shorter than any date
+    level: 0 = the lowest clusters, 1 = their parents, and so on; clusters without a parent at that level stay
 
-    BadInputError without a clustering, and if no document has a date; what is no date is counted and said.
+    Documents without a date are not counted; notes report their number. Raises BadInputError without a
+    clustering, and if no document has a date.
     """
     wanted = None if by is None else chosen(Period, by, "by")
     what = chosen(Counted, counted, "counted")
     if level < 0:
-        raise BadInputError(f"level is {level}. Take 0 for the clusters themselves, 1 for those above them")
+        raise BadInputError(f"level is {level}. Give 0 for the lowest clusters, 1 for their parents")
     look = explored.look(where)
     saved = saved_clustering(explored)
     if saved is None:
         raise BadInputError(
-            f"collection '{explored.name}' was never put into clusters. "
-            f"Make them: nearsay explore clusters {explored.name}"
+            f"collection '{explored.name}' has no clusters. "
+            f"Find them: nearsay explore clusters {explored.name}"
         )
     ids, documents = look.points.ids, look.documents()
     numbers = np.unique(documents)
@@ -183,13 +185,13 @@ def over_time(
     period = wanted or finest(times.dates)
     fine = [date.first for date in times.dates if period.holds(date)]
     if not fine:
-        raise BadInputError(f"all dates in {times.field} are coarser than a {period}. Take a longer period")
+        raise BadInputError(f"all dates in {times.field} are coarser than a {period}. Choose a longer period")
     names = period_names(period, min(fine), max(fine))
     at = _period_of_document(times, period, list(names))
-    things = _raised(clusters_of_passages(saved, ids), saved.parents, level)
+    things = _ancestors(clusters_of_passages(saved, ids), saved.parents, level)
     owners = np.searchsorted(numbers, documents)
     if what is Counted.DOCUMENTS:
-        things, owners = _of_most(things, owners), np.arange(numbers.size)
+        things, owners = _majority_clusters(things, owners), np.arange(numbers.size)
     later = things == LATER
     there = (at[owners] >= 0) & ~later
     clusters, table = _table(things[there], at[owners][there], len(names))
@@ -221,37 +223,37 @@ def over_time(
 
 
 def clusters_of_passages(saved: SavedClusters, ids: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The cluster of each passage, OUTSIDE for an outlier, LATER for one added after the clustering; (n,)."""
+    """Each passage's cluster number, (n,); OUTSIDE for an outlier, LATER if added after the clustering."""
     found = np.where(ids > saved.row.through, LATER, OUTSIDE).astype(np.int32)
     at = places_in(saved.ids, ids)
     found[at >= 0] = saved.numbers[at[at >= 0]]
     return found
 
 
-def _raised(clusters: NDArray[np.int32], parents: Mapping[int, int], level: int) -> NDArray[np.int32]:
-    """The cluster so many levels above each; those that have none above stay."""
+def _ancestors(clusters: NDArray[np.int32], parents: Mapping[int, int], level: int) -> NDArray[np.int32]:
+    """Each cluster's ancestor `level` levels above; a cluster without one stays."""
     numbers, back = np.unique(clusters, return_inverse=True)
-    for _ in range(min(level, len(parents))):  # no way up is longer
+    for _ in range(min(level, len(parents))):
         numbers = np.array([parents.get(number, number) for number in numbers.tolist()], dtype=np.int32)
     return numbers[back]
 
 
 def _period_of_document(times: DocumentTimes, period: Period, starts: list[Any]) -> NDArray[np.int64]:
-    """The place of each document's period; -1 where it has none."""
+    """The index of each document's period; -1 without one."""
     place = {start: at for at, start in enumerate(starts)}
     of_date = [place[period.start(date.first)] if period.holds(date) else -1 for date in times.dates]
-    found = np.array([*of_date, -1, -1], dtype=np.int64)  # for UNREADABLE and MISSING, counted from the end
+    found = np.array([*of_date, -1, -1], dtype=np.int64)  # the last two for UNREADABLE and MISSING
     return found[times.codes]
 
 
-def _of_most(clusters: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The cluster that most passages of each document are in; of several the lowest, clusters first.
+def _majority_clusters(clusters: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The cluster of most passages of each document; of several the lowest, with clusters before outliers.
 
-    owners: (passages,) the place of each one's document; every document has a passage, so they are 0, 1, …
+    owners: (passages,) each passage's document, 0, 1, …; every document has a passage
     """
     numbers, rows = np.unique(clusters, return_inverse=True)
     preferred = np.lexsort((np.abs(numbers), numbers < 0))
-    place = np.argsort(preferred)  # of each number, the preferred one first
+    place = np.argsort(preferred)  # of each number in that order
     pairs, counts = np.unique(owners * numbers.size + place[rows], return_counts=True)
     of_document = pairs // numbers.size
     order = np.lexsort((-counts, of_document))  # of those with equal counts the preferred one stays first
@@ -263,7 +265,7 @@ def _of_most(clusters: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[
 def _table(
     clusters: NDArray[np.int32], periods: NDArray[np.int64], width: int
 ) -> tuple[list[int], NDArray[np.int64]]:
-    """The clusters there are, and how many of each are in each period."""
+    """The cluster numbers, and the count of each in each period."""
     numbers, rows = np.unique(clusters, return_inverse=True)
     cells = np.bincount(rows * width + periods, minlength=numbers.size * width)
     return numbers.tolist(), cells.reshape(numbers.size, width).astype(np.int64)
@@ -285,29 +287,29 @@ def _row(
 def _notes(
     collection: str, field: str, period: Period, coarse: int, later: int, counted: Counted
 ) -> tuple[str, ...]:
-    said = []
+    notes = []
     if coarse:
         documents = "document" if coarse == 1 else "documents"
-        said.append(f"{field} is coarser than a {period}, and not counted: {coarse:,} {documents}")
+        notes.append(f"not counted: {coarse:,} {documents} whose {field} is coarser than a {period}")
     if later:
-        said.append(
-            f"in no cluster yet, and not counted: {later:,} {counted}. "
-            f"Put them in: nearsay explore clusters {collection} --assign"
+        notes.append(
+            f"not counted, because added after the clustering: {later:,} {counted}. "
+            f"Assign them: nearsay explore clusters {collection} --assign"
         )
-    return tuple(said)
+    return tuple(notes)
 
 
-_DASHES: Final = ("-", "--", ":")  # each with all colours
+_DASHES: Final = ("-", "--", ":")  # each is used with all colours
 _REST: Final = "0.75"
-_NAME = 42  # characters of a name in the legend's line
+_NAME = 42  # characters of a name on a line of the legend
 _TICKS = 16
 
 
 def time_figure(found: ThroughTime, top: int) -> "Figure":
     """Draw the `top` largest clusters, and the rest together.
 
-    Above each period's count, stacked; below each one's share, a line; growing and shrinking ones are marked
-    in the legend.
+    The upper chart stacks the counts of each period, the lower one shows the shares as lines; the legend
+    marks growing and shrinking clusters.
     """
     from matplotlib.figure import Figure
 
@@ -359,7 +361,6 @@ def _axes(above: "Axes", below: "Axes", found: ThroughTime) -> None:
 
 
 def _share(counts: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A gap where a period holds nothing."""
     return np.divide(counts, totals, out=np.full_like(totals, np.nan), where=totals > 0)
 
 
@@ -371,7 +372,7 @@ def _label(each: ClusterThroughTime) -> str:
     mark = " ▲" if each.trend.grows else " ▼" if each.trend.shrinks else ""
     name = beginning(each.name, 2 * _NAME)
     text = "\n".join(textwrap.wrap(name, _NAME)) + f" ({each.total:,}){mark}"
-    return " " * text.startswith("_") + text  # matplotlib leaves out what begins with _
+    return " " * text.startswith("_") + text  # matplotlib omits labels that begin with _
 
 
 def _rest_label(found: ThroughTime, rest: Sequence[ClusterThroughTime]) -> str:
@@ -382,20 +383,22 @@ def _rest_label(found: ThroughTime, rest: Sequence[ClusterThroughTime]) -> str:
     return f"{' and '.join(parts)} ({total:,})"
 
 
-SHOWN: Final = 8  # clusters in the picture, the others together
+SHOWN: Final = 8  # clusters shown in the picture; the others are shown together
 FORMATS: Final = (*PICTURES, "csv", "jsonl")
 _MOST_SHOWN = 24
 
 
 def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None:
-    """Write the picture with the `top` largest clusters, or the table of all, whole or not at all.
+    """Write the picture with the `top` largest clusters, or the table of all, atomically.
 
-    The table has a row for each cluster and period: period, cluster, name, how many, share of the period.
+    The table has a row for each cluster and period: period, cluster, name, count, share of the period.
     """
     kind = ending_of(path, *FORMATS)
     if kind in PICTURES:
         if not 1 <= top <= _MOST_SHOWN:
-            raise BadInputError(f"{top} clusters cannot be told apart in a picture. Take 1 to {_MOST_SHOWN}")
+            raise BadInputError(
+                f"a picture cannot show {top} clusters. Give a number from 1 to {_MOST_SHOWN}"
+            )
         write_picture(path, lambda: time_figure(found, top))
     elif kind == "jsonl":
         write_lines(found.rows(), path)

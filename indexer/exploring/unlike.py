@@ -1,10 +1,10 @@
-"""The passages that are farthest from all others, found exactly without comparing all with all.
+"""The passages farthest from all others, found exactly without comparing all with all.
 
-Each passage's score is the mean cosine to its k nearest passages of other documents, low where there is
-nothing like it: the weight of Angiulli & Pizzuti 2002, "Fast outlier detection in high dimensional spaces", a
-smoother kin of the distance to the k-th (Ramaswamy, Rastogi & Shim 2000). The k nearest among some passages
-give a bound that the score cannot lie below, so most passages are out after a few looks: Bay & Schwabacher
-2003, "Mining distance-based outliers in near linear time with randomization and a simple pruning rule".
+A passage's score is the mean cosine to its k nearest passages of other documents: the weight of Angiulli &
+Pizzuti 2002, "Fast outlier detection in high dimensional spaces", smoother than the distance to the k-th
+neighbour (Ramaswamy, Rastogi & Shim 2000). The k nearest among a few references give a lower bound of the
+score, which rules out most passages early: Bay & Schwabacher 2003, "Mining distance-based outliers in near
+linear time with randomization and a simple pruning rule".
 """
 
 import datetime as dt
@@ -38,9 +38,9 @@ from nearsay.indexer.neighbours.points import (
 )
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-REFERENCES = 4096  # passages compared with at a time
-_ROWS = 1024  # passages compared at a time: with the references above 16 MB of products
-_NONE = -2.0  # below every cosine: there is none yet
+REFERENCES = 4096  # in a block
+_ROWS = 1024  # passages in a block: with the references above 16 MB of products
+_NONE = -2.0  # below every cosine: no neighbour yet
 
 
 def highest_cosines(
@@ -50,11 +50,11 @@ def highest_cosines(
     documents: NDArray[np.int64],
     best: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Each passage's highest cosines with references of other documents, those known before among them.
+    """Update each passage's highest cosines with references of other documents.
 
     places:     (m,) of the passages
-    references: (r,) places, none of which was compared with before
-    documents:  (n,) by place: a passage's own document is left out
+    references: (r,) places that none of them was compared with before
+    documents:  (n,) document numbers by place; references of a passage's own document are skipped
     best:       (m, k) the highest so far in any order, below -1 where there are none yet
     returns:    (m, k) in any order
     """
@@ -73,19 +73,19 @@ def highest_cosines(
 
 
 _FIRST = 2048  # references that every passage is compared with
-_TAKEN = 256  # passages, the most promising ones, that are compared with everything at a time
-_MARGIN = 2e-5  # by which float32 products may mislead; what lies nearer to the limit is looked at once more
-_DIGITS = 6  # of a score that are told: beyond them the order of a sum shows
-_NAMED = 8  # nearest passages of each that are told, k where that is more
-_MOST_TIED = 1024  # that can only tie with the last: of more the first are looked at
+_TAKEN = 256  # most promising passages that are compared with everything at a time
+_MARGIN = 2e-5  # possible error of float32 products; closer scores are computed again
+_DIGITS = 6  # of a reported score: further digits depend on the order of summation
+_NAMED = 8  # nearest passages to report, or k if larger
+_MOST_TIED = 1024  # rows that can only tie with the last; of more, the first
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A passage that is far from others."""
+    """A passage far from others."""
 
     place: int
-    score: float  # the mean cosine to its k nearest, to six digits
+    score: float  # the mean cosine to its k nearest, rounded to six digits
     nearest: tuple[tuple[int, float], ...]  # places and cosines of the nearest, nearest first
 
 
@@ -99,63 +99,64 @@ def remotest(
     references: NDArray[np.int64] | None = None,
     listener: ProgressListener = unheard,
 ) -> tuple[tuple[Remote, ...], int]:
-    """The `count` passages with the lowest mean cosine to their nearest of other documents; exact.
+    """Find the `count` passages with the lowest mean cosine to their nearest of other documents, exactly.
 
-    documents:  (n,) the number of each passage's document, by place
-    places:     those that are asked about, None = all
-    references: those that they are compared with, None = all
-    returns:    by rising score; and of how many neighbours: fewer where fewer are of other documents
+    documents:  (n,) document numbers by place
+    neighbours: k
+    places:     the passages to score, None = all
+    references: the passages to compare them with, None = all
+    returns:    by ascending score; and k, lowered to the number of passages of other documents
 
-    Of those that tie with the last all are given, and of more than a thousand some: the first. BadInputError
-    if some passage has none to be compared with. Memory: 4 bytes for each passage and neighbour, beside some
-    50 MB.
+    All passages that tie with the last are returned; of more than a thousand, the first. Raises BadInputError
+    if a passage has no reference of another document. Memory: 4 bytes for each passage and neighbour, beside
+    about 50 MB.
     """
     every = np.arange(len(points), dtype=np.int64)
-    asked = every if places is None else places
+    targets = every if places is None else places
     among = every if references is None else references
-    k = min(neighbours, _fewest_others(documents, asked, among))
+    k = min(neighbours, _fewest_others(documents, targets, among))
     if k < 1:
         raise BadInputError(
             "there is nothing to compare with: all passages are of one document. "
-            "Add others, or widen the filter"
+            "Add documents, or widen the filter"
         )
-    # Which come first only decides how soon the work is done: one of each vector's copies, then the next.
+    # The order only affects the time: first one copy of each distinct vector, then the next.
     drawn = np.random.default_rng(0).permutation(among)
     drawn = drawn[np.argsort(Distinct.of(points).rank[drawn], kind="stable")]
     seen = min(_FIRST, drawn.size)
-    best = np.full((asked.size, k), -2.0, dtype=np.float32)
-    for begin in range(0, asked.size, REFERENCES):
+    best = np.full((targets.size, k), -2.0, dtype=np.float32)
+    for begin in range(0, targets.size, REFERENCES):
         part = slice(begin, begin + REFERENCES)
-        best[part] = highest_cosines(points, asked[part], drawn[:seen], documents, best[part])
-        listener(Progress(min(asked.size, part.stop), asked.size, "comparing with a few", "passages"))
-    open_ = np.arange(asked.size)  # rows of `best` that may be among the farthest still
+        best[part] = highest_cosines(points, targets[part], drawn[:seen], documents, best[part])
+        listener(Progress(min(targets.size, part.stop), targets.size, "comparing with a few", "passages"))
+    open_ = np.arange(targets.size)  # rows of `best` that may still be among the farthest
     done: list[NDArray[np.int64]] = []
     scores = np.zeros(0, dtype=np.float32)
     while open_.size:
         open_ = open_[np.argsort(best[open_].mean(axis=1), kind="stable")]
         taken, open_ = (open_, open_[:0]) if seen == drawn.size else (open_[:_TAKEN], open_[_TAKEN:])
-        best[taken] = highest_cosines(points, asked[taken], drawn[seen:], documents, best[taken])
+        best[taken] = highest_cosines(points, targets[taken], drawn[seen:], documents, best[taken])
         done.append(taken)
         scores = np.concatenate([scores, best[taken].mean(axis=1)])
         limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
         open_ = _still_open(open_, best, limit)
-        if open_.size and seen < drawn.size:  # as much work on narrowing as on deciding
+        if open_.size and seen < drawn.size:  # as much work for narrowing as for deciding
             more = min(drawn.size - seen, max(_FIRST, _TAKEN * drawn.size // open_.size))
             best[open_] = highest_cosines(
-                points, asked[open_], drawn[seen : seen + more], documents, best[open_]
+                points, targets[open_], drawn[seen : seen + more], documents, best[open_]
             )
-            # Those that are decided saw everything; the rest goes on from here.
+            # Decided rows were compared with everything; the others continue from here.
             seen += more
             open_ = _still_open(open_, best, limit)
-        listener(Progress(asked.size - open_.size, asked.size, "comparing with all", "passages"))
+        listener(Progress(targets.size - open_.size, targets.size, "comparing with all", "passages"))
     order = np.concatenate(done) if done else np.zeros(0, dtype=np.int64)
     limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
-    last = asked[np.sort(order[scores <= limit + _MARGIN])]
+    last = targets[np.sort(order[scores <= limit + _MARGIN])]
     return _decided(points, documents, last, among, k), k
 
 
 def _still_open(open_: NDArray[np.int64], best: NDArray[np.float32], limit: float) -> NDArray[np.int64]:
-    """Those that may be among the farthest still; of those that can only tie with the last the first few."""
+    """The rows whose score may still be among the lowest; of those that can only tie, the first few."""
     open_ = np.sort(open_)
     bounds = best[open_].mean(axis=1)  # a score is no lower
     kept = bounds <= limit + _MARGIN
@@ -164,14 +165,14 @@ def _still_open(open_: NDArray[np.int64], best: NDArray[np.float32], limit: floa
     return some
 
 
-def _fewest_others(documents: NDArray[np.int64], asked: NDArray[np.int64], among: NDArray[np.int64]) -> int:
-    """How many passages each of those asked about can be compared with at least."""
-    if not asked.size:
+def _fewest_others(documents: NDArray[np.int64], targets: NDArray[np.int64], among: NDArray[np.int64]) -> int:
+    """The smallest number of references of other documents that a passage has."""
+    if not targets.size:
         return int(among.size)
     names, counts = np.unique(documents[among], return_counts=True)
     if not names.size:
         return 0
-    own = documents[asked]
+    own = documents[targets]
     at = np.minimum(np.searchsorted(names, own), names.size - 1)
     return int(among.size - np.where(names[at] == own, counts[at], 0).max())
 
@@ -183,7 +184,7 @@ def _decided(
     among: NDArray[np.int64],
     k: int,
 ) -> tuple[Remote, ...]:
-    """Scores in float64, which says the same wherever a row stands in a product."""
+    """Score places in float64, so that the result does not depend on a row's position in a matrix product."""
     found: list[Remote] = []
     width = max(k, _NAMED)
     for begin in range(0, places.size, _TAKEN):
@@ -209,15 +210,15 @@ def _decided(
 
 @dataclass(frozen=True, slots=True)
 class RemotePassage(ShownPassage, Report):
-    """A passage unlike those that it was compared with; `score` is the mean cosine to its nearest of them."""
+    """A passage unlike its references; `score` is the mean cosine to the nearest of them."""
 
     REPORT: ClassVar = "unlike passage"
 
-    nearest: Near | None  # None if it was removed meanwhile
+    nearest: Near | None  # None if it has been removed since
 
 
 def remote_passages(look: Look, found: Sequence[Remote], count: int) -> tuple[RemotePassage, ...]:
-    """The first `count` that are still there, by rising score; ties by their documents' ids."""
+    """The first `count` that still exist, by ascending score; ties by their documents' ids."""
     places = {place for far in found for place in (far.place, *(at for at, _ in far.nearest))}
     ids = look.points.ids
     rows = look.rows(int(ids[place]) for place in places)
@@ -230,7 +231,7 @@ def remote_passages(look: Look, found: Sequence[Remote], count: int) -> tuple[Re
 
 
 def _nearest(points: Points, far: Remote, rows: Mapping[int, PassageRow]) -> Near | None:
-    """The nearest passage that is still there; of several just as near the one with the first id."""
+    """The nearest passage that still exists; of several equally near the one with the first id."""
     near = [
         (-cosine, rows[number].document_id, rows[number].ordinal, number)
         for place, cosine in far.nearest
@@ -242,7 +243,7 @@ def _nearest(points: Points, far: Remote, rows: Mapping[int, PassageRow]) -> Nea
     return Near(rows[number].document_id, rows[number].title, rows[number].text, -less)
 
 
-NEIGHBOURS = 10  # so many alike are a small topic of their own and no longer outliers
+NEIGHBOURS = 10  # this many similar passages are a small topic and no outliers
 
 
 def outliers(
@@ -252,11 +253,10 @@ def outliers(
     *,
     progress: ProgressListener = unheard,
 ) -> Shown[RemotePassage]:
-    """The passages that are least like any of another document, the loneliest first; exact.
+    """Find the passages with the lowest mean cosine to their ten nearest of other documents, lowest first.
 
-    They have the lowest mean cosine to their ten nearest of other documents. Passages of the same document
-    are no company, nor are those that the filter keeps out. BadInputError if all passages are of one
-    document.
+    Exact. Passages of the same document and those that do not match the filter are not compared with. Raises
+    BadInputError if all passages are of one document.
     """
     checked_count(count)
     look = explored.look(where)
@@ -268,19 +268,19 @@ def outliers(
     gone = removed_meanwhile(min(count, len(points)), len(shown))
     notes: tuple[str, ...] = ()
     if len(points) < count:
-        notes = (f"{len(points)} of the {count} asked for: only {counted(len(points), 'passage')} there",)
+        notes = (f"{len(points)} of the {count} asked for: only {counted(len(points), 'passage')} available",)
     if neighbours < NEIGHBOURS:
-        notes += (f"only {counted(neighbours, 'passage')} of other documents to compare each with",)
+        notes += (f"each compared with only {counted(neighbours, 'passage')} of other documents",)
     return Shown(shown, len(points), (*notes, *look.waiting, *gone))
 
 
 def nearest_clusters(
     points: Points, labels: NDArray[np.int32], others: Points, places: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """The cluster whose centre is nearest to each passage; -1 if no member is as far from it as the passage.
+    """The cluster whose centre is nearest to each passage; -1 if all its members are nearer to the centre.
 
-    points, labels: the passages that were clustered and the clusters' numbers (n,), negative for none
-    others, places: those that are asked about, (m,) places among other points
+    points, labels: the clustered passages and their cluster numbers (n,), negative for outliers
+    others, places: the passages to assign, (m,) places in other points
     """
     numbers, codes = np.unique(labels, return_inverse=True)
     own = (codes - np.count_nonzero(numbers < 0)).astype(np.int32)  # below 0: in none
@@ -300,7 +300,7 @@ When = str | dt.date | dt.datetime
 
 @dataclass(frozen=True, slots=True)
 class NewInCluster:
-    """How much of a cluster is new."""
+    """The new passages of a cluster."""
 
     number: int | None  # None: in no cluster
     name: str
@@ -317,13 +317,13 @@ class News(Report):
     REPORT: ClassVar = "news"
 
     since: str  # ISO 8601
-    field: str  # whose date decides; "added": when the documents were added
-    documents: int  # new ones
-    passages: int  # of them
+    field: str  # the date field; "added": the time of addition
+    documents: int  # number of new documents
+    passages: int  # number of new passages
     older_documents: int
     older_passages: int
-    unlike: tuple[RemotePassage, ...]  # the new passages least like any older one, the most unlike first
-    clusters: tuple[NewInCluster, ...]  # with something new, by falling share; none without a clustering
+    unlike: tuple[RemotePassage, ...]  # the new passages least similar to any older one, lowest score first
+    clusters: tuple[NewInCluster, ...]  # by descending number of new passages; empty without a clustering
     notes: tuple[str, ...]
 
 
@@ -336,18 +336,18 @@ def new_since(
     where: Where | None = None,
     progress: ProgressListener = unheard,
 ) -> News:
-    """What came since a moment: the passages unlike everything before, and the clusters they fall into.
+    """Find the new passages unlike all older ones, and count the new passages of each cluster.
 
-    when:  a day, a moment, or as text 2026, 2026-11, 2026-11-01, 2026-11-01T08:00; without a zone in UTC
-    field: of the metadata, whose dates decide, by the day; None = when they were added (not: changed)
+    when:  a date, a datetime, or text: 2026, 2026-11, 2026-11-01, 2026-11-01T08:00; UTC without a zone
+    field: a metadata field with dates, compared by day; None = the time of addition (not of changes)
 
-    A new passage is as unlike what was before as its nearest older passage is far, found exactly. Passages
-    that came after the clustering are counted to the cluster whose centre is nearest, if they are as near to
-    it as its farthest passage. BadInputError for a moment that cannot be read, or a field without any date.
+    A new passage's score is the cosine to its nearest older passage, found exactly. Passages added after the
+    clustering are counted to the cluster with the nearest centre, if they are as near to it as its farthest
+    member. Raises BadInputError for an unreadable moment, or a field without any date.
     """
     checked_count(count)
     moment = read_moment(when)
-    if field is not None:  # what metadata holds is read by the day
+    if field is not None:  # dates in metadata are compared by day
         moment = _midnight(moment.date())
     look = explored.look(where)
     documents, age, notes = _ages(look, moment, field)
@@ -357,14 +357,14 @@ def new_since(
         found, _ = remotest(look.points, documents, count, 1, places=new, references=old, listener=progress)
         unlike = remote_passages(look, found, count)
     if new.size and not old.size:
-        notes = (*notes, "everything is new: there is nothing older to compare with")
+        notes = (*notes, "everything is new: there are no older passages to compare with")
     if not new.size:
-        notes = (*notes, f"nothing is new since {_told(moment)}")
+        notes = (*notes, f"nothing is new since {_iso(moment)}")
     if old.size:
         notes = (*notes, *removed_meanwhile(min(count, new.size), len(unlike)))
-    clusters, said = _clusters(look, new, old)
+    clusters, cluster_notes = _clusters(look, new, old)
     return News(
-        since=_told(moment),
+        since=_iso(moment),
         field=field or "added",
         documents=np.unique(documents[new]).size,
         passages=new.size,
@@ -372,16 +372,16 @@ def new_since(
         older_passages=old.size,
         unlike=unlike,
         clusters=clusters,
-        notes=(*notes, *said, *look.waiting),
+        notes=(*notes, *cluster_notes, *look.waiting),
     )
 
 
 def read_moment(when: When) -> dt.datetime:
-    """The beginning of what is meant, in UTC; BadInputError if it is no date."""
+    """The start of a date or period, in UTC; BadInputError if it is not a date."""
     if isinstance(when, str):
         text, dated = when.strip(), read_date(when)
         if dated is None:
-            raise BadInputError(f"'{when}' is not a date. Write it as 2026-11-01, or 2026-11-01T08:00")
+            raise BadInputError(f"'{when}' is not a date. Write it as 2026-11-01 or 2026-11-01T08:00")
         if "T" in text or " " in text or ":" in text:  # it has a time
             return _in_utc(dt.datetime.fromisoformat(text))
         return _midnight(dated.first)
@@ -390,17 +390,17 @@ def read_moment(when: When) -> dt.datetime:
             return _in_utc(when)
         except OverflowError:  # in UTC before the year 1, or after 9999
             raise BadInputError(
-                f"{when} is beyond the calendar. Give a moment that is in it in UTC"
+                f"{when} is not within the years 1 to 9999 in UTC. Give another moment"
             ) from None
     if not isinstance(when, dt.date):
-        raise BadInputError(f"{when!r} is neither text nor a date. Write it as '2026-11-01'")
+        raise BadInputError(f"{when!r} is neither text nor a date. Give it as '2026-11-01'")
     return _midnight(when)
 
 
 def _ages(
     look: Look, moment: dt.datetime, field: str | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    """Each passage's document, and whether it is new (1), older (-1) or neither (0); what has to be said."""
+    """Each passage's document, and whether it is new (1), older (-1) or uncertain (0); notes."""
     documents, collection = look.documents(), look.snapshot.collection.id
     numbers = np.unique(documents)
     ages: NDArray[np.int64]
@@ -420,7 +420,7 @@ def _ages(
             notes = times.notes()
             if unsure:
                 found = counted(unsure, "document")
-                notes = (*notes, f"{field} may be before {day} or after it, and not counted: {found}")
+                notes = (*notes, f"not counted: {found} whose {field} may be before {day} or after it")
     return documents, ages[np.searchsorted(numbers, documents)], notes
 
 
@@ -429,7 +429,7 @@ def _clusters(
 ) -> tuple[tuple[NewInCluster, ...], tuple[str, ...]]:
     saved = saved_clustering(look.explored)
     if saved is None:
-        return (), (f"not put into clusters yet. Make them: nearsay explore clusters {look.explored.name}",)
+        return (), (f"not clustered yet. Find clusters: nearsay explore clusters {look.explored.name}",)
     if not new.size:
         return (), ()
     labels = clusters_of_passages(saved, look.points.ids)
@@ -437,10 +437,10 @@ def _clusters(
     later = dated[labels[dated] == LATER]
     notes: tuple[str, ...] = ()
     if later.size:
-        every = Points.of(look.snapshot)  # a filter must not move the centres
+        every = Points.of(look.snapshot)  # centres do not depend on the filter
         labels[later] = nearest_clusters(every, clusters_of_passages(saved, every.ids), look.points, later)
         newer = counted(later.size, "passage")
-        notes = (f"counted to the cluster with the nearest centre, being newer than it: {newer}",)
+        notes = (f"added after the clustering, and counted to the cluster with the nearest centre: {newer}",)
     found, names = [], saved.names
     for number in np.unique(labels[new]).tolist():
         here, before = int((labels[new] == number).sum()), int((labels[old] == number).sum())
@@ -457,7 +457,7 @@ def _clusters(
     return tuple(sorted(found, key=lambda each: (-each.new, each.number is None, each.number or 0))), notes
 
 
-def _told(moment: dt.datetime) -> str:
+def _iso(moment: dt.datetime) -> str:
     midnight = moment.timetz() == dt.time(tzinfo=dt.UTC)
     return moment.date().isoformat() if midnight else moment.isoformat(timespec="seconds")
 

@@ -71,7 +71,7 @@ def test_several_documents_and_others_to_keep_away_from(run: Run) -> None:
     assert pushed[0]["score"] != next(hit["score"] for hit in plain if hit["id"] == "a2")
     refused = run("similar", "texts", "--id", "a1", "--not", "a1")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == Naming("'a1'", "wanted", "not wanted")
+    assert refused.stderr == Naming("'a1'", "wanted", "unwanted")
 
 
 def test_outliers_come_with_what_is_nearest_to_them(run: Run) -> None:
@@ -114,7 +114,7 @@ def test_clusters_through_time_are_shown_and_written(clustered: Run, tmp_path: P
         ["1", "short", "3", "100.0", "%", "54.5", "%", "██▄"],
         ["2", "long", "1", "0.0", "%", "45.5", "%", "█"],
     ]
-    assert shown.stderr == Naming("no date in year", "not counted", "1 document", "'someday'")
+    assert shown.stderr == Naming("not counted", "1 document", "no date in year", "'someday'")
     assert (tmp_path / "trend.csv").read_text("utf-8").startswith("period,cluster,name,documents,share\n")
     (found,) = lines(clustered("explore", "time", "texts", "--field", "year", "--period", "year", "--json"))
     assert (found["report"], found["periods"]) == ("through time", ["2019", "2020", "2021"])

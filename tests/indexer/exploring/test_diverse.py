@@ -9,7 +9,7 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, refinements
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.exploring import diverse
-from nearsay.indexer.exploring.diverse import company
+from nearsay.indexer.exploring.diverse import typicality
 from nearsay.indexer.neighbours.points import Points
 from nearsay.training.sentence.query_adapter import QueryAdapter
 
@@ -33,13 +33,13 @@ def test_company_is_the_mean_cosine_to_the_nearest_drawn_worked_by_hand(
     vectors = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype="f4")
     points = Points.from_array(np.arange(1, 5), vectors)
     # The first two are of one document; the last is not drawn.
-    found = company(points, np.array([7, 7, 8, 9]), np.array([0, 1, 2]))
+    found = typicality(points, np.array([7, 7, 8, 9]), np.array([0, 1, 2]))
     assert found.tolist() == pytest.approx([0.6, 0.96, (0.6 + 0.96) / 2, (0.6 + 0.8) / 2], abs=1e-6)
 
 
 def test_what_has_nothing_to_be_compared_with_has_no_company() -> None:
     points = Points.from_array(np.arange(1, 3), np.eye(2, dtype="f4"))
-    assert company(points, np.array([4, 4]), np.array([0, 1])).tolist() == [0.0, 0.0]
+    assert typicality(points, np.array([4, 4]), np.array([0, 1])).tolist() == [0.0, 0.0]
 
 
 def test_one_of_each_kind_is_chosen_and_what_is_alone_last(either_library: Library) -> None:

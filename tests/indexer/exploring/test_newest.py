@@ -40,7 +40,7 @@ def test_new_passages_that_are_unlike_all_before_come_first(collection: Collecti
     assert nearest is not None
     assert (nearest.id, nearest.cosine) == ("ab", pytest.approx(3 / 10**0.5, abs=1e-6))
     assert news.notes == (
-        Naming("without year", "not counted", "1 document"),
+        Naming("not counted", "1 document", "without year"),
         Naming("clusters", "nearsay explore clusters texts"),
     )
 
@@ -48,7 +48,7 @@ def test_new_passages_that_are_unlike_all_before_come_first(collection: Collecti
 def test_a_date_that_may_be_before_or_after_counts_on_neither_side(collection: Collection) -> None:
     news = collection.explore.new_since(dt.date(2020, 2, 1), "year")
     assert (news.documents, news.older_documents) == (1, 3)
-    assert news.notes[1] == Naming("year", "before 2020-02-01", "not counted", "1 document")
+    assert news.notes[1] == Naming("not counted", "1 document", "year", "before 2020-02-01")
 
 
 def test_without_a_field_it_goes_by_when_they_were_added(collection: Collection) -> None:

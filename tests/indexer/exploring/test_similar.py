@@ -72,7 +72,7 @@ def test_an_id_named_twice_counts_once_and_the_order_says_nothing(collection: Co
 def test_an_id_on_both_sides_is_refused(collection: Collection) -> None:
     with pytest.raises(BadInputError) as raised:
         collection.similar(["one", "two"], without=["two"])
-    assert str(raised.value) == Naming("'two'", "wanted", "not wanted")
+    assert str(raised.value) == Naming("'two'", "wanted", "unwanted")
 
 
 def test_unknown_documents_are_named_on_either_side(collection: Collection) -> None:
@@ -98,5 +98,5 @@ def test_a_weight_out_of_range_is_refused(collection: Collection, away: float) -
 
 
 def test_nothing_to_start_from_is_refused(collection: Collection) -> None:
-    with pytest.raises(BadInputError, match="no document to start from"):
+    with pytest.raises(BadInputError, match="at least one id"):
         collection.similar([], without=["one"])

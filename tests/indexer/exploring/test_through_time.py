@@ -10,7 +10,7 @@ from naming import Naming
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.exploring.through_time import _of_most
+from nearsay.indexer.exploring.through_time import _majority_clusters
 from nearsay.indexer.vectors.errors import BadFilterError
 
 
@@ -22,8 +22,8 @@ def test_a_document_is_in_the_cluster_of_most_of_its_passages(of_documents: list
         min(numbers, key=lambda number: (-numbers.count(number), number < 0, abs(number)))
         for numbers in of_documents
     ]
-    assert _of_most(clusters.astype(np.int32), owners).tolist() == wanted
-    assert _of_most(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)).size == 0
+    assert _majority_clusters(clusters.astype(np.int32), owners).tolist() == wanted
+    assert _majority_clusters(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)).size == 0
 
 
 ROWS = [
@@ -64,8 +64,8 @@ def test_documents_are_counted_by_cluster_and_year_without_gaps(
     assert (found.outside.number, found.outside.counts) == (None, (0, 0, 1))
     assert (found.missing, found.unreadable, found.coarse) == (1, 1, 0)
     assert found.notes == (
-        Naming("without year", "not counted", "1 document"),
-        Naming("no date in year", "not counted", "1 document", "'soon'", 2019, "2019-03", "2019-03-08"),
+        Naming("not counted", "1 document", "without year"),
+        Naming("not counted", "1 document", "no date in year", "'soon'", 2019, "2019-03", "2019-03-08"),
     )
 
 
@@ -74,7 +74,7 @@ def test_what_is_too_coarse_for_a_period_is_counted_and_said(collection: Collect
     assert found.periods == ("2019-03", "2019-04", "2019-05", "2019-06")
     assert [(each.number, each.counts) for each in found.clusters] == [(3, (1, 0, 1, 1))]
     assert (found.missing, found.unreadable, found.coarse) == (1, 2, 1)
-    assert found.notes[-1] == Naming("day", "coarser", "month", "not counted", "1 document")
+    assert found.notes[-1] == Naming("not counted", "1 document", "day", "coarser", "month")
     assert "'8 May 2019', 'a list or an object'" in found.notes[1]
     assert collection.explore.over_time("day").by == "year"
 
@@ -98,7 +98,7 @@ def test_what_came_after_the_clustering_is_said_and_not_counted(library: Library
     found = collection.explore.over_time("year")
     assert (found.totals, found.outside.counts) == ((2, 0, 1), (0, 0, 1))
     assert found.notes[-1] == Naming(
-        "no cluster", "not counted", "4 documents", "nearsay explore clusters texts --assign"
+        "not counted", "after the clustering", "4 documents", "nearsay explore clusters texts --assign"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_field_without_any_date_is_refused(collection: Collection) -> None:
         collection.explore.over_time("year", by="day")
     with pytest.raises(BadInputError, match=r"'text' .*no field"):
         collection.explore.over_time("text")
-    with pytest.raises(BadFilterError, match="is not a field's name"):
+    with pytest.raises(BadFilterError, match="is not a valid field name"):
         collection.explore.over_time('a"b')
 
 
