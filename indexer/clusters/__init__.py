@@ -1,1 +1,1 @@
-"""Clusters of passages: found, named, scored, matched to earlier ones, and saved with the generation."""
+"""Find, name, score and save clusters of passages, and match them to earlier ones."""

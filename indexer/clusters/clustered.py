@@ -1,4 +1,4 @@
-"""Putting a collection into clusters, and keeping them with its live generation."""
+"""Cluster a collection and save the clusters with its live generation."""
 
 import time
 from collections.abc import Sequence
@@ -38,13 +38,13 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import places_in, unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-_TEXTS = 20_000  # that are read for names, of all clusters together
+_TEXTS = 20_000  # read for names, in all clusters together
 _MOST_TEXTS = 2_000  # of one cluster
 _LEAST_TEXTS = 10
-_FALLBACK = 40  # characters of a passage that names a cluster without words
+_FALLBACK = 40  # characters of the passage that names a cluster without phrases
 _CENTRAL = 3  # passages
-_NEAREST = 20  # that they are chosen from
-_ALIKE = 0.95  # cosine similarity: of two passages as near as this one is shown
+_NEAREST = 20  # candidates for them
+_ALIKE = 0.95  # cosine similarity from which only one of two passages is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Described:
     """The clusters of one level."""
 
     labels: NDArray[np.int32]  # (n,) by place in the points; -1 = outlier
-    cosines: NDArray[np.float32]  # (n,) to the own cluster's centre
+    cosines: NDArray[np.float32]  # (n,) to the centre of the passage's cluster; 0 for an outlier
     sizes: NDArray[np.int64]  # (clusters,)
     cohesion: NDArray[np.float64]  # (clusters,)
-    silhouette: NDArray[np.float64]  # (clusters,) NaN where there is no other
+    silhouette: NDArray[np.float64]  # (clusters,) NaN if there is only one cluster
     names: list[str]
     terms: list[list[str]]
     central: list[list[PassageRow]]
@@ -69,12 +69,12 @@ def describe(
     encode: Encode | None,
     listener: ProgressListener,
 ) -> Described:
-    """Measure, name and exemplify clusters.
+    """Score and name clusters, and choose their central passages.
 
     encode: phrases to vectors of the points' kind, for names; see `name_clusters`
 
-    Of a large cluster a sample is read, spread evenly from its centre to its edge; the order in which
-    passages were added decides only between those with the same vector.
+    Names of a large cluster come from a sample, spread evenly from its centre to its edge; ties are resolved
+    by text.
     """
     middles = scores.centres(points, labels)
     cosines = scores.own_cosines(points, labels, middles)
@@ -90,8 +90,8 @@ def describe(
         with store.database.reading() as connection:
             rows = passages.read_passages(connection, collection_id, points.ids[nearest].tolist())
             read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
-        # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
-        central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
+        # Cosines are rounded so that vectors that differ only by rounding tie.
+        central.append(_without_near_duplicates(points, nearest, np.round(cosines[nearest], 5), rows))
         phrases.add(read.values())
         listener(Progress(done, len(members), "naming clusters", "clusters"))
     counted = phrases.counted()
@@ -117,10 +117,10 @@ def _spread(members: NDArray[np.int64], clusters: int) -> NDArray[np.int64]:
     return chosen
 
 
-def _unlike(
+def _without_near_duplicates(
     points: Points, nearest: NDArray[np.int64], cosines: NDArray[np.float32], rows: dict[int, PassageRow]
 ) -> list[PassageRow]:
-    """The nearest to the centre, without those that say the same again."""
+    """The passages nearest to the centre, without near-duplicates of one another."""
     found = [
         (-float(cosine), rows[number], place)
         for number, cosine, place in zip(points.ids[nearest].tolist(), cosines, nearest, strict=True)
@@ -143,64 +143,62 @@ def _same(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SavedClusters:
-    """A clustering as it was saved: which passage is in which cluster."""
+    """A saved clustering: the cluster of each passage."""
 
-    row: ClusteringRow  # method, parameters, when; `through`: the last passage that was looked at
+    row: ClusteringRow  # method, parameters, time; `through`: the highest passage number that was clustered
     clusters: tuple[ClusterRow, ...]  # of every level, the lowest first
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising; outliers are left out
-    numbers: NDArray[np.int32]  # (n,) their clusters
+    ids: NDArray[np.int64]  # (n,) passage numbers, ascending, without outliers
+    numbers: NDArray[np.int32]  # (n,) their clusters' numbers
 
     @classmethod
     def of(cls, connection: sa.Connection, row: ClusteringRow) -> "SavedClusters":
-        """With passages that were removed since."""
+        """Read a clustering; it may include passages that have been removed since."""
         every = tuple(clusterings.clusters_of(connection, row.id))
         return cls(row, every, *clusterings.members(connection, row.id))
 
     @property
     def names(self) -> dict[int, str]:
-        """Of the clusters of every level."""
+        """The name of each cluster, of all levels, by its number."""
         return {each.number: each.name for each in self.clusters}
 
     @property
     def parents(self) -> dict[int, int]:
-        """Of those clusters that belong to one of the level above."""
+        """The parent of each cluster that has one."""
         return {each.number: each.parent for each in self.clusters if each.parent is not None}
 
     def of_level(self, level: int) -> list[int]:
-        """The numbers of a level's clusters."""
+        """The cluster numbers of a level."""
         return [each.number for each in self.clusters if each.level == level]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two clusterings over the passages that both looked at."""
+    """Two clusterings over the passages that both include."""
 
-    old: NDArray[np.int32]  # (n,) each passage's place among the old clusters of level 0, -1 = in none
+    old: NDArray[np.int32]  # (n,) each passage's index among the old clusters of level 0, -1 = outlier
     new: NDArray[np.int32]  # (n,) the same among the new ones
-    numbers: list[list[int]]  # of the old clusters by place, of each level
+    numbers: list[list[int]]  # the old clusters' numbers by index, for each level
     matches: list[tuple[Match, ...]]
 
 
 def read_earlier(connection: sa.Connection, collection_id: int) -> SavedClusters | None:
-    """The live generation's clustering, else the one that was made last; None if there was none.
+    """The live generation's clustering, else the latest one; None if there is none.
 
-    After a rollback the live one's is not the last, but it is the one that is seen and renamed. The last is
-    there even if its generation was dropped.
+    After a rollback the live generation's is not the latest, but it is the one that users see and rename. The
+    latest is available even if its generation was dropped.
     """
     row = clusterings.of_live(connection, collection_id) or clusterings.latest(connection, collection_id)
     return None if row is None else SavedClusters.of(connection, row)
 
 
 def compare(before: SavedClusters, points: Points, levels: Sequence[NDArray[np.int32]]) -> Compared:
-    """Pair the clusters of each level with the earlier ones, by passages that both clusterings looked at.
+    """Match the clusters of each level to the earlier ones, by the passages in both clusterings.
 
-    levels: (n,) the new labels of the points, by level
+    levels: (n,) the points' new labels, for each level
     """
     shared = points.ids <= before.row.through
     ids = points.ids[shared]
-    own = np.append(before.numbers, 0).astype(np.int32)[
-        places_in(before.ids, ids)
-    ]  # the last for -1: in none
+    own = np.append(before.numbers, 0).astype(np.int32)[places_in(before.ids, ids)]  # 0 for -1: outlier
     numbers: list[list[int]] = []
     matches: list[tuple[Match, ...]] = []
     lowest = _places(own, before.of_level(0))
@@ -227,7 +225,7 @@ def _mapped(numbers: NDArray[np.int32], parents: dict[int, int]) -> NDArray[np.i
 def numbered(
     connection: sa.Connection, collection_id: int, sizes: Sequence[int], compared: Compared | None
 ) -> list[list[int]]:
-    """The numbers of so many clusters a level: matched ones keep theirs, the others get some never used."""
+    """The cluster numbers of each level: matched clusters keep theirs, the others get unused ones."""
     numbers: list[list[int]] = []
     for level, size in enumerate(sizes):
         kept: dict[int, int] = {}
@@ -244,19 +242,22 @@ def numbered(
 def report_of(
     before: SavedClusters | None, compared: Compared | None, numbers: Sequence[int]
 ) -> dict[str, Any]:
-    """What became of the earlier clusters of level 0, as JSON; numbers: of the new ones by place."""
+    """The movement since the earlier clustering at level 0, as JSON.
+
+    numbers: of the new clusters by index
+    """
     if before is None or compared is None:
         return {}
     of_level = compared.numbers[0]
     moved = movement(compared.old, compared.new, of_level, numbers, compared.matches[0])
-    told: dict[str, Any] = {"method": before.row.method, "generation": before.row.made_of}
-    told["created_at"] = before.row.created_at
+    previous = {"method": before.row.method, "generation": before.row.made_of}
+    previous["created_at"] = before.row.created_at
     names = {str(each.number): each.name for each in before.clusters if each.number in moved.gone}
-    return {"before": told, "movement": moved.to_json(), "gone": names}
+    return {"before": previous, "movement": moved.to_json(), "gone": names}
 
 
-_LARGE = 1000  # passages of a cluster, on average, beyond which a note tells how to get smaller ones
-_PHRASES = 256  # that are encoded at a time, few enough to need no torch
+_LARGE = 1000  # mean passages in a cluster above which a note says how to get smaller ones
+_PHRASES = 256  # encoded at a time, few enough to need no torch
 
 
 def cluster_collection(
@@ -268,13 +269,14 @@ def cluster_collection(
     save: bool = True,
     listener: ProgressListener = unheard,
 ) -> Clustering:
-    """Find clusters, name them, give them the numbers of the clusters that they were before, and keep them.
+    """Find and name clusters, match them to the previous ones, and save them.
 
-    where: clusters only what it lets through, and keeps nothing: what is kept is the whole collection's
+    where: cluster only matching passages; the result is not saved, as saved clusters cover the whole
+           collection
 
-    BadInputError where there is nothing to cluster; BusyError if another writes at the beginning, or at the
-    end for longer than the work took, or if another generation went live meanwhile. The writer lock is held
-    only while the result is compared and written.
+    Raises BadInputError if there is nothing to cluster; BusyError if another process holds the writer lock at
+    the start, or at the end for longer than the clustering took, or if another generation went live
+    meanwhile. The lock is held only while the result is compared and written.
     """
     started = time.monotonic()
     if seed < 0:
@@ -284,15 +286,14 @@ def cluster_collection(
     if not len(points):
         why = no_vectors(explored)
         if where is not None and snapshot.searchable:
-            why = f"'{explored.name}' has no passage that the filter lets through. Take another filter"
+            why = f"no passage of '{explored.name}' matches the filter. Choose another filter"
         raise BadInputError(f"there is nothing to cluster: {why}")
     if (options.clusters or 0) > len(points):
         raise BadInputError(
-            f"{options.clusters:,} clusters were asked for, and there are {len(points):,} passages. "
-            "Ask for fewer"
+            f"cannot find {options.clusters:,} clusters in {len(points):,} passages. Give a smaller number"
         )
     if save and where is None:
-        with explored.locked(snapshot.collection, "cluster"):  # what forbids it is told before the work
+        with explored.locked(snapshot.collection, "cluster"):  # fails before the work rather than after it
             pass
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
@@ -303,21 +304,21 @@ def cluster_collection(
     graph = options.method is ClusterMethod.GRAPH and options.resolution is None
     if graph and 0 < found * _LARGE < len(points):
         fit, taken = counted(found, "large cluster"), parted.parameters["resolution"]
-        notes = (*notes, f"{fit} fit best. A resolution higher than {taken:g} gives smaller ones")
+        notes = (*notes, f"{fit} fit best. For smaller ones, give a resolution above {taken:g}")
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)
 
-        def heard(progress: Progress, before: int = named) -> None:
+        def report(progress: Progress, before: int = named) -> None:
             listener(replace(progress, done=before + progress.done, total=total))
 
-        levels.append(describe(explored.store, snapshot.collection.id, points, each, encode, heard))
+        levels.append(describe(explored.store, snapshot.collection.id, points, each, encode, report))
     row = ClusteringRow(
         id=0,
         collection_id=snapshot.collection.id,
         generation=snapshot.generation.number,
         method=str(parted.method),
-        parameters={"asked": _asked(options) | {"seed": seed}, "used": dict(parted.parameters)},
+        parameters={"asked": _given_options(options) | {"seed": seed}, "used": dict(parted.parameters)},
         report={},
         passages=len(points),
         through=int(points.ids[-1]),
@@ -330,27 +331,27 @@ def cluster_collection(
         ]
         members = _members(points, levels[0], numbers[0])
         return shown(explored, row, _rows(levels, parted, numbers, {}), members, saved=False, notes=notes)
-    listener(Progress(0, None, "keeping the clusters"))
+    listener(Progress(0, None, "saving the clusters"))
     wait = max(explored.store.wait, time.monotonic() - started)
     with explored.locked(snapshot.collection, "cluster", wait) as store:
         made, has_field = _saved(store, explored.name, snapshot.generation, points, parted, levels, row)
     if has_field:
-        said = "documents have a field 'cluster' of their own: in a filter, cluster now means these clusters"
-        notes = (f"{said}, and metadata.cluster that field", *notes)
+        own = "documents have a metadata field 'cluster'"
+        notes = (f"{own}: in filters, cluster is this clustering, and metadata.cluster that field", *notes)
     return shown(explored, *made, saved=True, notes=notes)
 
 
 def _phrase_encoder(
     explored: Explored, generation: GenerationRow, listener: ProgressListener
 ) -> tuple[Encode | None, tuple[str, ...]]:
-    """What gives phrases the kind of vectors that the passages have; without it a note that says why."""
-    if generation.encoder.source.startswith("vectors:"):  # made elsewhere: no phrase can be embedded
+    """An encoder of phrases into the passages' vector space, or None and a note that gives the reason."""
+    if generation.encoder.source.startswith("vectors:"):  # computed elsewhere
         name = generation.encoder.name
-        return None, (f"names were chosen by their words alone: {name} makes the vectors elsewhere",)
+        return None, (f"names were chosen by words only, as the vectors of {name} are computed elsewhere",)
     try:
         encoder = explored.encoder(generation)
     except NearsayError as error:
-        return None, (f"names were chosen by their words alone, without the encoder: {first_line(error)}",)
+        return None, (f"names were chosen by words only, without the encoder: {first_line(error)}",)
 
     def encode(phrases: Sequence[str]) -> NDArray[np.float32]:
         vectors = []
@@ -372,35 +373,35 @@ def _saved(
     levels: list[Described],
     row: ClusteringRow,
 ) -> tuple[tuple[ClusteringRow, tuple[ClusterRow, ...], Members], bool]:
-    """What was saved, and whether documents have a field that is called as clusters are."""
+    """Save the clustering; returns it, and whether documents have a metadata field `cluster`."""
     database = store.database
     with database.reading() as connection:
         before = read_earlier(connection, row.collection_id)
         has_field = "cluster" in documents.fields_seen(connection, row.collection_id)
-        # What was removed since the work began may be compacted already: then nothing would take it out.
-        there = passages.passage_numbers(connection, row.collection_id)
+        # Passages that were removed and compacted meanwhile must not be saved.
+        existing = passages.passage_numbers(connection, row.collection_id)
     labels = [each.labels for each in levels]
     compared = None if before is None else compare(before, points, labels)
     with database.writing() as connection:
         live = generations.live(connection, row.collection_id)
         if live is None or live.identity != generation.identity:
             raise BusyError(
-                f"generation {row.generation} of '{name}' is no longer the live one, so its "
-                "clusters were not kept. Run the same command again"
+                f"generation {row.generation} of '{name}' is no longer live, so its clusters were not saved. "
+                "Run the command again"
             )
         numbers = numbered(connection, row.collection_id, [each.sizes.size for each in levels], compared)
         known = {} if before is None else {each.number: each for each in before.clusters}
         rows = _rows(levels, parted, numbers, known)
         row = replace(row, report=report_of(before, compared, numbers[0]))
-        who = _members(points, levels[0], numbers[0])
+        members = _members(points, levels[0], numbers[0])
         values = {name: getattr(row, name) for name in ClusteringRow.__slots__ if name != "id"}
-        id_ = clusterings.replace(connection, values, rows, who.among(there))
+        id_ = clusterings.replace(connection, values, rows, members.among(existing))
         collections.changed(connection, row.collection_id)
-    return (replace(row, id=id_), rows, who), has_field
+    return (replace(row, id=id_), rows, members), has_field
 
 
-def _asked(options: ClusterOptions) -> dict[str, Any]:
-    """What was not left to the method, as `Explorer.cluster` takes it."""
+def _given_options(options: ClusterOptions) -> dict[str, Any]:
+    """The options that differ from the defaults, and the method, as arguments of `Explorer.cluster`."""
     usual = ClusterOptions()
     asked = {name: value for name, value in asdict(options).items() if value != getattr(usual, name)}
     return asked | {"method": str(options.method)}
@@ -418,7 +419,10 @@ def shown(
     newer: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Clustering:
-    """A clustering with its central passages; sizes, looked_at: as they are now, None = as they were made."""
+    """A clustering with its central passages.
+
+    sizes, looked_at: current values; None = as when the clusters were found
+    """
     wanted = [number for each in every for number in each.central]
     with explored.store.database.reading() as connection:
         rows = passages.read_passages(connection, row.collection_id, wanted)
@@ -451,7 +455,6 @@ def shown(
 
 
 def _levels(parted: Partition) -> list[NDArray[np.int32]]:
-    """The labels of each level, the lowest first."""
     levels = [parted.labels]
     for parents in parted.parents:
         below = levels[-1]

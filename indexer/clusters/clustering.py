@@ -1,4 +1,4 @@
-"""Clusters: how they are to be found, how they are shown, and which old ones new ones are."""
+"""The options of a clustering, its result, and the movement since an earlier one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,62 +18,62 @@ _ONLY = {"clusters": "kmeans", "resolution": "graph"}
 
 
 class ClusterMethod(StrEnum):
-    """The ways to find clusters."""
+    """The clustering algorithm."""
 
-    GRAPH = "graph"  # communities of the neighbour graph, by modularity; nothing needs to be chosen
-    KMEANS = "kmeans"  # so many round clusters; every passage is in one
+    GRAPH = "graph"  # communities of the neighbour graph, by modularity
+    KMEANS = "kmeans"  # a given number of round clusters; without outliers
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How clusters are to be found; None = the method's own, chosen or default."""
+    """Options of a clustering; None = the method's default or choice."""
 
     method: ClusterMethod = ClusterMethod.GRAPH
-    clusters: int | None = None  # how many (kmeans); None: chosen by a criterion
-    resolution: float | None = None  # of modularity (graph): higher: more, smaller clusters; None: chosen
-    # Passages; those of a smaller cluster are outliers. None: 5, of fewer than 50 passages a tenth but at
-    # least 2 (graph), else 1
+    clusters: int | None = None  # number of clusters (kmeans); None: chosen by a criterion
+    resolution: float | None = None  # of modularity (graph): higher gives more clusters; None: chosen
+    # Passages; those of a smaller cluster are outliers. None: 5 (graph; for fewer than 50 passages a tenth of
+    # them, at least 2), 1 (kmeans)
     least_size: int | None = None
-    assign_outliers: bool = False  # put each outlier into the cluster whose centre is nearest
+    assign_outliers: bool = False  # assign each outlier to the cluster with the nearest centre
 
     def __post_init__(self) -> None:
-        """BadInputError for what no method can use; names are converted."""
+        """Raise BadInputError for an invalid value; convert names."""
         if self.method not in list(ClusterMethod):
             raise BadInputError(
-                f"method = {self.method!r} is none of {', '.join(ClusterMethod)}. Give one of them"
+                f"method = {self.method!r} is not one of {', '.join(ClusterMethod)}. Give one of them"
             )
         object.__setattr__(self, "method", ClusterMethod(self.method))
         for name, method in _ONLY.items():
             if getattr(self, name) is not None and self.method != method:
                 raise BadInputError(
-                    f"{name} = {getattr(self, name)} means nothing to the method {self.method}. "
-                    f"Leave it out, or take the method {method}"
+                    f"{name} = {getattr(self, name)} is not an option of the method {self.method}. "
+                    f"Omit it, or choose the method {method}"
                 )
         if self.clusters is not None and self.clusters < 1:
-            raise BadInputError(f"clusters = {self.clusters}, but there is at least 1. Give a number from 1")
+            raise BadInputError(f"clusters = {self.clusters}. Give a number of at least 1")
         if self.resolution is not None and not 0 < self.resolution <= 1000:
-            raise BadInputError(f"resolution = {self.resolution}. Give a number over 0, up to 1000")
+            raise BadInputError(f"resolution = {self.resolution}. Give a number above 0 and at most 1000")
         if self.least_size is not None and self.least_size < 1:
-            raise BadInputError(f"least_size = {self.least_size}. Give a number of passages from 1")
+            raise BadInputError(f"least_size = {self.least_size}. Give a number of passages, at least 1")
 
 
-LEAST_OVERLAP = 0.2  # Jaccard: below it a new cluster is another one, whatever it took over
-_PART = 0.2  # of a cluster's passages: so many in another cluster make it a part of a split or a merger
+LEAST_OVERLAP = 0.2  # Jaccard; below it a cluster counts as new
+_PART = 0.2  # share of a cluster's passages that counts as a part in a split or a merger
 _MOST_MOVES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A new cluster that is an old one."""
+    """A new cluster that continues an old one."""
 
-    before: int  # place among the old clusters
-    after: int  # place among the new clusters
-    overlap: float  # Jaccard: passages in both of those in either
+    before: int  # index among the old clusters
+    after: int  # index among the new clusters
+    overlap: float  # Jaccard index of their passages
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Passages that went from one cluster to another."""
+    """Passages that moved from one cluster to another."""
 
     source: int | None  # the old cluster's number; None: outliers
     target: int | None
@@ -82,16 +82,16 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What became of the clusters that were there before."""
+    """The changes since the previous clustering."""
 
-    shared: int  # passages that both clusterings looked at
-    moved: int  # of these, how many are in a cluster of another number
-    kept: Mapping[int, float]  # numbers that stayed, and their overlap
+    shared: int  # passages in both clusterings
+    moved: int  # of these, how many are in a cluster with another number
+    kept: Mapping[int, float]  # numbers that stayed, and the Jaccard overlap
     born: tuple[int, ...]
     gone: tuple[int, ...]
-    split: Mapping[int, tuple[int, ...]]  # an old cluster, and the new ones that it is in large parts in
-    merged: Mapping[int, tuple[int, ...]]  # a new cluster, and the old ones that are large parts of it
-    moves: tuple[Move, ...]  # the largest, ten at most
+    split: Mapping[int, tuple[int, ...]]  # old clusters, and the new ones that hold large parts of them
+    merged: Mapping[int, tuple[int, ...]]  # new clusters, and the old ones that are large parts of them
+    moves: tuple[Move, ...]  # the largest, at most ten
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -110,7 +110,7 @@ class Movement:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Movement":
-        """From what `to_json` made."""
+        """The inverse of `to_json`."""
         return cls(
             shared=row["shared"],
             moved=row["moved"],
@@ -123,7 +123,10 @@ class Movement:
         )
 
     def lines(self, names: Mapping[int, str]) -> list[str]:
-        """The same in sentences; names: of the new clusters, by number."""
+        """As sentences.
+
+        names: of the new clusters, by number
+        """
 
         def called(number: int | None) -> str:
             if number is None:
@@ -134,23 +137,23 @@ class Movement:
             return " and ".join(map(called, numbers))
 
         counts = f"{counted(len(self.kept), 'cluster')} kept, {len(self.born):,} new, {len(self.gone):,} gone"
-        said = [f"{counts}; {self.moved:,} of {counted(self.shared, 'passage')} moved"]
-        said += [f"{called(one)} split into {all_of(parts)}" for one, parts in self.split.items()]
-        said += [f"{called(one)} was merged from {all_of(parts)}" for one, parts in self.merged.items()]
-        said += [
-            f"{counted(each.passages, 'passage')} went from {called(each.source)} to {called(each.target)}"
+        lines = [f"{counts}; {self.moved:,} of {counted(self.shared, 'passage')} moved"]
+        lines += [f"{called(one)} was split into {all_of(parts)}" for one, parts in self.split.items()]
+        lines += [f"{called(one)} was merged from {all_of(parts)}" for one, parts in self.merged.items()]
+        lines += [
+            f"{counted(each.passages, 'passage')} moved from {called(each.source)} to {called(each.target)}"
             for each in self.moves[:5]
         ]
-        return said
+        return lines
 
 
 def match(before: NDArray[np.int32], after: NDArray[np.int32]) -> tuple[Match, ...]:
-    """Pair old with new clusters so that the pairs' overlaps add up to the most; by place of the new ones.
+    """Match new to old clusters one to one with the highest total Jaccard overlap; by index of the new ones.
 
-    before, after: (n,) each passage's place among the old and among the new clusters, -1 = in none
+    before, after: (n,) each passage's index among the old and the new clusters, -1 = outlier
 
-    Only clusters that share a passage can be paired, so each group of those that are linked by pairs is
-    solved by itself (Kuhn's assignment problem: `scipy.optimize.linear_sum_assignment`).
+    Each connected group of overlapping clusters is an assignment problem of its own (Kuhn;
+    `scipy.optimize.linear_sum_assignment`). Overlaps below LEAST_OVERLAP are not matched.
     """
     from scipy import sparse
     from scipy.optimize import linear_sum_assignment
@@ -172,9 +175,9 @@ def match(before: NDArray[np.int32], after: NDArray[np.int32]) -> tuple[Match, .
         columns, column = np.unique(new[some], return_inverse=True)
         table = np.zeros((rows.size, columns.size))
         table[row, column] = overlap[some]
-        for at, to in zip(*linear_sum_assignment(table, maximize=True), strict=True):
-            if table[at, to] > 0:
-                found.append(Match(int(rows[at]), int(columns[to]), float(table[at, to])))
+        for i, j in zip(*linear_sum_assignment(table, maximize=True), strict=True):
+            if table[i, j] > 0:
+                found.append(Match(int(rows[i]), int(columns[j]), float(table[i, j])))
     return tuple(sorted(found, key=lambda each: each.after))
 
 
@@ -185,12 +188,13 @@ def movement(
     numbers_after: Sequence[int],
     matches: Sequence[Match],
 ) -> Movement:
-    """What became of the old clusters, by their numbers.
+    """The changes from the old clusters to the new ones, by their numbers.
 
-    before, after: as in `match`; numbers_before, numbers_after: the numbers of the clusters by their places
+    before, after: as in `match`
+    numbers_before, numbers_after: the clusters' numbers by index
     """
     old, new, counts = _counts(before, after)
-    was = np.array([*numbers_before, 0])[old]  # place -1 takes the last: outliers
+    was = np.array([*numbers_before, 0])[old]  # index -1 is the last: outliers
     became = np.array([*numbers_after, 0])[new]
     there_before, there_after = set(numbers_before), set(numbers_after)
     moves = sorted(
@@ -216,7 +220,7 @@ def movement(
 def _counts(
     before: NDArray[np.int32], after: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of an old and a new place that share passages, and how many."""
+    """The pairs of old and new indices that share passages, and the number of these."""
     width = int(after.max(initial=-1)) + 2
     pairs, counts = np.unique((before.astype(np.int64) + 1) * width + after + 1, return_counts=True)
     return pairs // width - 1, pairs % width - 1, counts
@@ -254,31 +258,31 @@ class CentralPassage:
     """One of the passages nearest to a cluster's centre."""
 
     number: int
-    id: str  # its document's
+    id: str  # of its document
     title: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster(Report):
-    """Passages that say similar things."""
+    """A cluster of similar passages."""
 
     REPORT: ClassVar = "cluster"
 
-    number: int  # kept from clustering to clustering
+    number: int  # stable across clusterings
     name: str
     named_by_user: bool
-    size: int  # passages that are there
-    cohesion: float  # mean cosine to its centre
-    silhouette: float | None  # between -1 and 1, by centres; None where there is no other cluster
-    parent: int | None  # the cluster of the level above
-    level: int  # 0: holds passages itself; 1…: holds clusters
-    terms: tuple[str, ...]  # that tell it from the others, best first
-    central: tuple[CentralPassage, ...]  # the most central passages, no two of them alike
+    size: int  # current passages
+    cohesion: float  # mean cosine to the centre
+    silhouette: float | None  # simplified, between -1 and 1; None if there is no other cluster
+    parent: int | None  # the cluster's number in the level above
+    level: int  # 0: a cluster of passages; 1 and above: a cluster of clusters
+    terms: tuple[str, ...]  # that distinguish it from the others, best first
+    central: tuple[CentralPassage, ...]  # the passages nearest to the centre, without near-duplicates
 
 
 def clusters_as_tree(clusters: Sequence[Cluster]) -> list[tuple[Cluster, int]]:
-    """Each cluster with its depth, after the one that it belongs to; those that hold one are left out."""
+    """Each cluster with its depth, after its parent; parents of a single cluster are omitted."""
     below: dict[int | None, list[Cluster]] = {}
     numbers = {each.number for each in clusters}
     for each in clusters:
@@ -302,19 +306,19 @@ class Clustering:
     collection: str
     generation: int
     method: str
-    parameters: Mapping[str, JsonValue]  # what was used, and chosen by which criterion
-    clusters: tuple[Cluster, ...]  # by level and falling size
-    passages: int  # that were looked at and are still there
+    parameters: Mapping[str, JsonValue]  # those used, and the criterion that chose them
+    clusters: tuple[Cluster, ...]  # by level and descending size
+    passages: int  # clustered passages that still exist
     outliers: int  # of these, those in no cluster
-    newer: int  # passages that came since: in no cluster yet
-    movement: Movement | None  # what became of the clusters before; None: there were none
+    newer: int  # passages added after the clustering
+    movement: Movement | None  # changes since the previous clustering; None if there was none
     created_at: str
     saved: bool
     members: Members = field(repr=False, compare=False)  # of level 0
     notes: tuple[str, ...] = ()
 
     def report(self) -> "ClusteringReport":
-        """What there is to say beside the clusters."""
+        """The clustering without its clusters."""
         same = {each.name: getattr(self, each.name) for each in fields(ClusteringReport)}
         return ClusteringReport(**{**same, "clusters": sum(each.level == 0 for each in self.clusters)})
 
@@ -330,7 +334,7 @@ class ClusteringReport(Report):
     method: str
     parameters: Mapping[str, JsonValue]
     clusters: int  # of level 0
-    passages: int  # the rest as in `Clustering`
+    passages: int  # this and the rest as in `Clustering`
     outliers: int
     newer: int
     movement: Movement | None

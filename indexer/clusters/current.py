@@ -1,4 +1,4 @@
-"""The clusters of a collection as they stand: what was saved, without passages that were removed since."""
+"""The current clusters of a collection: the saved ones without passages removed since."""
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 
 def saved_clustering(explored: Explored, snapshot: Snapshot | None = None) -> SavedClusters | None:
-    """What was saved with the live generation, of passages that are there; None if it was never clustered."""
+    """The live generation's clustering with its existing passages; None if there is none."""
     snapshot = snapshot or explored.snapshot()
     with explored.store.database.reading() as connection:
         row = clusterings.of_live(connection, snapshot.collection.id)
@@ -41,7 +41,7 @@ _LONGEST_NAME = 200  # characters
 
 
 def current_clustering(explored: Explored) -> Clustering:
-    """The live generation's clusters, without passages removed since; BadInputError if it has none."""
+    """The live generation's clusters, without passages removed since; BadInputError if there are none."""
     snapshot = explored.snapshot()
     kept = saved_clustering(explored, snapshot)
     if kept is None:
@@ -63,18 +63,18 @@ def current_clustering(explored: Explored) -> Clustering:
 
 
 def kept_row(explored: Explored) -> ClusteringRow | None:
-    """What the catalogue says of the live generation's clustering; None if it was never clustered."""
+    """The catalogue row of the live generation's clustering; None if there is none."""
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
         return clusterings.of_live(connection, snapshot.collection.id)
 
 
 def rename_cluster(explored: Explored, number: int, name: str) -> None:
-    """Give a cluster a name that later clusterings keep; BadInputError if it is not there."""
+    """Rename a cluster; later clusterings keep the name. BadInputError if the cluster does not exist."""
     cleaned = " ".join(name.split())
     if not cleaned or len(cleaned) > _LONGEST_NAME or not cleaned.isprintable():
         raise BadInputError(
-            f"{name!r} is not a cluster's name. Give 1 to {_LONGEST_NAME} characters that can be printed"
+            f"{name!r} is not a valid cluster name. Give 1 to {_LONGEST_NAME} printable characters"
         )
     snapshot = explored.snapshot()
     locked = explored.locked(snapshot.collection, "rename a cluster")
@@ -85,21 +85,21 @@ def rename_cluster(explored: Explored, number: int, name: str) -> None:
         if not clusterings.rename(connection, row.id, number, cleaned):
             raise BadInputError(
                 f"'{explored.name}' has no cluster {number}. "
-                f"See which there are: nearsay explore clusters {explored.name}"
+                f"List the clusters: nearsay explore clusters {explored.name}"
             )
         collections.changed(connection, snapshot.collection.id)
 
 
 def no_clusters(collection: str) -> BadInputError:
-    """The error of asking for clusters where there are none."""
+    """The error for a collection without clusters."""
     return BadInputError(
-        f"the live generation of '{collection}' was not put into clusters yet. "
-        f"Make them: nearsay explore clusters {collection}"
+        f"the live generation of '{collection}' has no clusters. "
+        f"Find them: nearsay explore clusters {collection}"
     )
 
 
 def _sizes(every: Iterable[ClusterRow], numbers: NDArray[np.int32]) -> dict[int, int]:
-    """How many living passages each cluster holds, those of higher levels through what belongs to them."""
+    """The existing passages of each cluster; a cluster of a higher level counts those of its children."""
     counts = np.bincount(numbers, minlength=1)
     sizes: dict[int, int] = {}
     for each in every:  # the lowest level first
@@ -110,27 +110,27 @@ def _sizes(every: Iterable[ClusterRow], numbers: NDArray[np.int32]) -> dict[int,
     return sizes
 
 
-_WITHIN = 5.0  # percentile of the members' cosines to the centre: a passage has to be as near as that
+_WITHIN = 5.0  # percentile of the members' cosines to the centre that a passage has to reach
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What became of the passages that came since the clustering."""
+    """The number of assigned passages and outliers."""
 
     assigned: int
     outliers: int  # too far from every centre
 
 
 def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) -> Assigned:
-    """Put passages that came since the clustering into the cluster whose centre is nearest.
+    """Assign passages added after the clustering to the cluster with the nearest centre.
 
-    Only where they are at least as near to it as all but the farthest twentieth of the passages that it was
-    made of; the others are outliers from now on. Centres stay where the clustering put them, however often
-    passages are assigned. BadInputError without a clustering.
+    A passage has to be at least as near to the centre as all but the farthest 5 % of the members that the
+    clustering found; other passages become outliers. Repeated assignments do not move the centres. Raises
+    BadInputError without a clustering.
     """
     snapshot = explored.snapshot()
     with explored.locked(snapshot.collection, "assign to clusters") as store:
-        snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
+        snapshot = explored.snapshot()  # the one taken before the lock may be stale
         kept = saved_clustering(explored, snapshot)
         if kept is None:
             raise no_clusters(explored.name)
@@ -139,32 +139,30 @@ def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) ->
         newer = living[living > row.through]
         if not newer.size:
             return Assigned(0, 0)
-        who = _fitting(snapshot, kept, newer, progress)
+        members = _fitting(snapshot, kept, newer, progress)
         with store.database.writing() as connection:
             still = clusterings.of_live(connection, snapshot.collection.id)
             if still is None or still.id != row.id:
-                raise BusyError(
-                    f"the clusters of '{explored.name}' were made anew meanwhile. Run the same command again"
-                )
-            clusterings.add_members(connection, row.id, who)
-            _grow(connection, row.id, who)
-            told = {
+                raise BusyError(f"'{explored.name}' was clustered again meanwhile. Run the command again")
+            clusterings.add_members(connection, row.id, members)
+            _grow(connection, row.id, members)
+            values = {
                 "through": int(newer[-1]),
                 "passages": row.passages + newer.size,
                 "report": {**row.report, MADE_THROUGH: row.made_through},
             }
             connection.execute(
-                clustering_table.update().where(clustering_table.c.id == row.id).values(**told)
+                clustering_table.update().where(clustering_table.c.id == row.id).values(**values)
             )
             collections.changed(connection, snapshot.collection.id)
-    return Assigned(who.ids.size, newer.size - who.ids.size)
+    return Assigned(members.ids.size, newer.size - members.ids.size)
 
 
 def _fitting(
     snapshot: Snapshot, kept: SavedClusters, newer: NDArray[np.int64], listener: ProgressListener
 ) -> Members:
-    """Those of the newer passages that are near enough to a cluster's centre, and the cluster."""
-    own = kept.ids <= kept.row.made_through  # those assigned earlier would draw the centres to themselves
+    """The newer passages that are near enough to a centre, and their clusters."""
+    own = kept.ids <= kept.row.made_through  # passages assigned since must not move the centres
     if not own.any():
         return Members(newer[:0], kept.numbers[:0], np.zeros(0))
     used = np.array(sorted(kept.of_level(0)), dtype=np.int32)
@@ -183,15 +181,14 @@ def _fitting(
     return Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
 
 
-def _grow(connection: sa.Connection, clustering: int, who: Members) -> None:
-    """Enter the new sizes, those of higher levels too."""
+def _grow(connection: sa.Connection, clustering: int, members: Members) -> None:
     parents = {each.number: each.parent for each in clusterings.clusters_of(connection, clustering)}
     grown: dict[int, int] = {}
-    for number, count in zip(*np.unique(who.numbers, return_counts=True), strict=True):
-        at: int | None = int(number)
-        while at is not None:
-            grown[at] = grown.get(at, 0) + int(count)
-            at = parents[at]
+    for number, count in zip(*np.unique(members.numbers, return_counts=True), strict=True):
+        ancestor: int | None = int(number)
+        while ancestor is not None:
+            grown[ancestor] = grown.get(ancestor, 0) + int(count)
+            ancestor = parents[ancestor]
     for number, more in grown.items():
         where = (cluster_table.c.clustering == clustering) & (cluster_table.c.number == number)
         connection.execute(cluster_table.update().where(where).values(size=cluster_table.c.size + more))
@@ -202,10 +199,12 @@ _COLUMNS = ("cluster", "name", "id", "passage", "title", "text")
 
 
 def write_members(explored: Explored, out: str | Path, clustering: Clustering | None = None) -> int:
-    """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters.
+    """Write each clustered passage with its cluster to a .jsonl or .csv file; returns their number.
 
-    By cluster, the largest first, in the order they were added; whole or not at all. In CSV a text that a
-    spreadsheet would compute gets an apostrophe before it. Outliers are not in it.
+    clustering: None = the saved one
+
+    The file is written atomically, by level, descending size of the cluster, and order of addition; outliers
+    are omitted. In CSV, text that a spreadsheet would evaluate is prefixed with an apostrophe.
     """
     rows, file = member_rows(explored, clustering or current_clustering(explored)), Path(out)
     if ending_of(file, "jsonl", "csv") == "jsonl":
@@ -216,7 +215,10 @@ def write_members(explored: Explored, out: str | Path, clustering: Clustering | 
 def member_rows(
     explored: Explored, clustering: Clustering, only: Container[int] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """A row for each passage in a cluster that is still there; only: in clusters of these numbers."""
+    """A row for each existing passage in a cluster.
+
+    only: numbers of clusters, None = all
+    """
     snapshot = explored.snapshot()
     for cluster in clustering.clusters:
         if only is not None and cluster.number not in only:

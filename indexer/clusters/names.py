@@ -1,4 +1,4 @@
-"""Names for clusters: the terms that tell each from the others, and the noun phrase that says what it is."""
+"""Names for clusters: distinctive terms, and the noun phrase that describes each cluster best."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase
 
 Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
-TERMS = 10  # that are kept of a cluster
-_LEAST_LIFT = 2.0  # times as common as in an average cluster: below it a term tells hardly anything
-_CANDIDATES = 40  # phrases, of which a cluster's name is chosen
+TERMS = 10  # of a cluster
+_LEAST_LIFT = 2.0  # a term must be this many times as frequent as in an average cluster
+_CANDIDATES = 40  # phrases for a cluster's name
 _LEAST_CANDIDATES = 6
-_ENCODED = 6_000  # phrases of all clusters; were there more, none would be
-_LEAST_NOUN = 0.02  # how likely a name is a noun's
-_TEMPERATURE = 0.05  # of the softmax that tells how surely a phrase means one cluster, from cosines
+_ENCODED = 6_000  # phrases of all clusters; of more, none is encoded
+_LEAST_NOUN = 0.02  # likelihood that a name is a noun phrase
+_TEMPERATURE = 0.05  # of the softmax of a phrase's cosines over the clusters
 _NEARNESS = 8.0  # the weight of the cosine to the cluster's centre
 _OWNNESS = 4.0  # the weight of the softmax's logarithm
 
 
 def terms_by_cluster(counted: PhraseCounts) -> list[list[str]]:
-    """Up to ten phrases that tell each cluster from the others, best first, no two of them nearly the same.
+    """Up to ten phrases that distinguish each cluster from the others, best first, without variants.
 
-    counted: the clusters' phrases; those that stand in all clusters alike come where there are no others
+    counted: the clusters' phrases; phrases common to all clusters are used only if there are no others
     """
     clusters = len(counted.counts)
     least = min(_LEAST_LIFT, 1 + 0.5 * (clusters - 1)) if clusters > 1 else 0.0
     found = []
     for candidates in _candidates(counted):
-        telling = [each for each in candidates if exp(each.own) * clusters >= least] or candidates
+        distinctive = [each for each in candidates if exp(each.own) * clusters >= least] or candidates
         chosen: list[_Candidate] = []
-        for each in telling:
+        for each in distinctive:
             if not any(_alike(each.written, other.written) for other in chosen):
                 chosen.append(each)
         found.append([each.written for each in chosen[:TERMS]])
@@ -49,19 +49,19 @@ def name_clusters(
     centres: NDArray[np.float32] | None = None,
     encode: Encode | None = None,
 ) -> list[str]:
-    """A name for each cluster, as a person would write it: "card delivery".
+    """A readable name for each cluster, such as "card delivery".
 
     counted:   the clusters' phrases
-    fallbacks: what a cluster without phrases is called
-    centres:   (clusters, d), each of length 1
-    encode:    phrases to vectors of length 1, (phrases, d), by the encoder that made the centres; at most
-               some thousand phrases are encoded. Without it phrases are chosen by how common they are
+    fallbacks: names of clusters without phrases
+    centres:   (clusters, d) of unit length
+    encode:    phrases to vectors of unit length, (phrases, d), of the centres' encoder, for at most 6,000
+               phrases; None = phrases are chosen by frequency only
 
-    A phrase weighs the more, the more typical it is of the cluster (c-TF-IDF of the passages in which it
-    stands by itself and not inside a longer phrase: Frantzi et al. 2000, section 2.3, has the idea,
-    https://doi.org/10.1007/s007999900023), the more surely it is a noun's, and the nearer it lies to the
-    cluster's centre and to no other one. No two clusters get the same phrase: who it fits best has it. A
-    second phrase follows where both together mean the cluster more surely than the first alone.
+    The score of a phrase rises with its c-TF-IDF in the cluster (over passages where it is not part of a
+    longer phrase: the idea is in Frantzi et al. 2000, section 2.3, https://doi.org/10.1007/s007999900023),
+    with the likelihood that it is a noun phrase, and with its nearness to the cluster's centre compared with
+    the other centres. Names are unique: a phrase goes to the cluster with the highest score. A second phrase
+    is added if both together identify the cluster better than the first alone.
     """
     candidates = _candidates(counted)
     vectors = _weigh_meaning(candidates, centres, encode)
@@ -93,19 +93,16 @@ def name_clusters(
 
 @dataclass(slots=True)
 class _Candidate:
-    """A phrase that may name a cluster."""
-
     key: str
     written: str
-    usual: float  # the logarithm of how typical it is of the cluster, and how surely a noun's
-    own: float  # the logarithm of how surely it means this cluster and no other one
+    usual: float  # log of its weight in the cluster and of the likelihood that it is a noun phrase
+    own: float  # log of its share in this cluster among all clusters
     score: float
     row: int = -1  # of its vector
 
 
 def _candidates(counted: PhraseCounts) -> list[list[_Candidate]]:
-    """The most typical phrases of each cluster, best first."""
-    everywhere: dict[str, float] = {}  # the sum of a phrase's shares of the clusters' passages
+    everywhere: dict[str, float] = {}  # sum over clusters of the share of passages with a phrase
     for counts, total in zip(counted.counts, counted.passages, strict=True):
         for key, count in counts.items():
             everywhere[key] = everywhere.get(key, 0.0) + count / total
@@ -134,7 +131,7 @@ def _candidates(counted: PhraseCounts) -> list[list[_Candidate]]:
 
 
 def _inside_longer(counts: Mapping[str, int]) -> dict[str, int]:
-    """For each phrase, how many passages have the commonest longer one that it stands in."""
+    """For each phrase, the number of passages that have the most frequent longer phrase containing it."""
     most: dict[str, int] = {}
     for key, count in counts.items():
         words = key.split()
@@ -148,7 +145,7 @@ def _inside_longer(counts: Mapping[str, int]) -> dict[str, int]:
 def _weigh_meaning(
     candidates: list[list[_Candidate]], centres: NDArray[np.float32] | None, encode: Encode | None
 ) -> NDArray[np.float32] | None:
-    """Add to each score how near the phrase lies to the centre; give the vectors, a row a phrase."""
+    """Add each phrase's nearness to the centre to its score; returns the vectors, one row a phrase."""
     rows: dict[str, int] = {}
     for each in (one for own in candidates for one in own):
         each.row = rows.setdefault(each.written, len(rows))
@@ -156,7 +153,7 @@ def _weigh_meaning(
         return None
     vectors = encode(list(rows))
     for place, own in enumerate(candidates):
-        cosines = np.round(vectors[[each.row for each in own]] @ centres.T, 5)  # as others round them
+        cosines = np.round(vectors[[each.row for each in own]] @ centres.T, 5)  # stable ties
         log_shares = _log_softmax(cosines / _TEMPERATURE)
         for each, cosine, log_share in zip(own, cosines[:, place], log_shares[:, place], strict=True):
             each.own = float(log_share)
@@ -171,9 +168,9 @@ def _second(
     centres: NDArray[np.float32] | None,
     vectors: NDArray[np.float32] | None,
 ) -> _Candidate | None:
-    """The phrase that is to follow the first one; None where none makes clearer which cluster is meant."""
-    said = set(content_words(first.key))
-    others = [each for each in others if said.isdisjoint(content_words(each.key))]
+    """The second phrase of a name; None if none identifies the cluster better."""
+    words = set(content_words(first.key))
+    others = [each for each in others if words.isdisjoint(content_words(each.key))]
     if vectors is None or centres is None:
         better = [(each.score, each.own, each) for each in others]
     else:
@@ -195,7 +192,7 @@ def _log_softmax(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two terms share a word, singular or plural, or one's word begins the other's."""
+    """Whether two terms share a word or a stem."""
     words, others = (
         [w for w in text.casefold().split() if w not in function_words()] for text in (one, other)
     )

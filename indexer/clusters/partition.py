@@ -1,4 +1,4 @@
-"""Points parted into clusters, and the levels above them; nothing is read or saved here."""
+"""Partition points into clusters and levels above them; nothing is read or saved here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from nearsay.indexer.neighbours.points import Distinct, Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-# Different vectors; of more, lists find .95 of the neighbours. All products of 117,000 take a minute or more,
-# lists a fraction, and a graph with .96 of the true ones costs the communities less than .01 of V-measure.
+# Distinct vectors; for more, inverted lists find .95 of the neighbours. Exact search among 117,000 takes a
+# minute or more, lists a fraction of it, and a recall of .96 costs less than .01 of V-measure.
 EXACT_UP_TO = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctPoints:
-    """The different vectors among points, in memory, in the order of `Distinct`."""
+    """The distinct vectors of some points, in memory, in the order of `Distinct`."""
 
-    points: Points  # (m,) different vectors; their ids are their places
-    counts: NDArray[np.int64]  # (m,) how many points have each
-    back: NDArray[np.int64]  # (n,) the place in `points` of each of the points that were given
+    points: Points  # (m,) distinct vectors; their ids are their places
+    counts: NDArray[np.int64]  # (m,) number of points with each
+    back: NDArray[np.int64]  # (n,) each given point's place in `points`
 
     def __len__(self) -> int:
         return len(self.points)
 
 
 def distinct(points: Points, seed: int) -> DistinctPoints:
-    """The points without copies; see `Distinct.of`."""
+    """The points without duplicate vectors; see `Distinct.of`."""
     found = Distinct.of(points, seed)
     places = np.arange(len(found), dtype=np.int64)
     return DistinctPoints(Points.from_array(places, points.rows(found.first)), found.copies, found.number)
@@ -45,27 +45,27 @@ CRITERION = (
     "the highest simplified silhouette * share in a cluster * (1 - 0.1 ln(clusters)); 1, if that silhouette "
     "is below 0.25 and one cluster holds more than half"
 )
-# The silhouette by itself rises with the number of clusters. On 16 labelled sets of 4 to 77 labels anything
-# from .08 to .12 gave the same V-measure and mutual information within .005.
+# The silhouette alone rises with the number of clusters. On 16 labelled sets of 4 to 77 labels, values from
+# .08 to .12 gave the same V-measure and mutual information within .005.
 _PER_LOG_NUMBER = 0.1
-_FEW = 100  # different vectors: of so few the graph is hardly sparse, and low resolutions merge clear bunches
+_FEW = 100  # distinct vectors; their graph is hardly sparse, and low resolutions merge clear clusters
 _LEAST_SIZE = 5  # passages
-_PLAIN = 1.0  # the resolution of modularity as it was first defined
+_PLAIN = 1.0  # the resolution of plain modularity
 _NO_STRUCTURE = 0.25  # a silhouette
-_NONE = -1.0  # below every silhouette: where fewer than two communities are kept
-_SAMPLE = 20_000  # vectors whose silhouettes decide
+_NONE = -1.0  # below every silhouette
+_SAMPLE = 20_000  # vectors for silhouettes
 
 
 class Communities(NamedTuple):
     """Communities of the neighbour graph."""
 
     labels: NDArray[np.int32]  # (m,)
-    resolution: float  # that they were found with
-    recall: float  # the share of the true neighbours that the graph has
+    resolution: float  # with which they were found
+    recall: float  # share of the true neighbours that are in the graph
 
 
 def usual_least_size(passages: int) -> int:
-    """Where nobody says: 5 passages; of fewer than 50 a tenth, but at least 2."""
+    """The default: 5 passages; for fewer than 50 a tenth, at least 2."""
     return max(2, min(_LEAST_SIZE, passages // 10))
 
 
@@ -78,16 +78,17 @@ def graph_communities(
 ) -> Communities:
     """Find communities by the Louvain algorithm on the weighted graph of each vector's 15 neighbours.
 
-    resolution: higher gives more and smaller ones; None = of RESOLUTIONS the one with the highest simplified
-    silhouette (see `scores.silhouette`) over up to 20,000 vectors, times the share of them in a cluster,
-    times 1 - .1 · ln(clusters). Where that silhouette is below .25 ("no substantial structure", Kaufman &
-    Rousseeuw 1990) and one cluster holds more than half of the passages, 1 is taken, as modularity has it
-    least_size: passages; the vectors of a smaller community are outliers to that choice
+    resolution: higher gives more and smaller ones; None = the one of RESOLUTIONS with the highest simplified
+                silhouette (see `scores.silhouette`) over up to 20,000 vectors, times the share of them in a
+                cluster, times 1 - .1 · ln(clusters). Where that silhouette is below .25 ("no substantial
+                structure", Kaufman & Rousseeuw 1990) and one cluster holds more than half of the passages, at
+                least 1, the resolution of plain modularity
+    least_size: passages; that choice treats vectors of smaller communities as outliers
 
-    Copies count once. Sequential and without chance: the same graph gives the same communities on any number
-    of threads. Blondel et al. 2008, https://arxiv.org/abs/0803.0476, by scikit-network (whose Leiden draws
-    from the C library's `rand`, which no seed of its own governs); modularity with a resolution: Reichardt &
-    Bornholdt 2006, https://doi.org/10.1103/PhysRevE.74.016110. NearsayError without scikit-network,
+    Copies count once. Sequential and deterministic: the same graph gives the same communities with any number
+    of threads. Blondel et al. 2008, https://arxiv.org/abs/0803.0476, by scikit-network (its Leiden uses the C
+    library's `rand`, which ignores its seed); modularity with a resolution: Reichardt & Bornholdt 2006,
+    https://doi.org/10.1103/PhysRevE.74.016110. Raises NearsayError without scikit-network, and
     MissingExtraError without FAISS for more than 200,000 vectors.
     """
     if len(given) < 3:
@@ -113,8 +114,8 @@ def _resolution(
 ) -> float:
     """The resolution by CRITERION.
 
-    Coarser communities are made by merging the finest ones: a twentieth of the time at 117,659 vectors, and
-    the choice that results is .001 of V-measure worse (16 labelled sets, those of up to 2,000 passages).
+    Coarser communities are merged from the finest ones: a twentieth of the time at 117,659 vectors, for a
+    V-measure lower by .001 (16 labelled sets, those of up to 2,000 passages).
     """
     from scipy import sparse
 
@@ -139,7 +140,7 @@ def _resolution(
         np.add.at(together, joined[inside], of_each[inside])
         labels = joined[finest[places]]
         silhouette = float(each_silhouette(sample, labels, of_unit_length(together)).mean())  # outliers: 0
-        # without the share in a cluster, half of 70 passages were left out for some clear bunches
+        # Without the share in a cluster, half of 70 passages became outliers to a few clear clusters.
         fewer = max(0.0, 1 - _PER_LOG_NUMBER * float(np.log(kept.sum())))
         reached = silhouette * float((labels >= 0).mean()) * fewer
         if reached > best:
@@ -154,8 +155,8 @@ def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no 
         from sknetwork.clustering import Louvain
     except ImportError as error:
         raise NearsayError(
-            "Communities of the neighbour graph need scikit-network. Install it: pip install scikit-network, "
-            "or take another method: kmeans"
+            "The clustering method graph needs scikit-network. Install it with: pip install scikit-network. "
+            "Or choose another method: kmeans"
         ) from error
     return Louvain(resolution=resolution, return_probs=False, return_aggregate=False)
 
@@ -164,24 +165,24 @@ NUMBER_CRITERION = "the communities of the neighbour graph of a sample"
 
 
 def chosen_number(given: DistinctPoints, *, listener: ProgressListener = unheard) -> int:
-    """As many clusters as the neighbour graph of up to 20,000 of the vectors has communities.
+    """The default number of clusters: of communities in the neighbour graph of up to 20,000 vectors.
 
-    Silhouette (rising to the largest number tried) and Calinski-Harabasz (a third of the labels' number, or
-    the largest tried) were measured beside it and chose badly; see tests/benchmarks/LOG.md.
+    Silhouette (which rises up to the largest number tried) and Calinski-Harabasz (a third of the number of
+    labels, or the largest tried) chose worse; see tests/benchmarks/LOG.md.
     """
-    places = np.arange(min(len(given), _SAMPLE))  # the first in the content's order are a random sample
+    places = np.arange(min(len(given), _SAMPLE))  # the first are a random sample, see `Distinct`
     sample = DistinctPoints(given.points.some(places), given.counts[places], places)
     return int(graph_communities(sample, listener=listener).labels.max(initial=-1)) + 1
 
 
-_FEWER = 5  # clusters that one of the level above holds, on average
-_LEAST = 40  # as few clusters as still get a level above them: fewer are read as they are
-_MOST = 0.5  # of the passages in one cluster of a level
-_MERGED = 4000  # centres whose distances are held all at once: 64 MB
+_FEWER = 5  # mean number of children of a cluster
+_LEAST = 40  # clusters of a level that gets a level above it
+_MOST = 0.5  # largest share of the passages in one cluster of a level
+_MERGED = 4000  # centres whose distances are in memory at once: 64 MB
 
 
 def coarser_numbers(clusters: int) -> list[int]:
-    """How many clusters the levels above so many have: a fifth each time, as long as that leaves eight."""
+    """The numbers of clusters in the levels above: a fifth each time, down to at least eight."""
     numbers = []
     while clusters >= _LEAST:
         clusters //= _FEWER
@@ -190,14 +191,15 @@ def coarser_numbers(clusters: int) -> list[int]:
 
 
 def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], ...]:
-    """Each cluster's parent, each parent's parent, and so on, by Ward's merging of the centres.
+    """Each cluster's parent, each parent's parent, and so on, by Ward linkage of the centres.
 
-    middles: (clusters, d) unit length; sizes: (clusters,) passages
+    middles: (clusters, d) unit length
+    sizes:   (clusters,) passages
 
-    Numbers are by falling size, ties by the first child. All levels are cuts of one tree: merging the
-    parents' centres anew would leave the lone ones for last and put nearly all others together. More than
-    4,000 centres are first put together by k-means. A level of which one cluster holds more than half of the
-    passages tells little: neither it nor those above it are given.
+    Parents are numbered by descending size, ties by the first child. All levels are cuts of one tree: merging
+    the parents' centres again would leave isolated ones for last and join nearly all others. More than 4,000
+    centres are first grouped by k-means. If one cluster of a level holds more than half of the passages, that
+    level and those above it are omitted.
     """
     levels: list[NDArray[np.int32]] = []
     while len(middles) > _MERGED:
@@ -234,7 +236,7 @@ def _lopsided(sizes: NDArray[np.int64]) -> bool:
 
 
 def _by_size(parents: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The same parents numbered from 0 by falling size, ties by the first child."""
+    """The same parents numbered from 0 by descending size, ties by the first child."""
     used, first, of_used = np.unique(parents, return_index=True, return_inverse=True)
     order = np.lexsort((first, -np.bincount(of_used, weights=sizes)))
     number = np.empty(used.size, dtype=np.int32)
@@ -243,8 +245,8 @@ def _by_size(parents: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np
 
 
 _ITERATIONS = 25
-_TRAINED_ON = 100_000  # vectors, or 256 a cluster where that is more
-_REPEATS = 3  # from different starts, the best is kept
+_TRAINED_ON = 100_000  # vectors, or 256 a cluster if more
+_REPEATS = 3  # starts, of which the best is kept
 
 
 def kmeans(
@@ -257,9 +259,9 @@ def kmeans(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Labels (m,) and centres (clusters, d) by FAISS's spherical k-means, the best of several starts.
 
-    Dhillon & Modha 2001, https://doi.org/10.1023/A:1007612920971, begun by k-means++. Learned on a sample
-    where there are many; every vector is then put to its nearest centre. Copies weigh as often as they are
-    there.
+    Dhillon & Modha 2001, https://doi.org/10.1023/A:1007612920971, initialized by k-means++. Trained on a
+    sample of large sets; then every vector is assigned to its nearest centre. Vectors are weighted by their
+    number of copies.
     """
     faiss = faiss_module()
     count = min(len(given), max(_TRAINED_ON, 256 * clusters))
@@ -287,19 +289,19 @@ _NEIGHBOURS = 15  # of each passage in the neighbour graph
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Which cluster each of the points is in."""
+    """The cluster of each point, and the levels above."""
 
-    # (n,) by place; 0, 1, … by falling size, ties in an order that the content decides; -1 = outlier
+    # (n,) by place; 0, 1, … by descending size, ties in an order that depends on the content; -1 = outlier
     labels: NDArray[np.int32]
-    # The levels above, the lowest first: parents[0][c] is the number of cluster c's parent among the clusters
-    # of level 1, parents[1][p] that of p's among those of level 2; numbered like the labels. Empty: none.
+    # The levels above, the lowest first: parents[0][c] is the label of cluster c's parent in level 1,
+    # parents[1][p] that of p's parent in level 2; numbered like `labels`.
     parents: tuple[NDArray[np.int32], ...]
     method: ClusterMethod
-    parameters: Mapping[str, JsonValue]  # what was used, and chosen by which criterion
+    parameters: Mapping[str, JsonValue]  # those used, and the criterion that chose them
 
     @property
     def clusters(self) -> int:
-        """How many there are at the lowest level."""
+        """The number of clusters of the lowest level."""
         return int(self.labels.max(initial=-1)) + 1
 
 
@@ -310,11 +312,12 @@ def partition(
     seed: int = SEED,
     listener: ProgressListener = unheard,
 ) -> Partition:
-    """Find clusters; the same points give the same clusters whatever their order, and copies share theirs.
+    """Find clusters, independently of the order of the points; copies are in the same cluster.
 
-    options: None = the defaults. Holds the different vectors in memory, and a second time in lists while the
-    neighbours of more than 50,000 are looked for: 2.9 GB in all for 300,000 of 384 dimensions, those of the
-    mapped file among them.
+    options: None = the defaults
+
+    Memory: the distinct vectors, and a second copy in lists during the search for neighbours of more than
+            50,000: 2.9 GB in all for 300,000 of 384 dimensions, including the mapped file.
     """
     options = options or ClusterOptions()
     usual = usual_least_size(len(points)) if options.method is ClusterMethod.GRAPH else 1
@@ -345,7 +348,7 @@ def partition(
 def _find(
     given: DistinctPoints, options: ClusterOptions, least_size: int, seed: int, listener: ProgressListener
 ) -> tuple[NDArray[np.int32], dict[str, JsonValue]]:
-    """Labels of the different vectors, (m,), and what they were found with."""
+    """Labels of the distinct vectors, (m,), and the parameters used."""
     if options.method is ClusterMethod.GRAPH:
         labels, resolution, recall = graph_communities(
             given, options.resolution, least_size=least_size, listener=listener
@@ -359,7 +362,7 @@ def _find(
 
 
 def _numbered(labels: NDArray[np.int32], given: DistinctPoints, least_size: int) -> NDArray[np.int32]:
-    """The same clusters by falling size, ties by their old numbers; smaller ones are outliers."""
+    """The same clusters numbered by descending size, ties by old number; -1 for those that are too small."""
     used, of_used = np.unique(labels, return_inverse=True)
     sizes = np.bincount(of_used, weights=given.counts)
     kept = (used >= 0) & (sizes >= least_size)

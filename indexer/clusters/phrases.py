@@ -1,10 +1,10 @@
-"""The noun phrases of clusters: which there are, how common each is, and how it is mostly written.
+"""The noun phrases of clusters: their counts, and their most frequent spelling.
 
-No tagger is asked. A stretch of words between function words and signs is cut into phrases of up to three
-words; whether a phrase is a noun's is told by what stands around its words in all the passages: what follows
-"the", "my" or "of" ends in a noun, what follows "to", "we" or "can" begins with a verb, what stands right
-before "my" or "them" is a verb, and what stands inside and hardly ever at the end qualifies a noun. Where a
-language's function words are not known, a phrase is as good as it is frequent.
+No part-of-speech tagger is used. Sequences of words between function words and punctuation are cut into
+phrases of up to three words. Whether a phrase is a noun phrase follows from the contexts of its words in all
+passages: a sequence after "the", "my" or "of" ends in a noun, one after "to", "we" or "can" begins with a
+verb, a word right before "my" or "them" is a verb, and a word inside a phrase and rarely at its end is a
+modifier. For languages without a list of function words only frequency counts.
 """
 
 import itertools
@@ -19,24 +19,24 @@ from nearsay.data.function_words import Language, language_of
 _CHINESE = "\u3400-\u4dbf\u4e00-\u9fff"
 _KANA = "\u3041-\u309f"
 _PIECE = re.compile(
-    rf"[{_CHINESE}]|[{_KANA}]+|[\u30a1-\u30ff]+"  # written without spaces: a character is a word
-    r"|[^\W_]+(?:['’.&+-]?[^\W_]+)*[+#]*|[^\w\s]|\n"  # a word, or a sign, which ends a phrase
+    rf"[{_CHINESE}]|[{_KANA}]+|[\u30a1-\u30ff]+"  # scripts without spaces: a character is a word
+    r"|[^\W_]+(?:['’.&+-]?[^\W_]+)*[+#]*|[^\w\s]|\n"  # a word, or punctuation, which ends a phrase
 )
 _UNSPACED = re.compile(rf"[{_CHINESE}\u30a1-\u30ff]")
 _CHINESE_FUNCTION_WORDS = frozenset("的了是在和与與及或不我你他她它们們这這那就也都而被把吗嗎呢吧啊么麼")
 _WORDS = 3  # of a phrase
-_CHARACTERS_OF_A_PHRASE = 6  # where a character is a word
-_KEPT = 600  # phrases of a cluster, its commonest
+_CHARACTERS_OF_A_PHRASE = 6  # if a character is a word
+_KEPT = 600  # most frequent phrases of a cluster
 _READ = 1_500  # characters of a text
-_ACRONYMS = frozenset(("US", "IT", "WHO", "UN"))  # that are function words in small letters
-_ENDS = frozenset(".!?\n:;")  # the word after them may have a capital letter for that alone
+_ACRONYMS = frozenset(("US", "IT", "WHO", "UN"))  # in lower case these are function words
+_ENDS = frozenset(".!?\n:;")  # the next word may be capitalized
 _JOINS = "~"  # before a preposition in a key: "source ~of fund"
-_LONGER = 0.25  # the last word behind "the" and another word counts: in "my card expires" it is no noun
-_SURE = 4.0  # uses that count as much as a word's ending does
-_INSIDE = 10  # forms of a phrase inside a sentence count as so many of one at its beginning
-_HEADING = 0.6  # of the content words begin with a capital letter
+_LONGER = 0.25  # weight as a noun of the last of several words after "the": not one in "my card expires"
+_SURE = 4.0  # number of uses that weighs as much as the word's suffix
+_INSIDE = 10  # weight of a spelling inside a sentence, relative to one at its start
+_HEADING = 0.6  # least share of capitalized content words in a heading
 _LEAST_HEADING = 4  # content words
-# How English words of these endings are used, where the passages show too little of it.
+# The prior roles of English words, by suffix.
 _NOUNS = ("tion", "sion", "ment", "ness", "ity", "ism", "ist", "ship", "ance", "ence", "ure", "logy")
 _OTHERS = ("ly", "ed", "ize", "ise", "ify", "ive", "al", "ous", "ful", "able", "ible", "ic", "less", "ing")
 
@@ -52,42 +52,42 @@ class _Token(NamedTuple):
     written: str
     key: str  # case folded, in the singular
     kind: int
-    is_object: bool = False  # a verb stands before it
+    is_object: bool = False  # it follows a verb
     most: int = _WORDS  # tokens of a phrase that begins here
 
 
-_Phrase: TypeAlias = tuple[str, int, int]  # its key, and where it begins and ends among the tokens
+_Phrase: TypeAlias = tuple[str, int, int]  # its key, and the range of its tokens
 
 
 @dataclass(slots=True)
 class Word:
-    """How often a word was used how."""
+    """How often a word was used in each role."""
 
-    head: float = 0.0  # it ended what follows "the" or "of"
-    verb: float = 0.0  # it followed "to" or "we", or stood before "my" or "them"
-    inner: float = 0.0  # another word of the phrase came behind it
+    head: float = 0.0  # at the end of a sequence after "the" or "of"
+    verb: float = 0.0  # after "to" or "we", or before "my" or "them"
+    inner: float = 0.0  # before another word of the phrase
 
 
 @dataclass(slots=True)
 class Use:
-    """How a phrase was used."""
+    """How often a phrase was used in each role."""
 
-    as_noun: int = 0  # all that follows "the", "my" or "of"
-    as_verb: int = 0  # behind "to" or "we", or before "my" or "them"
-    forms: Counter[str] = field(default_factory=Counter)  # as written; inside a sentence it counts more
+    as_noun: int = 0  # the whole sequence after "the", "my" or "of"
+    as_verb: int = 0  # after "to" or "we", or before "my" or "them"
+    forms: Counter[str] = field(default_factory=Counter)  # as written; weighted more inside a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseCounts:
-    """In how many passages each phrase stands, by cluster. A phrase is told by its key: "debit card"."""
+    """The number of passages with each phrase, by cluster. Phrases are identified by keys: "debit card"."""
 
     counts: tuple[Mapping[str, int], ...]
-    passages: tuple[int, ...]  # that were looked at, of each cluster
+    passages: tuple[int, ...]  # counted, of each cluster
     words: Mapping[str, Word]
     uses: Mapping[str, Use]
 
     def noun_share(self, key: str) -> float:
-        """How likely a phrase is a noun with what qualifies it, from 0 to 1."""
+        """The likelihood that a phrase is a noun with its modifiers, from 0 to 1."""
         parts = [part.split() for part in re.split(rf" {_JOINS}\S+ ", key)]
         ends = min(self._ends(part[-1]) for part in parts)
         begins = self._begins(parts[0][0]) if len(parts[0]) > 1 else 1.0
@@ -95,20 +95,20 @@ class PhraseCounts:
         return ends * (use.as_noun + _SURE * begins) / (use.as_noun + use.as_verb + _SURE)
 
     def written(self, key: str) -> str:
-        """A phrase as it is written most often."""
+        """The most frequent spelling of a phrase."""
         use = self.uses.get(key)
         if use is None:
             return key.replace(_JOINS, "")
         return min(use.forms.items(), key=lambda item: (-item[1], item[0]))[0]
 
     def _ends(self, word: str) -> float:
-        """How likely a word is one that a noun phrase ends with."""
+        """The likelihood that a noun phrase ends with this word."""
         seen = self.words.get(word) or Word()
         usual = 0.2 if word.endswith(_OTHERS) else 0.8 if word.endswith(_NOUNS) else 0.5
         return (seen.head + _SURE * usual) / (seen.head + seen.verb + seen.inner / 2 + _SURE)
 
     def _begins(self, word: str) -> float:
-        """How likely a word is one that a longer noun phrase begins with."""
+        """The likelihood that a longer noun phrase begins with this word."""
         seen = self.words.get(word) or Word()
         usual = 0.2 if word.endswith("ly") else 0.8
         return (seen.inner + seen.head + _SURE * usual) / (seen.inner + seen.head + seen.verb + _SURE)
@@ -120,12 +120,12 @@ def content_words(key: str) -> list[str]:
 
 
 def phrase_length(key: str) -> float:
-    """The number of words in a phrase, prepositions left out; two Chinese characters are as one."""
+    """The number of words in a phrase without prepositions; two Chinese characters count as one."""
     return sum(0.5 if _UNSPACED.match(word) else 1.0 for word in content_words(key))
 
 
 def singular(word: str) -> str:
-    """An English word without the plural's ending; others only lose an "s"."""
+    """An English word without its plural ending; other words only lose an "s"."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -136,10 +136,10 @@ def singular(word: str) -> str:
 
 
 class PhraseCounter:
-    """Counts the phrases of one cluster after the other: each counts once a passage."""
+    """Counts the phrases of one cluster after another, each at most once a passage."""
 
     def __init__(self) -> None:
-        """Nothing is counted yet."""
+        """Create an empty counter."""
         self._known: dict[int, dict[str, _Token]] = {}
         self._counts: list[Mapping[str, int]] = []
         self._passages: list[int] = []
@@ -147,9 +147,9 @@ class PhraseCounter:
         self._uses: defaultdict[str, Use] = defaultdict(Use)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Count the next cluster's passages, or a sample of them; none is kept.
+        """Count the phrases in the next cluster's passages, or a sample of them.
 
-        Of a cluster the commonest phrases are kept, those of a single passage only where it has no others.
+        Only the most frequent phrases are kept; those of a single passage only if there are no others.
         """
         counted: Counter[str] = Counter()
         read: list[tuple[list[_Token], list[_Phrase]]] = []
@@ -157,16 +157,16 @@ class PhraseCounter:
             tokens = self._tokens(text[:_READ])
             phrases = _phrases(tokens)
             counted.update({key for key, _, _ in phrases})
-            self._look_around(tokens)
+            self._count_roles(tokens)
             read.append((tokens, phrases))
         kept = commonest(counted, _KEPT)
         for tokens, phrases in read:
-            self._look_at_phrases(tokens, [each for each in phrases if each[0] in kept])
+            self._count_uses(tokens, [each for each in phrases if each[0] in kept])
         self._counts.append(kept)
         self._passages.append(len(read))
 
     def counted(self) -> PhraseCounts:
-        """What was counted, a cluster in the place in which it was added."""
+        """The counts, by cluster in the order of `add`."""
         return PhraseCounts(tuple(self._counts), tuple(self._passages), dict(self._words), dict(self._uses))
 
     def _tokens(self, text: str) -> list[_Token]:
@@ -181,8 +181,7 @@ class PhraseCounter:
             found.append(token)
         return found
 
-    def _look_around(self, tokens: Sequence[_Token]) -> None:
-        """Note how the words of each stretch of content words are used."""
+    def _count_roles(self, tokens: Sequence[_Token]) -> None:
         for begin, end in _stretches(tokens):
             opener = tokens[begin - 1].kind if begin else _Kind.END
             last = self._words[tokens[end - 1].key]
@@ -196,7 +195,7 @@ class PhraseCounter:
                 for token in tokens[begin : end - 1]:
                     self._words[token.key].inner += 1
 
-    def _look_at_phrases(self, tokens: Sequence[_Token], phrases: Sequence[_Phrase]) -> None:
+    def _count_uses(self, tokens: Sequence[_Token], phrases: Sequence[_Phrase]) -> None:
         content = [token.written for token in tokens if token.kind == _Kind.CONTENT]
         capitals = sum(word[0].isupper() for word in content)
         heading = len(content) >= _LEAST_HEADING and capitals > _HEADING * len(content)
@@ -208,7 +207,7 @@ class PhraseCounter:
             elif opener in _NOUN_FOLLOWS and (end == len(tokens) or tokens[end].kind != _Kind.CONTENT):
                 use.as_noun += 1
             words = [token.written for token in tokens[begin:end]]
-            capital = heading or opener == _Kind.END  # which says nothing of how the phrase is written
+            capital = heading or opener == _Kind.END  # capitals are not the phrase's own
             if capital:
                 count = len(words) if heading else 1
                 words[:count] = [_small(word) for word in words[:count]]
@@ -243,7 +242,7 @@ def _kind(function_word: str, language: Language) -> int:
 
 
 def _stretches(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
-    """(begin, end) of every stretch of content words."""
+    """(begin, end) of every maximal sequence of content words."""
     begin = None
     for place, token in enumerate(tokens):
         if token.kind != _Kind.CONTENT:
@@ -257,7 +256,7 @@ def _stretches(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
 
 
 def _phrases(tokens: Sequence[_Token]) -> list[_Phrase]:
-    """Every phrase: up to three content words in a row, or as "source of funds"."""
+    """Every phrase: up to three adjacent content words, with one preposition as in "source of funds"."""
     found: list[_Phrase] = []
     content, joining = _Kind.CONTENT, _Kind.JOINING
     kinds = [token.kind for token in tokens]
@@ -279,12 +278,12 @@ def _phrases(tokens: Sequence[_Token]) -> list[_Phrase]:
 
 
 def _small(word: str) -> str:
-    """Without the capital letter that only a heading or a sentence's beginning gave it: not "GPU"."""
+    """A word without the capital letter of a heading or a sentence's start; "GPU" stays."""
     return word if any(letter.isupper() for letter in word[1:]) else word.casefold()
 
 
 def _joined(words: Sequence[str]) -> str:
-    """The words with spaces between them, Chinese characters without."""
+    """Join words with spaces, Chinese characters without."""
     text = words[0]
     for before, word in itertools.pairwise(words):
         text += word if _UNSPACED.match(before) and _UNSPACED.match(word) else f" {word}"
@@ -292,6 +291,6 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def commonest(counted: Mapping[str, int], most: int) -> dict[str, int]:
-    """The keys that are counted most often, those that are counted once only where there are no others."""
+    """The most frequent keys; those with a count of 1 only if there are no others."""
     several = {key: count for key, count in counted.items() if count > 1} or counted
     return dict(sorted(several.items(), key=lambda item: (-item[1], item[0]))[:most])

@@ -1,4 +1,4 @@
-"""What a clustering's clusters are like: their centres, how close they hold, how far they lie apart."""
+"""Scores of a clustering: centres, cohesion and separation."""
 
 from typing import Final
 
@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-ROUNDING: Final = 1e-6  # by which two products of the same vectors may differ
+ROUNDING: Final = 1e-6  # largest difference between two products of the same vectors
 _BLOCK = 8192
-_PRODUCTS = 2**24  # held at a time: 64 MB
+_PRODUCTS = 2**24  # in memory at a time: 64 MB
 
 
 def centres(
     points: Points, labels: NDArray[np.int32], weights: NDArray[np.int64] | None = None
 ) -> NDArray[np.float32]:
-    """The mean vector of each cluster, scaled to length 1; (clusters, d), outliers (-1) left out.
+    """The mean vector of each cluster at unit length; (clusters, d), outliers (-1) excluded.
 
-    A cluster whose vectors cancel out, or that has none, gets zeros.
+    Zeros for an empty cluster, or one whose vectors cancel out.
     """
     return of_unit_length(sums(points, labels, weights))
 
@@ -26,7 +26,7 @@ def centres(
 def sums(
     points: Points, labels: NDArray[np.int32], weights: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """The sum of each cluster's vectors, (clusters, d), outliers (-1) left out."""
+    """The sum of each cluster's vectors, (clusters, d), outliers (-1) excluded."""
     from scipy import sparse
 
     count = int(labels.max(initial=-1)) + 1
@@ -41,7 +41,7 @@ def sums(
 
 
 def of_unit_length(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The vectors (n, d) scaled to length 1; one that is next to nothing becomes zeros."""
+    """The vectors (n, d) scaled to unit length; nearly zero ones become zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: NDArray[np.float32] = np.divide(
         vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-9
@@ -52,7 +52,7 @@ def of_unit_length(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
 def own_cosines(
     points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Each passage's cosine similarity to its own cluster's centre; (n,), an outlier's is 0."""
+    """Each passage's cosine similarity to its cluster's centre; (n,), 0 for outliers."""
     cosines = np.zeros(len(points), dtype=np.float32)
     for begin, rows in points.blocks(_BLOCK):
         here = labels[begin : begin + len(rows)]
@@ -64,11 +64,11 @@ def own_cosines(
 def silhouette(
     points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """The mean simplified silhouette of each cluster's passages; (clusters,), between -1 and 1.
+    """The mean simplified silhouette of each cluster; (clusters,), between -1 and 1.
 
-    With a the cosine distance (1 - cosine) to the own centre and b that to the nearest other one, a passage
-    has (b - a) / max(a, b): exact, in one pass, where the full silhouette compares all pairs (Hruschka et al.
-    2004, "Evolutionary algorithms for clustering gene-expression data"; Vendramin et al. 2010,
+    A passage's value is (b - a) / max(a, b), with the cosine distance (1 - cosine) a to its own centre and b
+    to the nearest other one: exact, in one pass, where the full silhouette compares all pairs (Hruschka et
+    al. 2004, "Evolutionary algorithms for clustering gene-expression data"; Vendramin et al. 2010,
     https://doi.org/10.1002/sam.10080). NaN with fewer than two clusters.
     """
     if len(middles) < 2:
@@ -79,7 +79,7 @@ def silhouette(
 def each_silhouette(
     points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """The simplified silhouette of every passage (see `silhouette`); (n,), an outlier's is 0."""
+    """The simplified silhouette of every passage (see `silhouette`); (n,), 0 for outliers."""
     values = np.zeros(len(points), dtype=np.float32)
     for begin, rows in points.blocks(_rows_at_once(len(middles))):
         here = labels[begin : begin + len(rows)]
@@ -99,7 +99,7 @@ def each_silhouette(
 def nearest_centre(
     points: Points, middles: NDArray[np.float32], *, listener: ProgressListener = unheard
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The cluster whose centre is nearest to each passage, and the cosine similarity to it; (n,) each."""
+    """Each passage's nearest cluster centre, and the cosine similarity to it; (n,) each."""
     labels = np.empty(len(points), dtype=np.int32)
     cosines = np.empty(len(points), dtype=np.float32)
     for begin, rows in points.blocks(_rows_at_once(len(middles))):
@@ -118,7 +118,7 @@ def _rows_at_once(clusters: int) -> int:
 def mean_of_each(
     values: NDArray[np.float32], labels: NDArray[np.int32], clusters: int
 ) -> NDArray[np.float64]:
-    """The mean of each cluster's values (n,), outliers left out; (clusters,), 0 for an empty one."""
+    """The mean of each cluster's values (n,), outliers excluded; (clusters,), 0 for an empty one."""
     inside = labels >= 0
     sums = np.bincount(labels[inside], weights=values[inside], minlength=clusters)
     sizes = np.bincount(labels[inside], minlength=clusters)

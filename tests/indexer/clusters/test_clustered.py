@@ -379,7 +379,7 @@ def test_a_writer_at_the_end_is_waited_for_as_long_as_the_work_took(
         if not taken.is_set():
             other.start()
             taken.wait(60)
-        if progress.doing == "keeping the clusters":
+        if progress.doing == "saving the clusters":
             over.set()
 
     assert three(zoo, progress=heard).saved
@@ -440,7 +440,7 @@ def test_after_a_rollback_the_clusters_that_are_seen_keep_their_names(zoo: Colle
 def test_a_name_that_cannot_be_shown_is_refused(zoo: Collection) -> None:
     three(zoo)
     for name in ("", "   ", "x" * 201, "a\x1bb"):
-        with pytest.raises(BadInputError, match="is not a cluster's name"):
+        with pytest.raises(BadInputError, match="is not a valid cluster name"):
             zoo.explore.rename_cluster(1, name)
     with pytest.raises(BadInputError, match="no cluster 9"):
         zoo.explore.rename_cluster(9, "nine")
