@@ -36,7 +36,7 @@ from nearsay.indexer.catalogue.lexical_rows import check_words, refill
 from nearsay.indexer.catalogue.passages import PassageWindow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.writer_lock import writer_lock
-from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
+from nearsay.indexer.duplicates.gate import GateRequest, go_through_gate
 from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
 from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
@@ -293,7 +293,7 @@ def gathering(lock_file: Path) -> Gathering:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    gate: AskedGate
+    gate: GateRequest
     index: str
     progress: ProgressListener
     wait: float | None
@@ -352,7 +352,7 @@ class CollectionWriting:
         """What an addition was asked for; BadInputError for what cannot be."""
         if index not in ("now", "later"):
             raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
-        return _How(AskedGate(gate, threshold), index, progress, wait)
+        return _How(GateRequest(gate, threshold), index, progress, wait)
 
     def add(
         self,

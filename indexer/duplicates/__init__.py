@@ -1,1 +1,1 @@
-"""Most similar pairs, near-duplicates, their groups, and the gate that looks for them at indexing."""
+"""Most similar pairs, groups of near-duplicates, and the check for near-duplicates during indexing."""

@@ -1,4 +1,4 @@
-"""The most similar pairs of passages: all with all up to some hundred thousand, through lists beyond."""
+"""The most similar pairs of passages: exact up to some hundred thousand, through inverted lists beyond."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     import torch
 
-MOST_PAIRS = 5_000_000  # that are listed: 80 MB
+MOST_PAIRS = 5_000_000  # in a list: 80 MB
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
-_PRUNED_FROM = 1_000_000  # pairs kept before they are looked through
-_TOGETHER = 1_000_000  # places, or pairs of them, that are listed at a time
+_PRUNED_FROM = 1_000_000  # pairs collected before they are pruned
+_TOGETHER = 1_000_000  # places, or pairs of them, in a block
 
 
 class TooManyPairsError(BadInputError):
-    """More pairs are wanted than can be listed."""
+    """More pairs than can be listed."""
 
     def __init__(self, pairs: int, threshold: float) -> None:
-        """pairs: so many at least are over the threshold."""
+        """pairs: a lower bound of their number; threshold: the least cosine"""
         super().__init__(
-            f"{pairs:,} pairs or more have a cosine of {threshold:.6g} and above, and {MOST_PAIRS:,} can be "
-            "listed. Raise the threshold, ask for the best only (--limit 1000), or see them in groups: "
+            f"at least {pairs:,} pairs have a cosine of {threshold:.6g} or more, and {MOST_PAIRS:,} can be "
+            "listed. Raise the threshold, list only the best (--limit 1000), or group them: "
             "nearsay explore duplicates"
         )
         self.pairs = pairs
 
 
 class Closest(Proposals):
-    """The pairs of different rows over a threshold, or the `top` best of them; one bar for all."""
+    """The pairs of rows with a cosine of at least a threshold, or the `top` best of them."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Closest(Proposals):
         threshold: float | None,
         apart: NDArray[np.int64] | None = None,
     ) -> None:
-        """apart: (m,) a number for each row; rows of the same number are no pair."""
+        """apart: (m,) a group number for each row; rows of the same group are not paired"""
         bars = np.full(1, -np.inf if threshold is None else threshold, dtype=np.float32)
         every = np.arange(len(products))
         super().__init__(products, every, bars, max(4 * (top or 0), _PRUNED_FROM), 3 * MOST_PAIRS)
@@ -54,10 +54,10 @@ class Closest(Proposals):
         self._apart = apart
 
     def decided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """Both rows (m,) of each pair, the lower first, and their cosines by float32 sums; in no order.
+        """Both rows (m,) of each pair, the lower first, and their cosines by float32 sums; unordered.
 
-        With `top` so many pairs and all that tie with the last; 1 is the cosine of the same vector only.
-        BadInputError, and from looking already, when more are over the threshold than can be listed.
+        With `top`, all pairs that tie with the last are included. A cosine of 1 means the same vector. Raises
+        BadInputError, possibly during the search, if more pairs reach the threshold than can be listed.
         """
         self._decide()
         return self._one.astype(np.int64), self._other.astype(np.int64), self._low
@@ -66,7 +66,7 @@ class Closest(Proposals):
         if self._apart is not None:
             number = self._apart[rows.start]
             if (self._apart[some] == number).all() and (self._apart[rows] == number).all():
-                return  # no two of them are a pair
+                return  # all are of one group
         super()._look(some, rows)
 
     def _set_bars(self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice) -> None:
@@ -81,7 +81,7 @@ class Closest(Proposals):
             self.bars[0] = np.float32(float(best.topk(self._top).values[-1]) - error)
 
     def _wanted(self, first: NDArray[np.int64], second: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
-        """Of two that each ask and are found with these rows, the lower asks."""
+        """Of two rows that are both queries of this block, only the lower one takes the pair."""
         wanted: NDArray[np.bool_] = (first < second) | (first >= rows.stop)
         return wanted if self._apart is None else wanted & (self._apart[first] != self._apart[second])
 
@@ -91,7 +91,6 @@ class Closest(Proposals):
         super()._keep(np.minimum(one, other), np.maximum(one, other), value, error)
 
     def _prune(self) -> None:
-        """Each pair once, and none that cannot be wanted."""
         self._gather()
         key = self._one.astype(np.int64) * len(self.products) + self._other
         _, once = np.unique(key, return_index=True)
@@ -112,7 +111,7 @@ class Closest(Proposals):
         self._take(np.flatnonzero(self._low >= self.bars))
 
     def _raise_bar(self) -> None:
-        """To what the best `top` are sure to reach."""
+        """Raise the bar to the cosine that the best `top` are sure to reach."""
         if self._top is not None and self._low.size >= self._top:
             last = self._low.size - self._top
             self.bars = np.maximum(self.bars, np.partition(self._low, last)[last])
@@ -122,7 +121,7 @@ Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
 
 
 def _of_vectors(distinct: Distinct, apart: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each of the different vectors, (m,); one of its own where its places have several."""
+    """The group of each distinct vector, (m,); a new one if its places are in several groups."""
     of_members = apart[distinct.members]
     lowest = np.minimum.reduceat(of_members, distinct.starts[:-1])
     highest = np.maximum.reduceat(of_members, distinct.starts[:-1])
@@ -131,7 +130,6 @@ def _of_vectors(distinct: Distinct, apart: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def _of_the_same(distinct: Distinct, apart: NDArray[np.int64] | None) -> int:
-    """How many pairs of places share a vector."""
     pairs = int((distinct.copies * (distinct.copies - 1) // 2).sum())
     if apart is not None and pairs:
         both = distinct.number * (int(apart.max()) + 1) + apart
@@ -146,7 +144,7 @@ def _of_places(
     pairs: "ClosestPairs",
     top: int | None,
 ) -> Found:
-    """The pairs of places that share a vector or have a pair of them; in order, cut after `top`.
+    """The pairs of places whose vectors are equal or paired; in order, cut after `top`.
 
     apart: (n,) as in `closest_pairs`
     """
@@ -154,7 +152,7 @@ def _of_places(
     cosine = np.concatenate([np.ones(copied.size, dtype=np.float32), pairs.cosines, pairs.cosines])
     order = np.argsort(-cosine, kind="stable")
     cosine = cosine[order]
-    # Of the two vectors of a pair either may be that of the lower place.
+    # Either vector of a pair may be that of the lower place.
     lower = np.concatenate([copied, pairs.first, pairs.second])[order]
     higher = np.concatenate([copied, pairs.second, pairs.first])[order]
     places = np.cumsum(distinct.copies[lower])
@@ -182,7 +180,7 @@ def _of_lower_places(
     higher: NDArray[np.int64],
     cosine: NDArray[np.float32],
 ) -> Iterator[Found]:
-    """Each place that has a lower vector with the later places of the higher; by cosine, then lower place."""
+    """Each place of a lower vector with the later places of the higher one; by cosine, then lower place."""
     row = np.repeat(np.arange(lower.size), distinct.copies[lower])
     left = distinct.members[runs(distinct.starts[lower], distinct.copies[lower])]
     order = np.lexsort((left, -cosine[row]))
@@ -193,37 +191,37 @@ def _of_lower_places(
     later = distinct.starts[other + 1] - begins
     total = np.cumsum(later)
     changes = np.flatnonzero((np.diff(left) != 0) | (np.diff(value) != 0)) + 1
-    changes = np.append(changes, left.size)  # all pairs of a place and a cosine stay together
-    at = 0
-    while at < left.size:
-        end = int(np.searchsorted(total, total[at] + _TOGETHER))
+    changes = np.append(changes, left.size)  # all pairs of a place and a cosine are in one block
+    begin = 0
+    while begin < left.size:
+        end = int(np.searchsorted(total, total[begin] + _TOGETHER))
         end = int(changes[np.searchsorted(changes, end)])
-        some = slice(at, end)
+        some = slice(begin, end)
         one = np.repeat(left[some], later[some])
         two = distinct.members[runs(begins[some], later[some])]
         wanted = slice(None) if apart is None else apart[one] != apart[two]
         yield one[wanted], two[wanted], np.repeat(value[some], later[some])[wanted]
-        at = end
+        begin = end
 
 
-EXACT_PAIRS_UP_TO = 300_000  # different vectors; each pair is multiplied once, unlike for neighbours
+EXACT_PAIRS_UP_TO = 300_000  # distinct vectors; more than for neighbours, as each pair is multiplied once
 _ROWS = 2048
-_NEAREST = 10  # neighbours whose recall says into how many lists is looked
+_NEAREST = 10  # neighbours whose recall determines the number of lists to probe
 
 
 @dataclass(frozen=True, slots=True)
 class ClosestPairs:
-    """Pairs of places, or of different vectors by their numbers in a Distinct."""
+    """Pairs of places, or of distinct vectors by their numbers in a Distinct."""
 
     first: NDArray[np.int64]  # (m,) the lower of each pair
     second: NDArray[np.int64]  # (m,) the higher
-    cosines: NDArray[np.float32]  # (m,) 1 for the same vector only
-    exact: bool = True  # False: through lists of neighbours, which may miss some
-    recall: float = 1.0  # of each passage's ten nearest, measured on a sample where not exact
+    cosines: NDArray[np.float32]  # (m,) 1 only for the same vector
+    exact: bool = True  # False: through inverted lists, which may miss some
+    recall: float = 1.0  # of each passage's ten nearest, measured on a sample if not exact
 
     @classmethod
     def none(cls) -> "ClosestPairs":
-        """No pair."""
+        """An empty result."""
         numbers = np.zeros(0, dtype=np.int64)
         return cls(numbers, numbers, np.zeros(0, dtype=np.float32))
 
@@ -238,23 +236,24 @@ def closest_pairs(
     exact: bool | None = None,
     device: str | None = "cpu",
 ) -> ClosestPairs:
-    """The `top` most similar pairs, or all of a cosine of `threshold` and more; with both the best of those.
+    """Find the `top` most similar pairs, all with a cosine of at least `threshold`, or the best of these.
 
-    By falling cosine, ties by the first place, then the second.
+    By descending cosine, ties by the first place, then the second.
 
-    apart:  (n,) a number for each place; two of the same number are no pair. None = every two are
-    exact:  True or False; None = up to EXACT_PAIRS_UP_TO different vectors, beyond through lists
-    device: that multiplies: "cpu", "cuda"; None = the best there is
+    apart:  (n,) a group number for each place; places of the same group are not paired. None = all are paired
+    exact:  compare all pairs; None = up to EXACT_PAIRS_UP_TO distinct vectors, beyond through inverted lists
+    device: for matrix products: "cpu", "cuda"; None = the best available
 
-    Products propose, float32 sums decide, so that an exact result is that of float32. TooManyPairsError
-    for more than MOST_PAIRS over a threshold, MissingExtraError for a large collection without FAISS.
+    Candidates come from fast products and are scored by float32 sums, so an exact result is that of float32.
+    Raises TooManyPairsError for more than MOST_PAIRS over a threshold, and MissingExtraError for a large
+    collection without FAISS.
     """
     if top is None and threshold is None:
-        raise BadInputError("neither top nor threshold says which pairs are wanted. Give one: top=100")
+        raise BadInputError("neither top nor threshold is given. Give one, such as top=100")
     if top is not None and not 1 <= top <= MOST_PAIRS:
-        raise BadInputError(f"top is {top}. Ask for 1 to {MOST_PAIRS:,} pairs")
+        raise BadInputError(f"top is {top}. Give a number from 1 to {MOST_PAIRS:,}")
     if threshold is not None and not -1.0 <= threshold <= 1.0:
-        raise BadInputError(f"threshold is {threshold}, and cosines go from -1 to 1. Take one like 0.9")
+        raise BadInputError(f"threshold is {threshold}. Give a cosine from -1 to 1, such as 0.9")
     distinct = Distinct.of(points)
     if apart is not None:
         apart = np.unique(apart, return_inverse=True)[1].astype(np.int64)
@@ -290,9 +289,9 @@ def distinct_pairs(
     exact: bool | None = None,
     device: str | None = "cpu",
 ) -> ClosestPairs:
-    """What `closest_pairs` gives, but of different vectors, in no order: with those that tie with the last.
+    """As `closest_pairs`, but for distinct vectors, unordered, and including those that tie with the last.
 
-    apart: (m,) a number for each of the different vectors
+    apart: (m,) a group number for each distinct vector
     """
     if exact is None:
         exact = len(distinct) <= EXACT_PAIRS_UP_TO
@@ -313,7 +312,6 @@ def distinct_pairs(
 
 
 def _all_with_all(closest: Closest, listener: ProgressListener) -> None:
-    """Each row with all after it."""
     count = len(closest.products)
     pairs = count * (count - 1) // 2
     for begin in range(0, count, _ROWS):
@@ -324,7 +322,6 @@ def _all_with_all(closest: Closest, listener: ProgressListener) -> None:
 
 
 def _in_lists(closest: Closest, listed: ListedProducts, listener: ProgressListener) -> None:
-    """Each row with those of the lists that it looks into."""
     for queries in listed.blocks():
         for asking, rows in listed.looks(queries):
             closest.look(asking + queries.start, rows)

@@ -1,17 +1,17 @@
-"""The gate: documents that come in are held against those that were there before.
+"""The check for near-duplicates during indexing: new documents are compared with older ones.
 
-Two documents are near-duplicates where each passage of either has one in the other at a cosine of the
-threshold or above: the same rule as for `explore duplicates`, so that a short text is none of a long one that
-holds it. The one whose newest passage is older is the original; near-duplicates themselves are none, so what
-is removed or linked points at what stays. A document is held against those that hold the thousand passages
-nearest to one of its own: what has more than that above the threshold may be taken for none.
+Two documents are near-duplicates if each passage of either has one in the other with a cosine of at least the
+threshold: the same rule as for `explore duplicates`, so a short text is not a near-duplicate of a long one
+that contains it. The document whose newest passage is older is the original; near-duplicates cannot be
+originals, so removed or linked documents refer to one that stays. Candidates are the documents with the
+thousand nearest passages to one passage of the new document: if more are above the threshold, a
+near-duplicate may be missed.
 
-A gate is remembered with its collection, and every `add` holds against what is there whatever came in since
-the last look: documents are written before they have vectors, and looked at when they have them. What was
-found and how far was looked are written in one transaction, so a run that is killed anywhere is made good by
-the next. What was there before the collection got its gate is not looked at, nor is a change that only takes
-passages away. A link lasts until one of the two changes; where that brought passages, a gate that
-links looks for another.
+The gate is stored with its collection, and every `add` checks the documents embedded since the last check.
+Results and progress are written in one transaction, so the next run completes a run that was killed.
+Documents from before the gate was set, and changes that only remove passages, are not checked. A link lasts
+until one of its documents changes; if the original gains passages, a gate that links checks its linked
+documents again.
 """
 
 from collections.abc import Callable
@@ -41,22 +41,22 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The documents by their newest passage, each one's passages together.
+    """Documents ordered by their newest passage, with the passages of each together.
 
-    A document that was changed counts as new: it comes where its newest passage does. The *rank* of a
-    document is its place in this order, a *row* that of a passage.
+    A changed document counts as new. A document's *rank* is its place in this order, a *row* that of a
+    passage.
     """
 
     points: Points
     documents: NDArray[np.int64]  # (documents,) numbers by rank
-    newest: NDArray[np.int64]  # (documents,) number of the newest passage, rising
-    starts: NDArray[np.int64]  # (documents + 1,) the first row of each
+    newest: NDArray[np.int64]  # (documents,) number of the newest passage, ascending
+    starts: NDArray[np.int64]  # (documents + 1,) the first row of each rank
     places: NDArray[np.int64]  # (n,) place in `points` of each row
     ranks: NDArray[np.int64]  # (n,) of the document of each row
 
     @classmethod
     def of(cls, points: Points, documents: NDArray[np.int64]) -> "Arrangement":
-        """documents: (n,) the number of the document of each place."""
+        """documents: (n,) the document number of each place"""
         numbers, inverse = np.unique(documents, return_inverse=True)
         newest = np.zeros(numbers.size, dtype=np.int64)
         np.maximum.at(newest, inverse, points.ids)
@@ -70,48 +70,48 @@ class Arrangement:
         return cls(points, numbers[by_newest], newest[by_newest], starts, places, ranks)
 
     def middle(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of a passage out of the middle of each document: beginnings and ends are often alike."""
+        """The row of each document's middle passage: beginnings and ends are often alike."""
         row: NDArray[np.int64] = (self.starts[ranks] + self.starts[ranks + 1]) // 2
         return row
 
     def vectors(self, rank: int) -> NDArray[np.float32]:
-        """Of a document's passages, (m, d)."""
+        """The vectors of a document's passages, (m, d)."""
         return self.points.rows(self.places[self.starts[rank] : self.starts[rank + 1]])
 
     def ids(self, end: int, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The rising passage numbers of the documents kept among the first `end`; kept: by rank."""
+        """The ascending passage numbers of the kept documents among the first `end`; kept: by rank."""
         rows = self.starts[end]
         chosen: NDArray[np.int64] = self.places[:rows][kept[self.ranks[:rows]]]
         return self.points.ids[np.sort(chosen)]
 
 
-# For one passage of each document the earlier documents that have one like it.
-#
-# Some documents are asked for through the collection's own search, many by matrix products of all with all
-# before. Both may propose too many: what is decided on is looked at closely afterwards.
+# Candidates: earlier documents with a passage similar to one passage of the document. A few documents are
+# searched in the collection, many are compared by matrix products. Candidates are verified afterwards.
 
 
-MOST = 1000  # nearest passages of one that are looked at
-_STEPS = (16, 128, MOST)  # nearest that are asked for, until the last is below the threshold
-_SURELY = 1e-5  # below the threshold: more than float32 errs
+MOST = 1000  # nearest passages to consider
+_STEPS = (16, 128, MOST)  # nearest to search for, until the last is below the threshold
+_MARGIN = 1e-5  # below the threshold, above the error of float32
 
 
-class Asked:
-    """By the collection's search, exact or through its index."""
+class BySearch:
+    """Candidates from the collection's search, exact or through its index."""
 
     def __init__(self, arrangement: Arrangement, snapshot: Snapshot, threshold: float) -> None:
-        """The arrangement is of the snapshot."""
+        """arrangement: of the passages of the snapshot"""
         self._arrangement = arrangement
         self._snapshot = snapshot
-        self._bar = threshold - _SURELY
+        self._bar = threshold - _MARGIN
         self._rank = np.full(snapshot.alive.size, -1, dtype=np.int64)  # by passage number
         self._rank[arrangement.points.ids[arrangement.places]] = arrangement.ranks
 
     def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """For each document the ranks, rising, of those that may be near it, before the last one's end.
+        """For each document, the ascending ranks of candidates up to the last document's rank.
 
-        ranks: (m,) rising; kept: by rank, False = not to be proposed. A document itself may be among them,
-        and later ones.
+        ranks: (m,) ascending
+        kept:  by rank, False = excluded
+
+        The result may include the document itself and later ones.
         """
         arrangement = self._arrangement
         allowed = arrangement.ids(int(ranks[-1]) + 1, kept)
@@ -132,17 +132,17 @@ class Asked:
         return found
 
 
-class Multiplied:
-    """By matrix products in the narrowest format that the machine multiplies quickly."""
+class ByProducts:
+    """Candidates from matrix products in the fastest format of the machine."""
 
     def __init__(self, arrangement: Arrangement, threshold: float, device: str | None = "cpu") -> None:
-        """Two bytes a number of every vector are held where the machine multiplies those."""
+        """Memory: two bytes for each dimension of every vector, if the machine has fast 16-bit products."""
         self._arrangement = arrangement
         self._products = Products.of(arrangement.points, arrangement.places, device)
-        self._bar = threshold - _SURELY
+        self._bar = threshold - _MARGIN
 
     def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-        """See `Asked`."""
+        """See `BySearch`."""
         arrangement = self._arrangement
         end = int(arrangement.starts[int(ranks[-1]) + 1])
         kept_rows = kept[arrangement.ranks[:end]]
@@ -160,9 +160,9 @@ _ROWS = 2048  # passages of each document multiplied at a time
 def nearest_original(
     arrangement: Arrangement, rank: int, others: NDArray[np.int64], threshold: float
 ) -> tuple[int, float] | None:
-    """The rank of the nearest of the others that the document is a near-duplicate of, and their cosine.
+    """The rank and cosine of the nearest of the others that the document is a near-duplicate of.
 
-    others: (m,) ranks, rising; of those that are equally near the first is taken.
+    others: (m,) ranks, ascending; of equally near ones the first is returned
     """
     best: tuple[int, float] | None = None
     if not others.size:
@@ -176,9 +176,9 @@ def nearest_original(
 
 
 def document_cosine(one: NDArray[np.float32], other: NDArray[np.float32], threshold: float) -> float | None:
-    """Mean over the passages of both of the cosine of their nearest there; None where one is below.
+    """The mean cosine of both documents' passages to their nearest in the other; None if one is below.
 
-    one: (m, d), other: (k, d), of unit length. 1 for the same vectors only.
+    one: (m, d), other: (k, d), of unit length. 1 only for the same vectors.
     """
     across = np.full(len(other), -2.0, dtype=np.float32)
     along = np.full(len(one), -2.0, dtype=np.float32)
@@ -197,7 +197,7 @@ def document_cosine(one: NDArray[np.float32], other: NDArray[np.float32], thresh
 
 
 def _cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    """By numpy's einsum, whose sum for two vectors depends on nothing but them."""
+    """By numpy's einsum, whose sum for two vectors does not depend on the other rows."""
     cosines: NDArray[np.float32] = np.minimum(np.einsum("id,jd->ij", one, other), _BELOW_ONE)
     for row, column in np.argwhere(cosines >= _NEARLY_ONE).tolist():
         if np.array_equal(one[row], other[column]):
@@ -205,71 +205,71 @@ def _cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np
     return cosines
 
 
-THRESHOLD = 0.95  # where none is named
+THRESHOLD = 0.95
 _OFF = "off"
 _SHOWN = 100  # near-duplicates named in a report
-_BLOCK = 512  # documents looked at together: half of MOST, which they may fill as long as they are undecided
-_ASKED_UP_TO = 256  # new documents: more are multiplied with all before them
-_MULTIPLIED_UP_TO = 300_000  # passages: in more, near ones are looked for by search
-# New passages for which all are compared sooner than an index is chosen, which takes 1,400 exact searches.
+_BLOCK = 512  # documents at a time: half of MOST, as undecided ones are candidates of each other
+_SEARCHED_UP_TO = 256  # new documents; more are compared by matrix products
+_MULTIPLIED_UP_TO = 300_000  # passages; in more, candidates come from search
+# New passages up to which exact search is faster than choosing an index, which takes 1,400 exact searches.
 _EXACTLY_UP_TO = 4_096
 _Found: TypeAlias = tuple[int, int, float]  # numbers of a near-duplicate and its original, their cosine
 
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """What the gate found among the documents that came in."""
+    """The near-duplicates found among new documents."""
 
     action: GateAction
     threshold: float  # cosine
-    looked_at: int  # documents
+    looked_at: int  # checked documents
     count: int  # near-duplicates among them
-    first: tuple[NearDuplicate, ...]  # of these the first hundred, in the order they were added
+    first: tuple[NearDuplicate, ...]  # the first hundred of them, in the order of addition
 
     @property
     def sentence(self) -> str:
-        """How many were found among how many, and what became of them."""
+        """The numbers of near-duplicates and checked documents, and the action."""
         done = {"report": "found and kept", "skip": "removed again", "link": "linked"}[self.action]
         return f"{self.count:,} of {counted(self.looked_at, 'document')} {done}"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedGate:
-    """What an addition says of the gate."""
+class GateRequest:
+    """The gate settings of an `add`."""
 
-    action: str | None = None  # report, skip, link or off; None = as it was
-    threshold: float | None = None  # cosine; None = as it was, 0.95 at first
+    action: str | None = None  # report, skip, link or off; None = unchanged
+    threshold: float | None = None  # cosine; None = unchanged, 0.95 for a new gate
 
     def __post_init__(self) -> None:
-        """BadInputError for what cannot be."""
+        """Raise BadInputError for invalid or contradictory values."""
         known = [*GateAction, _OFF]
         if self.action is not None and self.action not in known:
-            raise BadInputError(f"near_duplicates is '{self.action}'. Take one of: {', '.join(known)}")
+            raise BadInputError(f"near_duplicates is '{self.action}'. Give one of: {', '.join(known)}")
         if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
             raise BadInputError(
-                f"the threshold of near-duplicates is {self.threshold}. Take a cosine above 0 and up to 1, "
+                f"the threshold of near-duplicates is {self.threshold}. Give a cosine above 0 and at most 1, "
                 f"such as {THRESHOLD}"
             )
         if self.threshold is not None and self.action == _OFF:
             raise BadInputError(
-                "a threshold is for a gate, and near-duplicates are off. Leave one of the two out"
+                "a threshold has no effect if the check for near-duplicates is off. Omit one of the two"
             )
 
     def settle(self, connection: sa.Connection, collection: CollectionRow, generation: GenerationRow) -> None:
-        """Remember it with the collection; a new gate looks at what has no vector yet, and at what comes.
+        """Store the settings with the collection; a new gate checks passages that have no vector yet.
 
-        BadInputError for a threshold alone where there is no gate.
+        Raises BadInputError for a threshold without a gate.
         """
         before = near_duplicates.gate_of(connection, collection.id)
         if self.action == _OFF:
-            if before is not None:  # what changed and was not looked at again before a run ended
+            if before is not None:  # links of documents that changed since the last check
                 near_duplicates.leave_newer(connection, collection.id, before.checked_through)
             near_duplicates.close_gate(connection, collection.id)
         elif self.action is not None or self.threshold is not None:
             if self.action is None and before is None:
                 raise BadInputError(
-                    f"collection '{collection.name}' has no gate that a threshold would be for. Say what "
-                    f"becomes of near-duplicates, too: report, skip or link"
+                    f"collection '{collection.name}' does not check for near-duplicates, so a threshold has "
+                    f"no effect. Give an action, too: report, skip or link"
                 )
             action = self.action or (before.action if before else _OFF)
             threshold = float(self.threshold or (before.threshold if before else THRESHOLD))
@@ -286,10 +286,11 @@ def go_through_gate(
     index: Callable[[], object],
     listener: ProgressListener,
 ) -> GateReport | None:
-    """Hold what came in against what was there; None where the collection has no gate.
+    """Check new documents against older ones; None if the collection has no gate.
 
-    take:  gives the newest snapshot
-    index: brings the index up to date, where many have to be looked for in it
+    take:  returns the newest snapshot
+    index: updates the index, if many documents have to be searched in it
+
     The caller holds the writer lock.
     """
     with store.database.reading() as connection:
@@ -309,33 +310,33 @@ def go_through_gate(
     with store.database.reading() as connection:
         owners = documents_of(connection, collection.id, points.ids)
     arrangement = Arrangement.of(points, owners)
-    looked_at, kept = _looked_at(arrangement, gate, linked)
-    candidates: Asked | Multiplied
-    if looked_at.size <= _ASKED_UP_TO or not multiplied:
-        candidates = Asked(arrangement, snapshot, gate.threshold)
+    looked_at, kept = _to_check(arrangement, gate, linked)
+    candidates: BySearch | ByProducts
+    if looked_at.size <= _SEARCHED_UP_TO or not multiplied:
+        candidates = BySearch(arrangement, snapshot, gate.threshold)
     else:
-        candidates = Multiplied(arrangement, gate.threshold, store.device or "cpu")
+        candidates = ByProducts(arrangement, gate.threshold, store.device or "cpu")
     found = _found(arrangement, looked_at, kept, candidates, gate.threshold, listener)
     report = _report(store, collection, gate, looked_at.size, found)
     with store.database.writing() as connection:
         if gate.action is GateAction.SKIP and found:
-            gone = [document for document, _, _ in found]
-            documents.remove(connection, collection.id, one_of(document_table.c.number, gone))
+            duplicates = [document for document, _, _ in found]
+            documents.remove(connection, collection.id, one_of(document_table.c.number, duplicates))
             collections.changed(connection, collection.id)
-        looked = arrangement.documents[looked_at].tolist() if linked.size else []
+        checked = arrangement.documents[looked_at].tolist() if linked.size else []
         links = found if gate.action is GateAction.LINK else []
-        near_duplicates.link(connection, collection.id, looked, links, now())
+        near_duplicates.link(connection, collection.id, checked, links, now())
         near_duplicates.passed(connection, collection.id, through)
     return report
 
 
-def _looked_at(
+def _to_check(
     arrangement: Arrangement, gate: GateRow, linked: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The ranks to look at, and by rank which documents are no near-duplicates as far as is known.
+    """The ranks to check, and by rank which documents are not known near-duplicates.
 
-    Those that were linked to a document that has changed are looked at again where the gate links: a gate
-    that removes was not asked about what was there before.
+    A gate that links checks documents again that were linked to a changed one; a gate that removes does not,
+    as it does not apply to existing documents.
     """
     new = arrangement.newest > gate.checked_through
     changed = np.isin(linked[:, 1], arrangement.documents[new])
@@ -349,11 +350,11 @@ def _found(
     arrangement: Arrangement,
     looked_at: NDArray[np.int64],
     kept: NDArray[np.bool_],
-    candidates: Asked | Multiplied,
+    candidates: BySearch | ByProducts,
     threshold: float,
     listener: ProgressListener,
 ) -> list[_Found]:
-    """The numbers of near-duplicates and their originals, with the cosine; `kept` is written to."""
+    """The near-duplicates with their originals and cosines; `kept` is updated."""
     found: list[_Found] = []
     for begin in range(0, looked_at.size, _BLOCK):
         ranks = looked_at[begin : begin + _BLOCK]
@@ -365,7 +366,7 @@ def _found(
                 numbers = arrangement.documents[[rank, original[0]]].tolist()
                 found.append((numbers[0], numbers[1], original[1]))
         done = min(begin + _BLOCK, looked_at.size)
-        listener(Progress(done, looked_at.size, "looking for near-duplicates", "documents"))
+        listener(Progress(done, looked_at.size, "finding near-duplicates", "documents"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Groups of near-duplicates, one representative of each, and the collection with one of each kept."""
+"""Groups of near-duplicates with a representative of each, and an export that keeps one of each group."""
 
 import heapq
 from collections import defaultdict
@@ -33,14 +33,15 @@ from nearsay.indexer.vectors.progress import ProgressListener, unheard
 def document_pairs(
     document: NDArray[np.int64], vector: NDArray[np.int64], pairs: ClosestPairs
 ) -> tuple[NDArray[np.int64], ClosestPairs]:
-    """Documents by the different vectors that their passages have, and which of these contents are paired.
+    """Number documents by their distinct vectors, and pair the near-duplicates among these contents.
 
-    Two documents are near-duplicates where each passage of either has a near-duplicate in the other; a pair's
-    cosine is the mean, over the passages of both, of that of their nearest there. The number (documents,) of
-    each one's content is the same for copies, and what the pairs name.
+    Two documents are near-duplicates if each passage of either has a near-duplicate in the other; the pair's
+    cosine is the mean, over the passages of both, of the cosine to the nearest in the other.
 
-    document: (n,) the document of each passage, 0, 1, …; vector: (n,) its number in a Distinct
-    pairs:    the different vectors that are near-duplicates
+    document: (n,) the document of each passage, 0, 1, …
+    vector:   (n,) the passage's number in a Distinct
+    pairs:    near-duplicate distinct vectors
+    returns:  (documents,) content numbers, equal for copies; and the pairs of these
     """
     held = np.unique(np.stack([document, vector], axis=1), axis=0)
     bounds = np.searchsorted(held[:, 0], np.arange(int(document.max(initial=-1)) + 2))
@@ -52,7 +53,7 @@ def document_pairs(
         ],
         dtype=np.int64,
     )
-    order = sorted(known)  # by content, so that ties fall the same way whatever came first
+    order = sorted(known)  # by content, so that ties do not depend on the order of addition
     rank = np.empty(len(order), dtype=np.int64)
     rank[[known[content] for content in order]] = np.arange(len(order))
     near = _neighbourhoods(pairs)
@@ -80,7 +81,7 @@ def _compared(
             holders[vector].append(content)
     first, second, cosines = [], [], []
     for content, vectors in enumerate(contents):
-        # Whatever matches the whole matches each passage, so the rarest one names all that can.
+        # A matching document matches every passage, so the rarest one gives all candidates.
         reach = [[vector, *near.get(vector, ())] for vector in vectors]
         rarest = min(reach, key=lambda found: sum(len(holders[vector]) for vector in found))
         for other in sorted({holder for vector in rarest for holder in holders[vector]}):
@@ -94,7 +95,7 @@ def _compared(
 
 
 def _matched(one: tuple[int, ...], other: tuple[int, ...], near: Near) -> float | None:
-    """The mean cosine of each passage's nearest on the other side; None where one has none there."""
+    """The mean cosine of each passage to its nearest on the other side; None if one has no match there."""
     total = 0.0
     for here, there in ((one, frozenset(other)), (other, frozenset(one))):
         for vector in here:
@@ -108,26 +109,27 @@ def _matched(one: tuple[int, ...], other: tuple[int, ...], near: Near) -> float 
     return total / (len(one) + len(other))
 
 
-_DIGITS = 6  # of a cosine: what differs by less is as central, and the earliest is taken
+_DIGITS = 6  # of a cosine; smaller differences are ties
 _BLOCK = 16_384  # vectors in memory at a time
 
 
 def by_centrality(
     points: Vectors, things: NDArray[np.int64], group: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Groups of two things and more, the largest first, each from its most central thing to its least.
+    """Groups of at least two items, the largest first, each sorted by descending centrality.
 
-    things: (n,) what each place belongs to, 0, 1, …; group: (things,) the group of each
-    returns: where each group begins (groups + 1,), and for each thing of a group its first place
+    things:  (n,) the item of each place, 0, 1, …
+    group:   (items,) the group of each
+    returns: where each group begins (groups + 1,), and for each item of a group its first place
 
-    A thing is its mean vector, as central as its cosine to the mean of the group's things; of those that are
-    as central the one that was added first comes first. Groups of one size stand by their earliest thing.
+    An item is represented by its mean vector; its centrality is the cosine to the mean of the group's items.
+    Ties, and groups of equal size, are in the order of addition.
     """
     size = np.bincount(group, minlength=1)
     wanted = np.flatnonzero(size[group] > 1)
     if not wanted.size:
         return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    wanted = wanted[np.argsort(group[wanted], kind="stable")]  # each group's things together
+    wanted = wanted[np.argsort(group[wanted], kind="stable")]  # sorted by group
     groups, number = np.unique(group[wanted], return_inverse=True)
     places = np.argsort(things, kind="stable")
     bounds = np.searchsorted(things[places], np.arange(group.size + 1))
@@ -147,15 +149,16 @@ def _centralities(
     places: NDArray[np.int64],
     bounds: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """The cosine (m,) of each wanted thing to the middle of its group, rounded.
+    """The cosine (m,) of each wanted item to the mean of its group, rounded.
 
-    wanted: (m,) things, those of a group together; number: (m,) the group of each, rising
-    places: those of each thing together, bounds: (things + 1,) where each thing's begin
+    wanted: (m,) items, sorted by group
+    number: (m,) the group of each, ascending
+    places: sorted by item; bounds: (items + 1,) where each item's begin
     """
     central = np.empty(wanted.size)
     first = np.flatnonzero(np.diff(number, prepend=-1, append=-1))  # of each group
     begin = 0
-    while begin < first.size - 1:  # whole groups, as many as fit, or one that does not
+    while begin < first.size - 1:  # complete groups, as many as fit, or one that does not
         full = int(np.searchsorted(first, first[begin] + _BLOCK, side="right")) - 1
         end = max(begin + 1, full)
         some = np.arange(first[begin], first[end])
@@ -176,7 +179,7 @@ def _means(
     places: NDArray[np.int64],
     bounds: NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Some of the wanted things a block at a time, and the unit-length mean of each one's vectors."""
+    """The wanted items in blocks, with the unit-length mean of each one's vectors."""
     for begin in range(0, some.size, _BLOCK):
         part = some[begin : begin + _BLOCK]
         held = bounds[wanted[part] + 1] - bounds[wanted[part]]
@@ -190,9 +193,9 @@ def _means(
 
 
 class Link(StrEnum):
-    """When passages belong together."""
+    """The rule by which pairs form groups."""
 
-    TRANSITIVE = "transitive"  # a chain of pairs leads from each to each: connected components
+    TRANSITIVE = "transitive"  # connected components of the pairs
     COMPLETE = "complete"  # every two are a pair: complete linkage, cut at the threshold
 
 
@@ -203,12 +206,12 @@ def linked(
     cosines: NDArray[np.float32],
     link: Link,
 ) -> NDArray[np.int64]:
-    """The number of the group (count,) of each of `count` things; 0, 1, … by each group's first.
+    """The group number (count,) of each of `count` items; 0, 1, … by the first item of each.
 
     first, second, cosines: (m,) the pairs over the threshold, each once
 
-    Complete linkage joins the two groups whose least similar two are most similar, as long as every two of
-    both are a pair (Sørensen 1948); of joins that tie, the one with the lower numbers comes first.
+    Complete linkage repeatedly joins the two groups with the highest minimum similarity, as long as every two
+    items of both are a pair (Sørensen 1948); of ties, the groups with lower numbers are joined first.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -230,16 +233,16 @@ def _complete(
     second: NDArray[np.int64],
     cosines: NDArray[np.float32],
 ) -> NDArray[np.int64]:
-    """The components cut where two of one are no pair; the number of a group is that of its first."""
+    """Split components in which some two items are not a pair; a group's number is that of its first item."""
     group = np.arange(component.size)
     size = np.bincount(component)
     pairs = np.bincount(component[first], minlength=size.size)
-    whole = pairs == size * (size - 1) // 2
+    complete = pairs == size * (size - 1) // 2
     lowest = np.full(size.size, component.size)
     np.minimum.at(lowest, component, group)
-    group = np.where(whole[component], lowest[component], group)
+    group = np.where(complete[component], lowest[component], group)
     order = np.argsort(component[first], kind="stable")
-    order = order[~whole[component[first[order]]]]
+    order = order[~complete[component[first[order]]]]
     bounds = np.flatnonzero(np.diff(component[first[order]], prepend=-1, append=-1))
     for begin, end in pairwise(bounds.tolist()):
         some = order[begin:end]
@@ -259,7 +262,7 @@ def _joins(first: list[int], second: list[int], cosines: list[float]) -> Iterato
     while waiting:
         less, one, other = heapq.heappop(waiting)
         if links.get(one, {}).get(other) != -less:
-            continue  # one of them was joined to something else since
+            continue  # one of them has been joined to another group since
         members[one] += members.pop(other)
         theirs, mine = links.pop(other), links[one]
         del theirs[one], mine[other]
@@ -280,7 +283,7 @@ _PAGE = 500  # members whose texts are read at a time
 
 
 class By(StrEnum):
-    """What is a duplicate."""
+    """The unit of duplicates."""
 
     DOCUMENT = "document"  # each passage of either document has a near-duplicate in the other
     PASSAGE = "passage"
@@ -288,34 +291,34 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGroup(Report):
-    """What says nearly the same."""
+    """A group of near-duplicates."""
 
     REPORT: ClassVar = "duplicate group"
 
-    representative: PairedPassage  # the most central; a document's first passage stands for it
-    others: tuple[PairedPassage, ...]  # by falling cosine to the middle, then in the order they were added
+    representative: PairedPassage  # the most central one; for a document its first passage
+    others: tuple[PairedPassage, ...]  # by descending centrality, ties in the order of addition
     size: int  # the representative included
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReport:
-    """What became of an export."""
+    """The numbers of exported and omitted documents."""
 
     kept: int  # documents written
-    left_out: int  # documents that one of the kept stands for
+    left_out: int  # documents that are represented by a written one
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateGroups:
-    """Groups, the largest first; the texts are read when they are looked at, while the library is open."""
+    """Groups of near-duplicates, the largest first. Texts are read on access, while the library is open."""
 
     by: By
     link: Link
     threshold: float
     starts: NDArray[np.int64]  # (groups + 1,) where each begins in `members`
     members: NDArray[np.int64]  # (m,) passage numbers, each group's representative first
-    looked_at: int  # documents, or passages
-    exact: bool  # False: the pairs came through lists of neighbours, which may miss some
+    looked_at: int  # compared documents or passages
+    exact: bool  # False: pairs were found through inverted lists, which may miss some
     notes: tuple[str, ...]  # plain sentences
     _where: Where | None = field(repr=False)
     _look: Look = field(repr=False)
@@ -325,11 +328,11 @@ class DuplicateGroups:
 
     @property
     def duplicates(self) -> int:
-        """How many members could go if one of each group stays."""
+        """The number of members besides the representatives."""
         return int(self.members.size) - len(self)
 
     def __iter__(self) -> Iterator[DuplicateGroup]:
-        """Each group in order, without members that are gone since."""
+        """Each group in order, without members that have been removed since."""
         for groups in self._pages():
             rows = self._look.rows(np.concatenate(groups))
             for numbers in groups:
@@ -338,28 +341,27 @@ class DuplicateGroups:
                     yield DuplicateGroup(there[0], tuple(there[1:]), len(there))
 
     def ids(self) -> list[tuple[str, ...]]:
-        """The documents of each group in order, its representative first, without those gone since.
+        """The document ids of each group in order, its representative first, without those removed since.
 
-        BadInputError for groups of passages.
+        Raises BadInputError for groups of passages.
         """
         self._require_documents("listed as documents")
         return [of_group for of_group in self._ids() if len(of_group) > 1]
 
     def keep_one(self, out: Path | BinaryIO) -> KeptReport:
-        """Write every document but those that a representative stands for, as JSON lines for `documents add`.
+        """Write all documents, of each group only its representative, as JSON lines for `documents add`.
 
-        Documents in no group are all written, those added since included. BadInputError for groups of
-        passages: a document is kept or not, but not in part.
+        Documents added since are written, too. Raises BadInputError for groups of passages.
         """
-        self._require_documents("written as documents, which are kept whole")
-        gone = {id_ for of_group in self._ids() for id_ in of_group[1:]}
+        self._require_documents("written as documents")
+        omitted = {id_ for of_group in self._ids() for id_ in of_group[1:]}
         left_out = 0
 
         def kept() -> Iterator[dict[str, object]]:
             nonlocal left_out
             explored, snapshot = self._look.explored, self._look.snapshot
             for document in export_documents(explored.store, snapshot.collection.id, self._where):
-                if document["id"] in gone:
+                if document["id"] in omitted:
                     left_out += 1
                 else:
                     yield document
@@ -368,7 +370,7 @@ class DuplicateGroups:
         return KeptReport(written, left_out)
 
     def _pages(self) -> Iterator[list[NDArray[np.int64]]]:
-        """The members of each group, as many groups at a time as are read together."""
+        """The members of each group, in pages of groups that are read together."""
         begin = 0
         while begin < len(self):
             full = np.searchsorted(self.starts, self.starts[begin] + _PAGE, side="right") - 1
@@ -377,7 +379,6 @@ class DuplicateGroups:
             begin = end
 
     def _ids(self) -> Iterator[tuple[str, ...]]:
-        """The ids of each group's documents that are there."""
         explored, collection = self._look.explored, self._look.snapshot.collection
         for groups in self._pages():
             with explored.store.database.reading() as connection:
@@ -400,29 +401,30 @@ def find_duplicates(
     exact: bool | None = None,
     progress: ProgressListener = unheard,
 ) -> DuplicateGroups:
-    """Groups of documents that say nearly the same, the largest first, with a representative of each.
+    """Group near-duplicate documents, the largest group first, with a representative of each.
 
-    threshold: the least cosine of two passages that are near-duplicates
-    link:      transitive (a chain of near-duplicates leads from each to each) or complete (every two are)
-    by:        document (each passage of either has a near-duplicate in the other; only documents of which
-               every passage has a vector and passes the filter) or passage
-    exact:     compare every two or not; None = up to some hundred thousand passages
+    threshold: the least cosine of two near-duplicate passages
+    link:      transitive (members are connected by a chain of near-duplicates) or complete (every two are
+               near-duplicates)
+    by:        document (each passage of either has a near-duplicate in the other; only documents whose
+               passages all have a vector and match the filter) or passage
+    exact:     compare all pairs; None = up to some hundred thousand passages
     """
     link, by = chosen(Link, link, "link"), chosen(By, by, "by")
     if not 0.0 < threshold <= 1.0:
-        raise BadInputError(f"threshold is {threshold}. Take a cosine above 0 and up to 1, such as 0.95")
+        raise BadInputError(f"threshold is {threshold}. Give a cosine above 0 and at most 1, such as 0.95")
     look = explored.look(where)
     points, notes = look.points, look.waiting
-    things = np.arange(len(points))  # what each passage belongs to: itself, or its document
+    things = np.arange(len(points))  # each passage's item: itself, or its document
     if by is By.DOCUMENT:
         numbers = look.documents()
         with explored.store.database.reading() as connection:
-            whole = whole_documents(connection, look.snapshot.collection.id, numbers)
-        if not whole.all():
-            in_part = np.unique(numbers[~whole & (numbers >= 0)])  # below 0: removed since the snapshot
+            complete = whole_documents(connection, look.snapshot.collection.id, numbers)
+        if not complete.all():
+            in_part = np.unique(numbers[~complete & (numbers >= 0)])  # below 0: removed since the snapshot
             notes += (_in_part(in_part.size),) if in_part.size else ()
-            points = Points.of(look.snapshot, points.ids[whole])
-        things = np.unique(numbers[whole], return_inverse=True)[1].astype(np.int64)
+            points = Points.of(look.snapshot, points.ids[complete])
+        things = np.unique(numbers[complete], return_inverse=True)[1].astype(np.int64)
     distinct = Distinct.of(points)
     device = explored.store.device or "cpu"
     try:
@@ -431,9 +433,9 @@ def find_duplicates(
         )
     except TooManyPairsError as error:
         raise BadInputError(
-            f"{error.pairs:,} pairs or more have a cosine of {threshold:g} and above, and {MOST_PAIRS:,} can "
-            "be put into groups. Raise the threshold, or look at a part: nearsay explore duplicates "
-            f"{explored.name} --where FILTER"
+            f"at least {error.pairs:,} pairs have a cosine of {threshold:g} or more, and at most "
+            f"{MOST_PAIRS:,} can be grouped. Raise the threshold, or give a filter: "
+            f"nearsay explore duplicates {explored.name} --where FILTER"
         ) from error
     starts, members = grouped(points, distinct, pairs, things, link)
     return DuplicateGroups(
@@ -453,11 +455,11 @@ def find_duplicates(
 def grouped(
     points: Points, distinct: Distinct, pairs: ClosestPairs, things: NDArray[np.int64], link: Link
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each group begins (groups + 1,), and the first places of its things, the representative first.
+    """Where each group begins (groups + 1,), and the first places of its items, the representative first.
 
-    things: (n,) what each place belongs to, 0, 1, …
+    things: (n,) the item of each place, 0, 1, …
     """
-    # Of each thing, not of each place: the passage of a document that was changed stands after newer ones'.
+    # Sorted by item: the passages of a changed document come after those of newer ones.
     number, count = distinct.number[np.argsort(things)], len(distinct)
     if things.size > int(things.max(initial=-1)) + 1:  # documents of several passages
         number, pairs = document_pairs(things, distinct.number, pairs)
@@ -467,15 +469,14 @@ def grouped(
 
 
 def _in_part(documents: int) -> str:
-    was = "was" if documents == 1 else "were"
     return (
-        f"{counted(documents, 'document')} {was} left out: some passages have no vector yet or do not pass "
-        "the filter, and documents are compared as a whole"
+        f"not compared: {counted(documents, 'document')} with passages that have no vector yet or do not "
+        "match the filter"
     )
 
 
 def _missed(recall: float) -> str:
     return (
-        f"not every two passages were compared, but each with those of the lists nearest to it, where "
-        f"{recall:.1%} of the ten nearest are: some duplicates may be missing"
+        f"passages were compared within their nearest lists only, which hold {recall:.1%} of the ten nearest "
+        "neighbours: some duplicates may be missing"
     )

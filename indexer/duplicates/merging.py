@@ -1,4 +1,4 @@
-"""What becomes of near-duplicates: two texts compared word by word, several documents made one."""
+"""Merging near-duplicates: compare two texts word by word, and combine the metadata of documents."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,30 +25,29 @@ class Documents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A field in which a document that goes says another thing than the one that is kept."""
+    """A field whose values differ between the kept document and those to be removed."""
 
     field: str
-    kept: JsonValue  # what stays
-    others: tuple[JsonValue, ...]  # what goes, each different value once, in the order of the documents
+    kept: JsonValue  # the value that is kept
+    others: tuple[JsonValue, ...]  # the distinct other values, in the order of the documents
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The metadata of the document that is kept."""
+    """The metadata of the kept document."""
 
     metadata: dict[str, JsonValue]
-    filled: tuple[str, ...]  # fields that were missing and come from the others
-    conflicts: tuple[Conflict, ...]  # by the order of the fields
+    filled: tuple[str, ...]  # fields that were missing and are taken from the others
+    conflicts: tuple[Conflict, ...]  # in the order of the fields
 
 
 def merged_metadata(kept: Mapping[str, JsonValue], others: Sequence[Mapping[str, JsonValue]]) -> Merged:
-    """The union of metadata: what the kept document lacks is filled in, what it says is never overwritten.
+    """Combine metadata: missing fields of the kept document are filled in, existing values stay.
 
-    others: of the documents that go, in the order in which they are asked. A field is lacking that is not
-            there, null, or an empty text, list or object; 0 and false are values.
+    others: of the documents to be removed, in order of precedence. A field is missing if it is absent, null,
+            or an empty text, list or object; 0 and false are values.
 
-    Where several others have a value for a lacking field the first one's is taken, and a different one of the
-    rest is a conflict, too.
+    A missing field takes the first value among the others; different later values are conflicts, too.
     """
     metadata = {name: value for name, value in kept.items() if not _lacking(value)}
     filled = []
@@ -67,7 +66,6 @@ def merged_metadata(kept: Mapping[str, JsonValue], others: Sequence[Mapping[str,
 
 
 def _unlike(value: JsonValue, others: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
-    """The values among the others that are another, each once."""
     found: list[JsonValue] = []
     for other in others:
         known = any(_same(other, one) for one in (value, *found))
@@ -77,7 +75,7 @@ def _unlike(value: JsonValue, others: Sequence[JsonValue]) -> tuple[JsonValue, .
 
 
 def _same(one: JsonValue, other: JsonValue) -> bool:
-    """Python takes true for 1; JSON does not."""
+    """Equality as in JSON, where true is not 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
@@ -86,16 +84,16 @@ def _lacking(value: JsonValue) -> bool:
 
 
 def merged_document(documents: Documents, stays: str, gone: Sequence[str]) -> Merged:
-    """The metadata of the document that stays when others are merged into it; see `merged_metadata`."""
+    """The metadata of the remaining document after a merge; see `merged_metadata`."""
     return merged_metadata(
         documents.document(stays).metadata, [documents.document(id_).metadata for id_ in gone]
     )
 
 
 def merge(documents: Documents, stays: str, gone: Sequence[str]) -> int:
-    """Give a document the metadata that it lacks and others have, then remove those; how many.
+    """Fill in a document's missing metadata from others, then remove those; returns the number removed.
 
-    Stopped between the two, the document has what it took over and the others are still there.
+    If it is interrupted between the two steps, the metadata is filled in and the others still exist.
     """
     merged = merged_document(documents, stays, gone)
     if merged.filled:
@@ -103,7 +101,7 @@ def merge(documents: Documents, stays: str, gone: Sequence[str]) -> int:
     return documents.remove(gone)
 
 
-_LONGEST = 6_000  # characters of a text that are compared: the rest is not shown
+_LONGEST = 6_000  # characters of a text that are compared and shown
 _WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
 
 
@@ -112,27 +110,27 @@ class Part:
     """A piece of a text."""
 
     text: str
-    alone: bool  # the other text does not say it here
+    alone: bool  # the other text lacks it here
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Both texts as pieces that follow each other."""
+    """Both texts as sequences of parts."""
 
     first: tuple[Part, ...]
     second: tuple[Part, ...]
-    cut: bool  # one of them was too long to be compared as a whole
+    cut: bool  # a text was too long to be compared completely
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs in what was compared."""
+        """Whether the compared parts are equal."""
         return not any(part.alone for part in (*self.first, *self.second))
 
 
 def difference(first: str, second: str) -> Difference:
-    """Compare two texts word by word, by the longest pieces that they share (Python's difflib).
+    """Compare two texts word by word, by their longest common sequences (Python's difflib).
 
-    Of longer texts the first 6,000 characters are compared; how words are spaced does not matter.
+    Only the first 6,000 characters are compared; whitespace is ignored.
     """
     cut = max(len(first), len(second)) > _LONGEST
     left, right = _WORDS.findall(first[:_LONGEST]), _WORDS.findall(second[:_LONGEST])

@@ -17,13 +17,13 @@ from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints
 from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-TOP = 100  # pairs, where neither their number nor a threshold is said
+TOP = 100  # pairs, by default
 _PAGE = 250  # pairs whose texts are read at a time
 
 
 @dataclass(frozen=True, slots=True)
 class PairedPassage:
-    """One of the two."""
+    """A passage of a pair or a group."""
 
     id: str  # of the document
     title: str
@@ -33,34 +33,34 @@ class PairedPassage:
 
     @classmethod
     def of(cls, row: PassageRow) -> "PairedPassage":
-        """As the catalogue has it."""
+        """From a row of the catalogue."""
         return cls(row.document_id, row.title, row.text, row.ordinal, row.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair(Report):
-    """Two passages that say nearly the same."""
+    """Two similar passages."""
 
     REPORT: ClassVar = "pair"
 
-    cosine: float  # 1 for the same vector only
-    first: PairedPassage  # added before the second; of two collections, the one that was asked
+    cosine: float  # 1 only for the same vector
+    first: PairedPassage  # the earlier one; of two collections, the passage of the explored one
     second: PairedPassage
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs(Sequence[Pair]):
-    """Pairs by falling cosine; those that tie, copies before all, in the order they were added.
+    """Pairs by descending cosine; ties, such as copies, in the order of addition.
 
-    The texts are read when they are looked at, while the library is open.
+    Texts are read on access, while the library is open.
     """
 
-    cosines: NDArray[np.float32]  # (m,) falling
+    cosines: NDArray[np.float32]  # (m,) descending
     first: NDArray[np.int64]  # (m,) passage numbers
     second: NDArray[np.int64]  # (m,)
     looked_at: int  # passages, of both collections
-    exact: bool  # False: through lists of neighbours, which may miss some
-    recall: float  # of each passage's ten nearest, measured on a sample where not exact
+    exact: bool  # False: found through inverted lists, which may miss some
+    recall: float  # of each passage's ten nearest, measured on a sample if not exact
     notes: tuple[str, ...]  # plain sentences
     _looks: tuple[Look, Look] = field(repr=False)
 
@@ -68,15 +68,15 @@ class Pairs(Sequence[Pair]):
         return int(self.cosines.size)
 
     def __getitem__(self, at: int | slice) -> Any:  # noqa: ANN401 - a Pair, or a list of them
-        """A pair, or several; UnknownDocumentError if one's document is gone since."""
+        """One pair, or a list of pairs; UnknownDocumentError if a document has been removed since."""
         places = np.atleast_1d(np.arange(len(self))[at])
         read = list(self._read(places))
         if len(read) < places.size:
-            raise UnknownDocumentError("a document of a pair was removed meanwhile. Look for the pairs again")
+            raise UnknownDocumentError("a document of a pair was removed meanwhile. Find the pairs again")
         return read if isinstance(at, slice) else read[0]
 
     def __iter__(self) -> Iterator[Pair]:
-        """Each pair in order; those of which a document is gone since are left out."""
+        """Each pair in order, without those whose documents have been removed since."""
         for begin in range(0, len(self), _PAGE):
             yield from self._read(np.arange(begin, min(begin + _PAGE, len(self))))
 
@@ -103,16 +103,16 @@ def find_pairs(
     exact: bool | None = None,
     progress: ProgressListener = unheard,
 ) -> Pairs:
-    """The pairs of passages that are most similar, in the collection or between it and another.
+    """Find the most similar pairs of passages, in the collection or between it and another.
 
-    top:           how many; None = all over the threshold, or 100 without one
+    top:           number of pairs; None = all over the threshold, or 100 without one
     threshold:     the least cosine
-    other:         a collection of the same encoder: pairs of one passage here and one there
-    other_where:   a filter for the other
-    same_document: passages of one document are pairs, too
-    exact:         compare every two or not; None = up to some hundred thousand passages
+    other:         a collection with the same encoder: pair passages of this one with passages of that one
+    other_where:   a filter for the other collection
+    same_document: also pair passages of the same document
+    exact:         compare all pairs; None = up to some hundred thousand passages
 
-    EncoderMismatchError, and BadInputError for more pairs than can be listed, each with its remedy.
+    Raises EncoderMismatchError, and BadInputError for more pairs than can be listed.
     """
     if top is None and threshold is None:
         top = TOP
@@ -153,18 +153,18 @@ def find_pairs(
 
 
 def _same_space(mine: Look, theirs: Look) -> None:
-    """Refuse what cannot be compared."""
+    """Raise an error for collections that cannot be compared."""
     one, other = mine.explored, theirs.explored
     if one.store.folder == other.store.folder and one.name == other.name:
         raise BadInputError(
-            f"collection '{one.name}' cannot be compared with itself. Leave the other out: its own pairs "
-            "are what is looked for then"
+            f"collection '{one.name}' cannot be compared with itself. Omit the other collection to find the "
+            "pairs within it"
         )
     first, second = mine.snapshot.generation.encoder, theirs.snapshot.generation.encoder
     if first.fingerprint != second.fingerprint:
         raise EncoderMismatchError(
             f"collection '{one.name}' was embedded by {first.name} and '{other.name}' by {second.name}: "
-            f"their vectors cannot be compared. Embed one again: nearsay index rebuild {other.name} "
+            f"their vectors cannot be compared. Re-embed one: nearsay index rebuild {other.name} "
             f"--encoder {first.source}"
         )
 
@@ -172,9 +172,8 @@ def _same_space(mine: Look, theirs: Look) -> None:
 def _notes(exact: bool, recall: float, looked_at: int) -> tuple[str, ...]:
     if exact:
         return ()
-    said = (
-        f"of {looked_at:,} passages not every two were compared, but each with those of the lists nearest to "
-        f"it, where {recall:.1%} of the ten nearest are: some pairs may be missing, the less likely the more "
-        "similar"
+    note = (
+        f"the {looked_at:,} passages were compared within their nearest lists only, which hold {recall:.1%} "
+        "of the ten nearest neighbours: some pairs may be missing, the most similar ones least likely"
     )
-    return (said,)
+    return (note,)

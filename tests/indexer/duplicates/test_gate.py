@@ -16,7 +16,7 @@ from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.catalogue import near_duplicates as catalogue
 from nearsay.indexer.duplicates import gate as candidates
 from nearsay.indexer.duplicates import gate as module
-from nearsay.indexer.duplicates.gate import MOST, Arrangement, Multiplied
+from nearsay.indexer.duplicates.gate import MOST, Arrangement, ByProducts
 from nearsay.indexer.neighbours import graph
 from nearsay.indexer.neighbours import products as neighbours
 from nearsay.indexer.neighbours.points import Points
@@ -344,7 +344,7 @@ def test_many_that_come_together_do_not_hide_what_they_are_near_duplicates_of() 
     arrangement = Arrangement.of(Points.from_array(numbers, vectors), numbers)
     kept = np.ones(numbers.size, dtype=np.bool_)
     ranks = np.arange(numbers.size)
-    found = module._found(arrangement, ranks, kept, Multiplied(arrangement, 0.95), 0.95, unheard)
+    found = module._found(arrangement, ranks, kept, ByProducts(arrangement, 0.95), 0.95, unheard)
     assert {original for _, original, _ in found} == {1}
     assert len(found) == MOST + 100
 
@@ -357,10 +357,10 @@ def test_proposals_let_go_meanwhile_are_the_farthest(monkeypatch: pytest.MonkeyP
     arrangement = Arrangement.of(Points.from_array(numbers, vectors), numbers)
     ranks, kept = np.arange(40, 300, 5), numbers % 3 != 0
     monkeypatch.setattr(candidates, "MOST", 20)
-    at_once = Multiplied(arrangement, 0.1).near(ranks, kept)
+    at_once = ByProducts(arrangement, 0.1).near(ranks, kept)
     monkeypatch.setattr(graph, "_MOST_KEPT", 100)
     monkeypatch.setattr(neighbours, "_MOST_ROWS", 17)
-    in_steps = Multiplied(arrangement, 0.1).near(ranks, kept)
+    in_steps = ByProducts(arrangement, 0.1).near(ranks, kept)
     assert {found.size for found in at_once} == {20}
     for one, other, rank in zip(at_once, in_steps, ranks.tolist(), strict=True):
         assert one.tolist() == other.tolist()

@@ -162,7 +162,7 @@ def test_a_document_that_is_there_in_part_is_no_duplicate(library: Library, tmp_
     assert named(groups) == [["half", "again"]]
     assert groups.looked_at == 2
     assert groups.notes[0] == Naming("1 passage", "no vector")
-    assert groups.notes[1] == Naming("1 document", "left out", "no vector")
+    assert groups.notes[1] == Naming("not compared", "1 document", "no vector")
     assert groups.keep_one(tmp_path / "kept.jsonl").left_out == 1
     assert collection.explore.pairs(1).notes == groups.notes[:1]
     collection.rebuild()
