@@ -1,1 +1,1 @@
-"""A collection in two dimensions: laid out, kept, drawn."""
+"""Map a collection in two dimensions, and draw the map."""

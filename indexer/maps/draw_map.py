@@ -1,4 +1,4 @@
-"""A collection's map brought up to date and written to a file."""
+"""Update a collection's map and write it to a file."""
 
 import base64
 import datetime as dt
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 13.0  # inches
 _HEIGHTS: Final = (5.5, 11.0)
-_BESIDE: Final = 3.6  # inches of them for the legend
+_BESIDE: Final = 3.6  # inches for the legend
 _PLAIN: Final = "#3b6fb6"
-_MOST_NAMES = 60  # tried on the map; those that would lie on a larger one's are left out
+_MOST_NAMES = 60  # names tried on the map; those that would overlap a larger cluster's are skipped
 _MOST_IN_LEGEND = 34
-_RASTER = 5_000  # points; more are one image inside an .svg
+_RASTER = 5_000  # points; more are a bitmap inside an .svg
 _INK: Final = "#1d1f23"
 
 
 def map_figure(drawn: Drawing) -> "Figure":
-    """The figure, to be saved as .png or .svg."""
+    """Draw the map as a matplotlib figure."""
     from matplotlib.figure import Figure
 
     low, high = _inner(drawn.places)
@@ -92,7 +92,6 @@ def map_figure(drawn: Drawing) -> "Figure":
 
 
 def _inner(places: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lower left and the upper right corner of all but the outermost thousandth on each side."""
     low, high = np.quantile(places.astype(np.float64), (0.001, 0.999), axis=0, method="inverted_cdf")
     margin = np.maximum(0.04 * (high - low), 1e-3)
     return low - margin, high + margin
@@ -123,13 +122,12 @@ def _by_number(figure: "Figure", axes: "Axes", drawn: Drawing, field: Field) -> 
         bar.solids.set_alpha(1)
     if field.kind is FieldKind.DATE:
         bar.ax.yaxis.set_major_formatter(lambda days, _: _day_text(days))
-    elif not (field.numbers[there] % 1.0).any():  # no half years
+    elif not (field.numbers[there] % 1.0).any():  # no ticks between integers
         bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.0f}")
 
 
 def _beyond(field: Field, low: float, high: float) -> Literal["neither", "both", "min", "max"]:
-    """At which ends of the colours there are values beyond."""
     below, above = bool(np.nanmin(field.numbers) < low), bool(np.nanmax(field.numbers) > high)
     if below:
         return "both" if above else "min"
@@ -154,8 +152,8 @@ def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
         more = f"{len(entries) - _MOST_IN_LEGEND + 1} more  {left:,}"
         entries = [*entries[: _MOST_IN_LEGEND - 1], Line2D([], [], linestyle="", label=more)]
     if rest.any():
-        said = f"{legend.missing}  {int(rest.sum()):,}"
-        entries.append(Line2D([], [], marker="o", linestyle="", color=REST, label=said))
+        missing = f"{legend.missing}  {int(rest.sum()):,}"
+        entries.append(Line2D([], [], marker="o", linestyle="", color=REST, label=missing))
     axes.legend(
         handles=entries,
         title=_plain(drawn.colour_by or "", 40),
@@ -169,14 +167,14 @@ def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
 
 
 def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
-    """Names at their medians, the largest first; those that would cover one are left out."""
+    """Draw names at their points' medians, the largest first, skipping those that would overlap."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke
 
     if not legend.names:
         return
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # type: ignore[no-untyped-call]  # only now the places of the points are known
+    canvas.draw()  # type: ignore[no-untyped-call]  # determines the positions
     taken: list[Any] = []
     largest = legend.names[0].size
     for name in legend.names[:_MOST_NAMES]:
@@ -196,7 +194,7 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
         box = text.get_window_extent().padded(2.0)
         right = _inwards(box.x0, box.x1, *axes.bbox.intervalx)
         up = _inwards(box.y0, box.y1, *axes.bbox.intervaly)
-        if right or up:  # else it lies on the legend or off the picture
+        if right or up:  # the name would overlap the legend or the edge
             x, y = axes.transData.transform((name.x, name.y)).tolist()
             x, y = axes.transData.inverted().transform((x + right, y + up)).tolist()
             text.set_position((x, y))
@@ -208,7 +206,7 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
 
 
 def _inwards(low: float, high: float, least: float, most: float) -> float:
-    """How far what reaches from low to high has to move to lie between least and most."""
+    """The shift that moves the interval low to high into least to most."""
     return max(least - low, 0.0) - max(high - most, 0.0)
 
 
@@ -217,13 +215,12 @@ def _wrapped(name: str) -> str:
 
 
 def _plain(text: str, length: int) -> str:
-    """On one line, and short enough."""
     shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
 def _day_text(days: float) -> str:
-    """An axis has marks beyond the first and the last day that a calendar knows: nothing."""
+    """The date as ISO 8601; empty beyond the calendar, where an axis may have ticks."""
     day = round(days) + dt.date(1970, 1, 1).toordinal()
     return dt.date.fromordinal(day).isoformat() if 1 <= day <= dt.date.max.toordinal() else ""
 
@@ -233,7 +230,10 @@ _ROW_GROUP = 50_000
 
 
 def write_parquet(drawn: Drawing, stream: BinaryIO) -> None:
-    """`metadata` is JSON, its fields columns, too; no cluster: null. MissingExtraError without pyarrow."""
+    """Write a row for each passage; `metadata` is JSON, and each field a column, too.
+
+    Raises MissingExtraError without pyarrow.
+    """
     arrow = parquet_module()
     from pyarrow.parquet import ParquetWriter
 
@@ -253,14 +253,13 @@ def write_parquet(drawn: Drawing, stream: BinaryIO) -> None:
 
 
 def _values(field: Field) -> NDArray[Any]:
-    """Text, numbers or dates; what is missing is None, NaN or NaT."""
     if field.kind is FieldKind.CATEGORY:
-        return np.array([*field.values, None], dtype=object)[field.codes]  # -1 is the last
+        return np.array([*field.values, None], dtype=object)[field.codes]  # -1 is the last: None
     return field.numbers if field.kind is FieldKind.NUMBER else field.numbers.astype("datetime64[D]")
 
 
 def parquet_module() -> Any:  # noqa: ANN401 - pyarrow has no types
-    """pyarrow; MissingExtraError says how to install it."""
+    """Import pyarrow; raises MissingExtraError if it is not installed."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -296,25 +295,25 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# A map as one page that needs nothing else: no server, no network.
+# A map as a self-contained page: no server, no network.
 #
-# The passages' texts are in it only as compressed JSON in base 64, and its script shows them as text, never
-# as markup. The page's own policy lets it fetch nothing and run no script but its own.
+# Passages are compressed JSON in base 64, which the script shows as text, never as markup. The page's content
+# security policy allows no requests, and no script but its own.
 
 
 MOST_POINTS = 250_000  # a page of more would be slow to open
 _CHARACTERS = 20_000_000  # of text in all, some 10 MB once compressed
-_PREVIEW = (60, 600)  # characters of a passage: at least, at most
-LONGEST = _PREVIEW[1] + 1  # of a text that a page needs to know: with one more it is cut
+_PREVIEW = (60, 600)  # least and most characters of a passage
+LONGEST = _PREVIEW[1] + 1  # characters of a text that a page needs, to see whether it is cut
 
 
 def preview_length(points: int) -> int:
-    """How many characters of each passage are shown, so that the page stays small enough to open."""
+    """The number of characters to show of each passage, so that the page stays small."""
     return min(max(_CHARACTERS // max(points, 1), _PREVIEW[0]), _PREVIEW[1])
 
 
 def map_page(drawn: Drawing) -> bytes:
-    """The page, UTF-8."""
+    """The map as an HTML page in UTF-8."""
     script, style = (_part(f"map_view.{kind}") + _part(f"page.{kind}") for kind in ("js", "css"))
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
@@ -348,7 +347,6 @@ def _packed(content: dict[str, Any]) -> str:
 
 
 def _listed(values: NDArray[Any]) -> list[int | float | None]:
-    """An array as JSON has it: whole numbers without a point, none for NaN."""
     numbers = [None if each != each else each for each in values.tolist()]  # noqa: PLR0124 - NaN
     return [int(each) if each is not None and float(each).is_integer() else each for each in numbers]
 
@@ -359,7 +357,7 @@ def _content(drawn: Drawing) -> dict[str, Any]:
     for axis in ("x", "y"):
         content[axis] = np.round(content[axis].astype(float), 4)
     if any(len(row.text) > length for row in drawn.rows):
-        content["notes"].append(f"Texts are cut to {length} characters; the search looks in these.")
+        content["notes"].append(f"Texts are cut to {length} characters; the page searches only these.")
     return content
 
 
@@ -367,7 +365,7 @@ _POINTS_AN_INCH = 160
 
 
 class MapFormat(StrEnum):
-    """The kinds of file, by their endings."""
+    """File formats by extension."""
 
     HTML = "html"
     PNG = "png"
@@ -378,19 +376,23 @@ class MapFormat(StrEnum):
 
 
 def map_format(path: Path) -> MapFormat:
-    """By the file's ending. BadInputError for another, or a folder that is not there; MissingExtraError."""
+    """The format by the file's extension.
+
+    Raises BadInputError for an unknown extension, a folder, or a file in a missing folder, and
+    MissingExtraError for .parquet without pyarrow.
+    """
     found = MapFormat(ending_of(path, *MapFormat))
     if path.is_dir():
-        raise BadInputError(f"{path} is a folder. Name a file in it: {path / 'map.html'}")
+        raise BadInputError(f"{path} is a folder. Give a file in it: {path / 'map.html'}")
     if not path.parent.is_dir():
-        raise BadInputError(f"the folder {path.parent} is not there. Make it: mkdir -p {path.parent}")
+        raise BadInputError(f"the folder {path.parent} does not exist. Create it: mkdir -p {path.parent}")
     if found is MapFormat.PARQUET:
         parquet_module()
     return found
 
 
 def write_drawing(drawn: Drawing, path: Path) -> int:
-    """Write it, whole or not at all; the file's bytes."""
+    """Write the map to a file, atomically; returns the file's size in bytes."""
     kind = map_format(path)
     if kind in PICTURES:
         write_picture(path, lambda: map_figure(drawn), dpi=_POINTS_AN_INCH, tight=True)
@@ -410,19 +412,19 @@ def write_drawing(drawn: Drawing, path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MapReport(Report):
-    """What was drawn, and of which map."""
+    """The written map and its file."""
 
     REPORT: ClassVar = "map"
 
     collection: str
     generation: int
-    out: str | None  # None: it was only kept
+    out: str | None  # None: no file was written
     bytes: int
     drawn: int  # passages in the file
     mapped: int  # passages on the map
-    laid_out: bool  # just now, not before
-    added: int  # passages that were put among the others just now
-    clusters: int  # that have a name on it
+    laid_out: bool  # whether this call laid the map out
+    added: int  # passages that this call projected into the map
+    clusters: int  # named on the map
     colour_by: str | None
     parameters: dict[str, JsonValue]
     notes: tuple[str, ...]
@@ -438,13 +440,15 @@ def draw_map(
     seed: int | None = None,
     progress: ProgressListener = unheard,
 ) -> MapReport:
-    """Write the map to a file: .html (a page of its own), .png, .svg, .parquet, .csv or .jsonl.
+    """Write the map to a file: .html (self-contained), .png, .svg, .parquet, .csv or .jsonl.
 
-    out:       None = no file: the map is made, or brought up to date, and kept
-    where:     what is drawn; the map is that of the whole collection
-    colour_by: "cluster" or a metadata field; None = by clusters where there are any
+    out:       None = only update the saved map
+    where:     draw only matching passages; the map covers the whole collection
+    colour_by: "cluster" or a metadata field; None = clusters, if there are any
+    anew:      lay the map out again
+    seed:      of the layout
 
-    What cannot be written, and a filter that cannot be read, is refused before anything is laid out.
+    An invalid path or filter raises an error before the layout.
     """
     out = None if out is None else Path(out)
     kind = None if out is None else map_format(out)

@@ -1,4 +1,4 @@
-"""What is drawn of a map: the points under a filter with their texts, metadata and clusters."""
+"""The contents of a drawn map: matching points with their texts, metadata, clusters and colours."""
 
 import datetime as dt
 import json
@@ -28,23 +28,23 @@ from nearsay.indexer.vectors.vector_store import places_in
 
 
 def sampled(ids: NDArray[np.int64], most: int, seed: int = 0) -> NDArray[np.int64]:
-    """So many passages taken at random, rising; all where there are no more. The same seed takes the same."""
+    """A random sample of at most this many ids, ascending; the same for the same seed."""
     if ids.size <= most:
         return ids
     return np.sort(np.random.default_rng(seed).choice(ids, most, replace=False))
 
 
 _BLANK = "(empty)"
-_LONGEST = 120  # characters of a value that is shown
+_LONGEST = 120  # characters of a value
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:$|[T ])")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d+)?$")
-_MOST_EXACT = 2**53  # larger whole numbers are names of things, and a page would round them
-_MOST = 1e100  # of other numbers; with larger ones nothing can be reckoned
+_MOST_EXACT = 2**53  # larger integers are identifiers, and JavaScript would round them
+_MOST = 1e100  # of other numbers, to avoid overflow
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
 class FieldKind(StrEnum):
-    """What a field's values are."""
+    """The type of a field's values."""
 
     CATEGORY = "category"
     NUMBER = "number"
@@ -53,33 +53,33 @@ class FieldKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value for each passage, or none."""
+    """A field's value for each passage."""
 
     name: str
     kind: FieldKind
-    values: tuple[str, ...]  # of categories: the commonest first, ties by name
-    codes: NDArray[np.int32]  # (n,) which of them, -1 = none; of numbers and dates empty
-    numbers: NDArray[np.float64]  # (n,) of dates: days since 1970; NaN = none; of categories empty
+    values: tuple[str, ...]  # of categories: by descending frequency, ties by name
+    codes: NDArray[np.int32]  # (n,) indices into `values`, -1 = missing; empty for numbers and dates
+    numbers: NDArray[np.float64]  # (n,) for dates, days since 1970; NaN = missing; empty for categories
 
     @property
     def missing(self) -> int:
-        """How many have no value."""
-        gone = self.codes < 0 if self.kind is FieldKind.CATEGORY else np.isnan(self.numbers)
-        return int(gone.sum())
+        """The number of passages without a value."""
+        missing = self.codes < 0 if self.kind is FieldKind.CATEGORY else np.isnan(self.numbers)
+        return int(missing.sum())
 
     @property
     def span(self) -> tuple[float, float]:
-        """Of numbers and dates: from where to where colours run; a hundredth at either end is beyond."""
+        """The range of the colour scale for numbers and dates, without a hundredth at either end."""
         low, high = np.nanquantile(self.numbers, (0.01, 0.99), method="inverted_cdf").tolist()
         return low, high
 
 
 def field_of(name: str, found: Sequence[JsonValue]) -> Field:
-    """The field with these values, None = none.
+    """The field with these values; None = missing.
 
-    Numbers are those of which all are numbers, or text that is a number (a year is often text); dates those
-    of which all begin as 2024-05-17. All others are categories: truth values, lists, whole numbers beyond
-    2^53, which are most often names of things.
+    It holds numbers if all values are numbers or numeric text (years are often text), dates if all begin like
+    2024-05-17, and categories otherwise: truth values, lists, and integers beyond 2^53, which are mostly
+    identifiers.
     """
     there = [value for value in found if value is not None]
     empty = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float64)
@@ -109,7 +109,6 @@ def _is_number(value: JsonValue) -> bool:
 
 
 def _day(value: JsonValue) -> float | None:
-    """Days since 1970; None for what is no date."""
     if not isinstance(value, str) or not _DAY.match(value):
         return None
     try:
@@ -128,35 +127,35 @@ def _text(value: JsonValue) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-CLUSTER = "cluster"  # what colours by clusters; a metadata field of that name: metadata.cluster
+CLUSTER = "cluster"  # colour by clusters; a metadata field of that name is metadata.cluster
 _PAGE = 2000
-_MOST_FIELDS = 60  # of metadata; where names are made up for each document there are as many as documents
+_MOST_FIELDS = 60  # of metadata, whose field names may differ in each document
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLabel:
-    """A name, of a cluster or a field's value, and where it stands on the map."""
+    """The name of a cluster or a field's value, and its position on the map."""
 
     number: int
     name: str
-    size: int  # passages that are drawn
+    size: int  # drawn passages
     x: float  # the median of its points
     y: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The points of a picture, by rising passage number."""
+    """The points of a drawn map, by ascending passage number."""
 
     collection: str
-    about: str  # what it shows, in a line
+    about: str  # a one-line description
     ids: NDArray[np.int64]  # (n,) passage numbers
     places: NDArray[np.float32]  # (n, 2)
     rows: Sequence[PassageRow]  # (n,)
-    clusters: NDArray[np.int32] | None  # (n,) numbers, -1 = in none; None without a clustering
-    labels: tuple[ClusterLabel, ...]  # by falling size, ties by number
-    fields: tuple[Field, ...]  # metadata
-    colour_by: str | None  # CLUSTER, a field's name, None = one colour
+    clusters: NDArray[np.int32] | None  # (n,) cluster numbers, -1 = outlier; None without a clustering
+    labels: tuple[ClusterLabel, ...]  # by descending size, ties by number
+    fields: tuple[Field, ...]  # of the metadata
+    colour_by: str | None  # CLUSTER, a field's name, or None = one colour
     notes: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -164,7 +163,7 @@ class Drawing:
 
     @property
     def field(self) -> Field | None:
-        """The metadata field that it is coloured by, if it is one."""
+        """The metadata field that colours the points, if any."""
         return next((field for field in self.fields if field.name == self.colour_by), None)
 
 
@@ -178,13 +177,13 @@ def drawing(
     longest: int | None = None,
     progress: ProgressListener = unheard,
 ) -> Drawing:
-    """What is drawn of a map: its points with their texts, metadata and clusters.
+    """Select the points of a map to draw, with their texts, metadata and clusters.
 
-    colour_by: "cluster" or a metadata field; None = by clusters where there are any
-    most:      of more points so many, drawn at random, always the same, are shown; None = all
-    longest:   characters of each text that are kept in memory; None = all
+    colour_by: "cluster" or a metadata field; None = clusters, if there are any
+    most:      draw at most this many points, a fixed random sample; None = all
+    longest:   characters to keep of each text; None = all
 
-    BadInputError for a field that nothing has, and where nothing passes the filter.
+    Raises BadInputError for a field without values, and if no passage matches the filter.
     """
     notes = list(found.notes)
     ids, places = found.points.ids, found.points.places
@@ -192,32 +191,32 @@ def drawing(
     allowed = explored.allowed(snapshot, where)
     chosen = ids if allowed is None else ids[np.isin(ids, allowed, assume_unique=True)]
     if most is not None and chosen.size > most:
-        notes.append(f"{most:,} passages of {chosen.size:,} are drawn, taken at random.")
+        notes.append(f"{most:,} of {chosen.size:,} passages are drawn, a random sample.")
         chosen = sampled(chosen, most)
     rows = _rows(explored, snapshot.collection.id, chosen, longest, progress)
     there = np.isin(ids, np.fromiter(rows, dtype=np.int64, count=len(rows)))
     ids, places = ids[there], places[there]
     if not ids.size:
         raise BadInputError(
-            f"no passage of collection '{explored.name}' passes the filter {where!r}. Draw others: --where"
+            f"no passage of collection '{explored.name}' matches the filter {where!r}. Give another: --where"
         )
     ordered = [rows[number] for number in ids.tolist()]
     saved = saved_clustering(explored)
     clusters, labels = _clusters(saved, ids, places)
     fields, left_out = _fields(ordered, colour_by)
     if left_out:
-        notes.append(f"the {_MOST_FIELDS} commonest metadata fields are shown, {left_out:,} are not.")
+        notes.append(f"the {_MOST_FIELDS} most frequent metadata fields are shown, {left_out:,} are not.")
     if clusters is None:
         if colour_by == CLUSTER:
             raise BadInputError(
                 f"collection '{explored.name}' has no clusters to colour by. "
-                f"Make them: nearsay explore clusters {explored.name}"
+                f"Find them: nearsay explore clusters {explored.name}"
             )
-        notes.append(f"no clusters were made yet. Names on the map: nearsay explore clusters {explored.name}")
+        notes.append(f"there are no clusters yet. Find them: nearsay explore clusters {explored.name}")
     newer = 0 if saved is None else int((ids > saved.row.through).sum())
     if newer:
         remedy = f"nearsay explore clusters {explored.name} --replace"
-        notes.append(f"{counted(newer, 'passage')} came after the clustering. Take them in: {remedy}")
+        notes.append(f"{counted(newer, 'passage')} added after the clustering. Include them: {remedy}")
     if colour_by is None and clusters is not None:
         colour_by = CLUSTER
     about = counted(ids.size, "passage")
@@ -235,7 +234,6 @@ def _rows(
     longest: int | None,
     listener: ProgressListener,
 ) -> dict[int, PassageRow]:
-    """The passages that are still there, read a page at a time."""
     rows: dict[int, PassageRow] = {}
     for begin in range(0, ids.size, _PAGE):
         with explored.store.database.reading() as connection:
@@ -267,15 +265,15 @@ def _labels(
 
 
 def _label(number: int, name: str, inside: NDArray[np.float32]) -> ClusterLabel:
-    """Where the median of its points is; inside: (n, 2)."""
+    """A label at the median of its points; inside: (n, 2)."""
     x, y = np.median(inside, axis=0).tolist()
     return ClusterLabel(number, name, len(inside), x, y)
 
 
 def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[tuple[Field, ...], int]:
-    """The commonest fields at the top of the metadata in the order in which they come, and the one asked for.
+    """The most frequent top-level metadata fields in the order in which they occur, and `colour_by`.
 
-    Also how many are left out.
+    Also returns the number of omitted fields.
     """
     counted = Counter(name for row in rows for name in row.metadata)
     commonest = {name for name, _ in counted.most_common(_MOST_FIELDS)}
@@ -290,7 +288,7 @@ def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[tuple[Fi
             fields.append(field_of(name, values))
         elif name == colour_by:
             known = ", ".join(_shown(name) for name in names) or "none"
-            raise BadInputError(f"no passage that is drawn has a field '{colour_by}'. There are: {known}")
+            raise BadInputError(f"no drawn passage has a field '{colour_by}'. The fields are: {known}")
     return tuple(fields), len(counted) - len(names)
 
 
@@ -298,14 +296,14 @@ def _shown(name: str) -> str:
     return f"metadata.{name}" if name == CLUSTER else name
 
 
-REST: Final = "#a3a7ae"  # what has no value or belongs nowhere
-OTHERS: Final = "#7d828a"  # what shares a colour
-# Viridis, https://bids.github.io/colormap/, without its darkest end, which dark ground swallows.
+REST: Final = "#a3a7ae"  # missing values and outliers
+OTHERS: Final = "#7d828a"  # values that share a colour
+# Viridis, https://bids.github.io/colormap/, without its darkest end, for dark backgrounds.
 RAMP: Final = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 
 
-# What who sees no red, or no green, sees of a linear colour: Machado, Oliveira and Fernandes 2009,
-# https://doi.org/10.1109/TVCG.2009.113, of severity 1.
+# Simulated protanopia and deuteranopia in linear RGB: Machado, Oliveira and Fernandes 2009,
+# https://doi.org/10.1109/TVCG.2009.113, severity 1.
 _NO_RED: Final = (
     (0.152286, 1.052583, -0.204868),
     (0.114503, 0.786281, 0.099216),
@@ -319,9 +317,9 @@ _NO_GREEN: Final = (
 
 
 def _oklab(srgb: NDArray[np.float64], seen: Sequence[Sequence[float]] | None = None) -> NDArray[np.float64]:
-    """Colours of 0 to 1 where distances are as they are seen: (n, 3) to (n, 3).
+    """Convert colours (n, 3), 0 to 1, to Oklab, a space of perceptual distances, (n, 3).
 
-    seen: what is seen of a colour; None = all of it
+    seen: matrix that simulates a colour vision deficiency in linear RGB; None = full vision
 
     Ottosson 2020, https://bottosson.github.io/posts/oklab/
     """
@@ -343,11 +341,11 @@ def _oklab(srgb: NDArray[np.float64], seen: Sequence[Sequence[float]] | None = N
 
 
 def _shades(count: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Three of Tableau's colours, then such as are least like all before; and how alike each two look.
+    """Three of Tableau's colours, then greedily the most distinct others; and the similarity of each two.
 
-    Two are as far apart as they look, or three times as far as they do to who sees no red or no green, if
-    that is less. How alike they look is the mean of how alike by that, and by full sight. What is hard to see
-    on light ground or on dark is left out, as are what is nearly grey and what glares.
+    The distance of two colours is that of full vision, or three times that of protanopia or deuteranopia if
+    less. Their similarity is the mean of the similarities by this distance and by full vision. Colours that
+    are too light, too dark, nearly grey or very saturated are excluded.
     """
     steps = np.arange(0, 256, 15)
     every = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3)
@@ -372,21 +370,21 @@ def _shades(count: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
     return shades, (np.exp(-((apart / _ALIKE_WITHIN) ** 2)) + np.exp(-((in_full / _ALIKE_WITHIN) ** 2))) / 2
 
 
-_ALIKE_WITHIN = 0.09  # in Oklab: what is seen to differ at the size of a point
-_NEAR = 0.1  # of the map's diagonal: clusters so near to each other are seen together
-_SWAPS = 2 * 10**7  # pairs that are looked at: half a second
-_ARRANGED = 1024  # clusters that are looked at together: the work and the memory grow with their square
+_ALIKE_WITHIN = 0.09  # distance in Oklab that is visible at the size of a point
+_NEAR = 0.1  # share of the map's diagonal within which clusters are seen together
+_SWAPS = 2 * 10**7  # pairs evaluated: half a second
+_ARRANGED = 1024  # clusters at a time: time and memory grow with their square
 SHADES, _ALIKE = _shades(64)
-CATEGORIES = SHADES[:18]  # of the commonest values of a field, where the others share one
+CATEGORIES = SHADES[:18]  # of the most frequent values of a field; the others share one
 
 
 def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
-    """A colour for each cluster, in their order: what is seen together gets shades that are least alike.
+    """A colour for each cluster, such that clusters seen together get the least similar shades.
 
-    middles: where each lies. Seen together are those that are near on the map, and those beside each other in
-    their order, which is the legend's. n clusters take the first n shades, and more than there are shades
-    take them again; then the two that gain most exchange theirs, until none would. Of very many a thousand
-    at a time are arranged.
+    middles: the clusters' positions. Seen together are those near each other on the map, or in the legend,
+             which has the same order. n clusters take the first n shades, repeated if there are more clusters
+             than shades; then the pair with the greatest gain swaps shades, until no swap gains. More than
+             1,024 clusters are arranged in parts.
     """
     if len(middles) > _ARRANGED:
         parts = (middles[begin : begin + _ARRANGED] for begin in range(0, len(middles), _ARRANGED))
@@ -401,7 +399,7 @@ def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
     together = np.exp(-(away**2)) + np.where(beside < 3, 1 / np.maximum(beside, 1), 0.0)
     np.fill_diagonal(together, 0.0)
     shade = np.arange(count) % len(SHADES)
-    cost = together @ _ALIKE[np.ix_(shade, shade)]  # of each one's neighbours to each one's shade
+    cost = together @ _ALIKE[np.ix_(shade, shade)]  # of each cluster's neighbours to each shade
     for _ in range(_SWAPS // count**2):
         alike = _ALIKE[np.ix_(shade, shade)]
         own = np.diagonal(cost)
@@ -415,24 +413,22 @@ def spread_colours(middles: Sequence[tuple[float, float]]) -> list[str]:
     return [SHADES[at] for at in shade]
 
 
-_NAMED = (
-    60  # values that each have a name on the map; of more the commonest have a colour, the rest share one
-)
+_NAMED = 60  # values up to which each has a name and a colour on the map
 
 
 @dataclass(frozen=True, slots=True)
 class Legend:
-    """Categories by falling size."""
+    """Categories by descending size."""
 
-    codes: NDArray[np.int32]  # (n,) of each point; -1 = none
-    texts: tuple[str, ...]  # what each code means
-    colours: tuple[str, ...]  # of each code
-    missing: str  # what -1 means
-    names: tuple[ClusterLabel, ...]  # on the map, by falling size; each one's number is its code
+    codes: NDArray[np.int32]  # (n,) the category of each point; -1 = missing
+    texts: tuple[str, ...]  # the name of each category
+    colours: tuple[str, ...]  # of each category
+    missing: str  # the name of -1
+    names: tuple[ClusterLabel, ...]  # on the map, by descending size; `number` is the code
 
 
 def cluster_legend(drawn: Drawing) -> Legend | None:
-    """Every cluster with a colour and a name; None without a clustering."""
+    """The name and colour of each cluster; None without a clustering."""
     if drawn.clusters is None:
         return None
     code = {label.number: at for at, label in enumerate(drawn.labels)}
@@ -443,7 +439,7 @@ def cluster_legend(drawn: Drawing) -> Legend | None:
 
 
 def cluster_colours(drawn: Drawing) -> dict[int | None, str]:
-    """The colour of each cluster by its number; none without a clustering."""
+    """The colour of each cluster by its number; empty without a clustering."""
     legend = cluster_legend(drawn)
     if legend is None:
         return {}
@@ -451,7 +447,7 @@ def cluster_colours(drawn: Drawing) -> dict[int | None, str]:
 
 
 def field_legend(drawn: Drawing, field: Field) -> Legend:
-    """The values of a field of categories."""
+    """The legend of a categorical field."""
     if len(field.values) > _NAMED:
         most = len(CATEGORIES)
         texts = (*field.values[:most], "others")
@@ -470,11 +466,12 @@ def _colours(names: tuple[ClusterLabel, ...]) -> tuple[str, ...]:
 def map_content(
     drawn: Drawing, *, title_length: int, text_length: int, most_values: int | None = None
 ) -> dict[str, Any]:
-    """What the script that draws the map wants: texts, lists of them, and arrays of a value a point.
+    """The data for the script that draws the map: texts, lists of texts, and arrays with a value a point.
 
-    title_length, text_length: characters of each title and text; no texts at all with text_length 0
-    most_values:               fields of more categories are left out; None = none are
-    Arrays are float32 (x, y), int32 (codes; -1 = none) and float64 (numbers; NaN = none).
+    title_length, text_length: maximum characters of each title and text; text_length 0 = no texts
+    most_values:               omit fields with more categories; None = no limit
+
+    Arrays are float32 (x, y), int32 (codes; -1 = missing) and float64 (numbers; NaN = missing).
     """
     shown = [each for each in drawn.fields if most_values is None or len(each.values) <= most_values]
     fields = [_field(drawn, field) for field in shown]
@@ -514,7 +511,7 @@ def _field(drawn: Drawing, field: Field) -> dict[str, Any]:
 
 
 def _categories(name: str, legend: Legend, codes: NDArray[np.int32], values: Sequence[str]) -> dict[str, Any]:
-    """codes, values: what each point has, of which the legend may put several together."""
+    """codes, values: of each point; the legend may merge several values"""
     return {
         "name": name,
         "kind": str(FieldKind.CATEGORY),

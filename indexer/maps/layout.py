@@ -1,9 +1,9 @@
-"""Places in the plane for a weighted graph, as UMAP finds them.
+"""Two-dimensional layout of a weighted graph, as in UMAP.
 
 McInnes, Healy & Melville 2018, section 4.2 and algorithm 5, https://arxiv.org/abs/1802.03426: neighbours
-attract each other as often as their weight says, and every time the neighbour that is moved is pushed off
-from five points drawn at random. umap-learn moves one pair at a time in compiled code; here a share of the
-points moves at once in numpy, which places neighbours as well, needs no compiler, and can be stopped.
+attract each other with a frequency given by their edge's weight, and at each attraction the moved point is
+repelled by five random points. umap-learn moves one pair at a time in compiled code; here numpy moves many
+pairs at once, which preserves neighbours as well, needs no compiler, and can be interrupted.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,19 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-SIDE = 10.0  # the side of the square in which a layout begins, as in umap-learn
+SIDE = 10.0  # of the square of an initial layout, as in umap-learn
 _BLOCK = 8192
 
 
 def main_directions(vectors: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     """The two principal components of the vectors, scaled into a square; signs are fixed.
 
-    vectors: (n, d); returns: (n, 2). As good a beginning as the spectrum of the graph (Kobak & Linderman
-    2021, https://doi.org/10.1038/s41587-020-00809-z), and never lost among separate parts of it. A little
-    noise parts points that fall together.
+    vectors: (n, d)
+    returns: (n, 2)
+
+    As good an initialization as the spectrum of the graph (Kobak & Linderman 2021,
+    https://doi.org/10.1038/s41587-020-00809-z), and robust to disconnected components. A little noise
+    separates coinciding points.
     """
     generator = np.random.default_rng(seed)
     dimension = vectors.shape[1]
@@ -52,11 +55,14 @@ def begun_from(
     weights: NDArray[np.float64],
     seed: int,
 ) -> NDArray[np.float32]:
-    """Places of an older map, and for the points that it lacks the weighted mean of their neighbours there.
+    """Initialize from an older map; new points start at the weighted mean of their neighbours there.
 
-    known: (n,) whether the older map has it; places: (n, 2), anything where it has not; neighbours, weights:
-    (n, k), -1 = none. Points whose neighbours are all new come among the others, round by round; points
-    that nothing leads to begin in the middle.
+    known: (n,) whether the older map has the point
+    places: (n, 2), arbitrary for other points
+    neighbours, weights: (n, k), -1 = none
+
+    Points whose neighbours are all new are placed in later rounds; points not connected to known ones start
+    in the middle.
     """
     found, have = places.astype(np.float64), known.copy()
     found[~have] = found[have].mean(axis=0)
@@ -80,13 +86,16 @@ def begun_from(
 def aligned(
     places: NDArray[np.float32], shared: NDArray[np.intp], older: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Shift, turn and mirror a whole map so that the shared points come closest to their old places.
+    """Translate, rotate and reflect a map so that the shared points are closest to their old places.
 
-    places: (n, 2); shared: (m,) rows of `places` that the older map has; older: (m, 2) their places there.
-    The squared distances are least (orthogonal Procrustes: Schönemann 1966,
-    https://doi.org/10.1007/BF02289451). The scale stays: that of least squares shrinks a map towards a point
-    where the two have little in common, and what is projected into it later is moved by a layout's steps.
-    With fewer than two different shared points nothing but the shift is known.
+    places: (n, 2)
+    shared: (m,) rows of `places` that the older map has
+    older:  (m, 2) their places there
+
+    Minimizes the squared distances (orthogonal Procrustes: Schönemann 1966,
+    https://doi.org/10.1007/BF02289451). The scale is fixed: least squares would shrink a map that has little
+    in common with the old one, and points projected later move by steps of a layout's scale. With fewer than
+    two distinct shared points the map is only translated.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -104,7 +113,7 @@ def aligned(
 
 
 def levelled(places: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Turn a map so that it spreads more from left to right than up and down, its middle at zero; (n, 2)."""
+    """Rotate a map (n, 2) so that its greatest variance is horizontal, and centre it at zero."""
     centred = places.astype(np.float64) - places.mean(axis=0, dtype=np.float64)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     axes *= np.where(axes[np.abs(axes).argmax(axis=0), np.arange(2)] < 0.0, -1.0, 1.0)
@@ -113,10 +122,10 @@ def levelled(places: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def mean_shift(places: NDArray[np.float32], older: NDArray[np.float32]) -> float:
-    """How far points lie from their old places on average, in units of the older map's spread.
+    """The mean distance of points from their old places, in units of the older map's spread.
 
-    Both (n, 2). The spread is the root mean square distance from its middle: two maps that have nothing to
-    do with each other are about 1.3 apart.
+    Both (n, 2). The spread is the root mean square distance from the mean; unrelated maps are about 1.3
+    apart.
     """
     middle = older.mean(axis=0, dtype=np.float64)
     spread = float(np.sqrt(((older - middle) ** 2).sum(axis=1).mean()))
@@ -125,31 +134,31 @@ def mean_shift(places: NDArray[np.float32], older: NDArray[np.float32]) -> float
 
 
 CURVE = (1.5769434603, 0.8950608779)  # a and b of 1 / (1 + a d^2b), fitted to min_dist .1 and spread 1
-_PUSHES = 5  # points that a point is pushed off from each time it is pulled
-_LARGEST_STEP = 4.0  # in each direction, before it is scaled by the round's share
-_TOGETHER = 16_384  # pairs that move at once at most: what they need stays in the processor's cache
+_PUSHES = 5  # repulsions for each attraction
+_LARGEST_STEP = 4.0  # in each direction, before it is multiplied by the round's learning rate
+_TOGETHER = 16_384  # most pairs that move at once: they fit into the processor's cache
 _LEAST_TOGETHER = 128
-_OFF = 0.001  # keeps a push finite
-_MANY = 10_000  # points; up to so many 500 rounds, beyond 200, as umap-learn has it
+_OFF = 0.001  # keeps repulsion finite
+_MANY = 10_000  # points up to which there are 500 rounds, as in umap-learn
 
 
 def rounds_for(points: int) -> int:
-    """How many rounds a layout of so many points takes."""
+    """The number of rounds for a layout of this many points."""
     return 500 if points <= _MANY else 200
 
 
 @dataclass(slots=True)
 class _Edges:
-    """The graph's edges in a mixed order, and the round in which each is due next."""
+    """The graph's edges in a random order, and the round in which each is next due."""
 
     head: NDArray[np.intp]
     tail: NDArray[np.intp]
-    period: NDArray[np.float32]  # rounds from one pull to the next
+    period: NDArray[np.float32]  # rounds between two attractions
     due: NDArray[np.float32]
 
     @classmethod
     def of(cls, graph: "csr_matrix", rounds: int, generator: np.random.Generator) -> "_Edges":
-        """Edges so light that they would never be due are left out."""
+        """Edges with weights too low to be due in any round are omitted."""
         edges = graph.tocoo()
         heaviest = float(edges.data.max(initial=0.0))
         kept = np.flatnonzero(edges.data >= heaviest / rounds)
@@ -158,7 +167,7 @@ class _Edges:
         return cls(edges.row[kept].astype(np.intp), edges.col[kept].astype(np.intp), period, period.copy())
 
     def due_in(self, number: int) -> NDArray[np.intp]:
-        """The edges of a round, 1…; each is put off to its next."""
+        """The edges due in a round, 1…; their next round is set."""
         now = np.flatnonzero(self.due <= number)
         self.due[now] += self.period[now]
         return now
@@ -174,11 +183,13 @@ def settled(
     fixed: int = 0,
     listener: ProgressListener = unheard,
 ) -> NDArray[np.float32]:
-    """Move points from their start until neighbours lie together and the others apart.
+    """Optimize a layout: move neighbours together and other points apart.
 
-    graph: (n, n) symmetric weights; start: (n, 2); returns: (n, 2)
-    first_share: of every step in the first round; it falls to 0. Less than 1 stays nearer to the start.
-    fixed:       so many of the first points do not move, and the others are pushed off from them alone
+    graph:       (n, n) symmetric weights
+    start:       (n, 2)
+    first_share: learning rate of the first round, from which it falls to 0; below 1 stays nearer to the start
+    fixed:       number of leading points that do not move; only they repel the others
+    returns:     (n, 2)
     """
     generator = np.random.default_rng(seed)
     edges = _Edges.of(graph, rounds, generator)
@@ -203,9 +214,9 @@ def _move(
     generator: np.random.Generator,
     fixed: int,
 ) -> None:
-    """Pull both ends of some edges together, and push their heads off from points drawn at random.
+    """Attract the ends of some edges, and repel their heads from random points.
 
-    Where some are fixed every head is free and every tail is fixed.
+    If some points are fixed, every head is free and every tail is fixed.
     """
     head_x, head_y = x[head], y[head]
     pull_x, pull_y = _pull(head_x - x[tail], head_y - y[tail])
@@ -235,7 +246,7 @@ def _pull(
 def _push(
     along_x: NDArray[np.float32], along_y: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The step of the first of two points away from the second; nothing for a point and itself.
+    """The step of the first of two points away from the second; zero for a point and itself.
 
     2b / ((.001 + d^2) (1 + a d^2b)) times the difference: the gradient of log (1 - 1 / (1 + a d^2b)).
     """

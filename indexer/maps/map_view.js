@@ -1,36 +1,35 @@
 "use strict";
-// The map itself: points by WebGL, names on a second canvas, everything that is text through textContent.
-// root: where the elements stand (a document or a shadow root); map: what is drawn; told: what the owner wants to
-// hear of, each may be missing: chosen(i), drag (who takes a drag for itself), over(pen), wheel(event), escape().
-function mapView(root, map, told = {}) {
+// The map: points by WebGL, names on a second canvas, all text through textContent.
+// root: the document or shadow root with the elements; map: the data; handlers: optional callbacks chosen(i),
+// drag(event, place) (returns a handler of the drag), over(pen, colours), wheel(event), escape().
+function mapView(root, map, handlers = {}) {
   const $ = (id) => root.getElementById(id);
-  const trouble = (said) => { $("trouble").textContent = said; $("trouble").hidden = false; };
-  function made(kind, said, name) {
+  const trouble = (text) => { $("trouble").textContent = text; $("trouble").hidden = false; };
+  function made(kind, text, name) {
     const element = document.createElement(kind);
-    if (said !== undefined) element.textContent = said;
+    if (text !== undefined) element.textContent = text;
     if (name) element.className = name;
     return element;
   }
   const count = map.x.length;
   const x = Float32Array.from(map.x), y = Float32Array.from(map.y), none = (value) => value === null || value !== value;
 
-  // ---- where things are: view.x, view.y in the middle, view.scale pixels a unit, view.tall times that upwards
+  // ---- the view: centre view.x, view.y; view.scale pixels a unit, times view.tall vertically
   const bounds = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < count; i++) {
     bounds[0] = Math.min(bounds[0], x[i]); bounds[1] = Math.max(bounds[1], x[i]);
     bounds[2] = Math.min(bounds[2], y[i]); bounds[3] = Math.max(bounds[3], y[i]);
   }
   const view = { x: 0, y: 0, scale: 1, tall: 1 }, size = { width: 1, height: 1, ratio: 1 };
-  const edge = 26;  // pixels that stay free around the points, for their names
+  const edge = 26;  // pixels around the points, for their names
   let fitted = 1;
-  // All but the outermost thousandth on each side: a lone island must not make everything else small.
+  // The range without the outermost thousandth on each side, so that outliers do not shrink everything else.
   function inner(values) {
     const rising = Float32Array.from(values).sort(), off = Math.floor(count / 1000);
     return [rising[off], rising[count - 1 - off]];
   }
   const most = [...inner(x), ...inner(y)];
-  // The map fills its frame: the axes of a layout have no meaning of their own, so one may be stretched against the other,
-  // yet not so far that round islands become lines.
+  // The map fills its frame: the axes of a layout have no meaning, so they may be scaled differently, within limits.
   function fit() {
     const wide = Math.max(most[1] - most[0], 1e-3), high = Math.max(most[3] - most[2], 1e-3);
     view.tall = Math.min(Math.max((size.height - 2 * edge) / high / ((size.width - 2 * edge) / wide), 1 / 1.7), 1.7);
@@ -43,7 +42,7 @@ function mapView(root, map, told = {}) {
   // ---- WebGL
   const canvas = $("points");
   const gl = canvas.getContext("webgl", { antialias: false, premultipliedAlpha: true });
-  if (!gl) { trouble("This browser draws without WebGL. Switch on hardware acceleration, or use a picture of the map."); return null; }
+  if (!gl) { trouble("This browser has no WebGL. Enable hardware acceleration, or use a picture of the map."); return null; }
   const program = gl.createProgram();
   for (const [kind, source] of [[gl.VERTEX_SHADER, `
     attribute vec2 place; attribute vec4 colour; attribute float weight;
@@ -93,8 +92,8 @@ function mapView(root, map, told = {}) {
   const opacity = count < 3000 ? 0.92 : count < 30000 ? 0.78 : 0.62;
   const colours = new Uint8Array(4 * count), weights = new Uint8Array(count);
   let field = null, picked = null, found = null;  // found: a byte a point, or null without a search
-  let stressed = 0;  // how many stand out
-  const marks = { selected: null, lit: null };  // the like, by the owner
+  let stressed = 0;  // number of highlighted points
+  const marks = { selected: null, lit: null };  // the same, set by the caller
 
   function paint() {
     const rest = rgb(style("--rest")), accent = rgb(style("--accent"));
@@ -146,10 +145,10 @@ function mapView(root, map, told = {}) {
     for (let i = 0; i < count; i++) if (own.has(each.codes[i])) own.get(each.codes[i]).push(y[i]);
     for (const name of each.names) {
       const away = own.get(name.code).map((at) => Math.abs(at - name.y)).sort((one, other) => one - other);
-      name.lines = wrapped(name.text); name.spread = away[away.length >> 1];  // half its points lie nearer in height
+      name.lines = wrapped(name.text); name.spread = away[away.length >> 1];  // median vertical distance of its points
     }
   }
-  // Names of what it is coloured by; where that has none, those of the clusters, which stand first.
+  // Names of the field that colours the points; if it has none, those of the clusters, the first field.
   const named = () => field && field.names && field.names.length ? field : map.clusters ? map.fields[0] : null;
   function wrapped(name) {
     const lines = [""];
@@ -160,12 +159,12 @@ function mapView(root, map, told = {}) {
     if (lines.length > 2) { lines.length = 2; lines[1] += " …"; }
     return lines.map((line) => line.length > 34 ? line.slice(0, 33) + "…" : line);
   }
-  function buttons() {  // where no name can be read
+  function buttons() {  // areas without names
     const box = $("zoom");
     return [[box.offsetLeft + box.offsetWidth / 2, box.offsetTop + box.offsetHeight / 2, box.offsetWidth / 2 + 4, box.offsetHeight / 2 + 4]];
   }
-  let ring = -1;  // the point that is hovered or chosen
-  // Lines of equal density below the points, which hold a tenth, three tenths, … of the passages.
+  let ring = -1;  // the hovered or chosen point
+  // Lines of equal density below the points, which contain a tenth, three tenths, … of the passages.
   let lines = null;
   function contours() {
     const held = [0.9, 0.7, 0.5, 0.3, 0.1], cells = 120, free = 6, whole = cells + 2 * free;
@@ -178,7 +177,7 @@ function mapView(root, map, told = {}) {
     };
     for (let i = 0; i < count; i++) { const at = cell(i); if (at >= 0) dense[at]++; }
     for (const [step, across] of [[1, whole], [whole, 1]])
-      for (let times = 0; times < 3; times++) {  // three averages of five are nearly a Gaussian
+      for (let times = 0; times < 3; times++) {  // three box filters of five approximate a Gaussian
         const next = new Float32Array(whole * whole);
         for (let one = 0; one < whole; one++)
           for (let at = 2; at < whole - 2; at++)
@@ -256,12 +255,12 @@ function mapView(root, map, told = {}) {
       pen.lineWidth = 4; pen.strokeStyle = back; pen.stroke();
       pen.lineWidth = 2; pen.strokeStyle = text; pen.stroke();
     }
-    if (told.over) told.over(pen, { back, text });
+    if (handlers.over) handlers.over(pen, { back, text });
   }
   function resized(keep) {
     const box = $("names").parentElement.getBoundingClientRect(), before = fitted;
-    if (box.width < 2 || box.height < 2) return;  // it is hidden
-    keep = keep && size.width > 1;  // it was seen before
+    if (box.width < 2 || box.height < 2) return;  // hidden
+    keep = keep && size.width > 1;  // it was visible before
     size.width = box.width; size.height = box.height; size.ratio = Math.min(devicePixelRatio || 1, 2);
     for (const each of [canvas, over, below]) { each.width = Math.round(box.width * size.ratio); each.height = Math.round(box.height * size.ratio); }
     const was = { ...view };
@@ -270,7 +269,7 @@ function mapView(root, map, told = {}) {
     draw();
   }
 
-  // ---- which point is under the pointer: a grid of some two points a cell
+  // ---- the point under the pointer: a grid of about two points a cell
   const side = Math.max(1, Math.min(1024, Math.ceil(Math.sqrt(count / 2))));
   const unitX = Math.max(bounds[1] - bounds[0], 1e-3) / side, unitY = Math.max(bounds[3] - bounds[2], 1e-3) / side;
   const column = (px) => Math.min(side - 1, Math.max(0, Math.floor((px - bounds[0]) / unitX)));
@@ -292,7 +291,7 @@ function mapView(root, map, told = {}) {
     return best;
   }
 
-  // ---- what is said of a point
+  // ---- the description of a point
   function valueOf(each, i) {
     if (each.kind === "category") return each.codes[i] < 0 ? null : each.values[each.codes[i]];
     const value = each.numbers ? each.numbers[i] : null;
@@ -324,7 +323,7 @@ function mapView(root, map, told = {}) {
       $("card").append(close);
       if (centre) { view.scale = Math.max(view.scale, 4 * fitted); view.x = x[i]; view.y = y[i]; }
     }
-    if (other && told.chosen) told.chosen(i);
+    if (other && handlers.chosen) handlers.chosen(i);
     draw();
   }
   function hover(i, sx, sy) {
@@ -348,12 +347,12 @@ function mapView(root, map, told = {}) {
     hover(-1); draw();
   }
   const held = new Map();
-  let moved = 0, taken = null;  // taken: who takes this drag for itself: move(place), done(), drop()
+  let moved = 0, taken = null;  // taken: the handler of this drag: move(place), done(), drop()
   const at = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button) return;
     canvas.setPointerCapture(event.pointerId); held.set(event.pointerId, at(event)); moved = held.size > 1 ? 99 : 0;
-    if (held.size > 1) { if (taken) { taken.drop(); taken = null; draw(); } } else taken = told.drag ? told.drag(event, at(event)) : null;
+    if (held.size > 1) { if (taken) { taken.drop(); taken = null; draw(); } } else taken = handlers.drag ? handlers.drag(event, at(event)) : null;
   });
   canvas.addEventListener("pointermove", (event) => {
     const [sx, sy] = at(event), before = held.get(event.pointerId);
@@ -385,7 +384,7 @@ function mapView(root, map, told = {}) {
   });
   canvas.addEventListener("pointerleave", () => { if (!held.size) hover(-1); });
   canvas.addEventListener("wheel", (event) => {
-    if (told.wheel && !told.wheel(event)) return;
+    if (handlers.wheel && !handlers.wheel(event)) return;
     event.preventDefault();
     zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...at(event));
   }, { passive: false });
@@ -405,7 +404,7 @@ function mapView(root, map, told = {}) {
     else return;
     event.preventDefault(); event.stopPropagation();
   });
-  function escape() { if (chosen >= 0) choose(-1); else if (!told.escape || !told.escape()) pick(null); }
+  function escape() { if (chosen >= 0) choose(-1); else if (!handlers.escape || !handlers.escape()) pick(null); }
 
   // ---- searching
   let hay = null, later = 0;
@@ -436,7 +435,7 @@ function mapView(root, map, told = {}) {
   }
   $("search").addEventListener("input", () => { clearTimeout(later); later = setTimeout(search, count > 20000 ? 250 : 80); });
 
-  // ---- colours' menu and legend
+  // ---- colour menu and legend
   for (const [k, each] of map.fields.entries()) { const option = made("option", each.name); option.value = k; $("colour").append(option); }
   const plain = made("option", "nothing"); plain.value = -1; $("colour").append(plain);
   function pick(code) {
@@ -487,10 +486,10 @@ function mapView(root, map, told = {}) {
   const watching = new ResizeObserver(() => resized(true));
   watching.observe($("names").parentElement);
   let ended = false;
-  canvas.addEventListener("webglcontextlost", () => { if (!ended) trouble("The graphics of this page were lost. Load it again."); });
+  canvas.addEventListener("webglcontextlost", () => { if (!ended) trouble("The WebGL context was lost. Reload the page."); });
   return {
     x, y, view, canvas, onMap, onScreen, draw, paint, marks, escape, choose, colourBy,
-    restyle() { legend(); paint(); },  // after light and dark changed places
+    restyle() { legend(); paint(); },  // after a change between light and dark
     end() { ended = true; watching.disconnect(); clearTimeout(later); const lost = gl.getExtension("WEBGL_lose_context"); if (lost) lost.loseContext(); },
   };
 }

@@ -1,4 +1,4 @@
-"""The map of a collection: the one that is kept, brought up to date, or a new one."""
+"""The map of a collection: read the saved one, update it, or lay out a new one."""
 
 import struct
 import time
@@ -32,11 +32,9 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, places_in
 
-# The points of a map as bytes, as the catalogue keeps them.
-#
-# `NEARMAP1`, the count as a little-endian 64-bit number, the passages' numbers (int64, rising), their x and
-# y (float32 pairs), a byte each (1: laid out itself; 0: put among those that were), and the CRC-32 of all
-# that.
+# The stored format of a map's points: `NEARMAP1`, the count as a little-endian 64-bit integer, the passages'
+# numbers (int64, ascending), their x and y (float32 pairs), a byte each (1: laid out, 0: projected), and the
+# CRC-32 of all that.
 
 
 _MAGIC = b"NEARMAP1"
@@ -47,32 +45,32 @@ _EACH = 8 + 8 + 1  # bytes a point
 
 @dataclass(frozen=True, slots=True)
 class MapPoints:
-    """Where each passage lies; equal only to itself."""
+    """Each passage's position; compared by identity."""
 
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising
+    ids: NDArray[np.int64]  # (n,) passage numbers, ascending
     places: NDArray[np.float32]  # (n, 2)
-    laid_out: NDArray[np.bool_]  # (n,) False: a copy, or projected among those that were laid out
+    laid_out: NDArray[np.bool_]  # (n,) False: a copy, or projected into the layout
 
     def __len__(self) -> int:
         return int(self.ids.size)
 
     def among(self, ids: NDArray[np.int64]) -> "MapPoints":
-        """Those of the passages `ids` that are here."""
+        """The points of these passages."""
         return self.where(np.isin(self.ids, ids, assume_unique=True))
 
     def where(self, kept: NDArray[np.bool_]) -> "MapPoints":
-        """Those at which it is True, (n,)."""
+        """The points for which the mask (n,) is True."""
         return MapPoints(self.ids[kept], self.places[kept], self.laid_out[kept])
 
     def joined(self, other: "MapPoints") -> "MapPoints":
-        """Both, which share no passage."""
+        """The points of both, which are disjoint."""
         ids = np.concatenate([self.ids, other.ids])
         order = np.argsort(ids, kind="stable")
         places = np.concatenate([self.places, other.places])[order]
         return MapPoints(ids[order], places, np.concatenate([self.laid_out, other.laid_out])[order])
 
     def to_bytes(self) -> bytes:
-        """What `from_bytes` reads."""
+        """Serialize for `from_bytes`."""
         body = b"".join(
             (
                 _HEAD.pack(_MAGIC, len(self)),
@@ -85,12 +83,12 @@ class MapPoints:
 
     @classmethod
     def from_bytes(cls, stored: bytes, collection: str) -> "MapPoints":
-        """NearsayError naming the collection if they are not what was written."""
+        """Deserialize; raises NearsayError naming the collection if the bytes are damaged."""
         fault = _fault(stored)
         if fault is not None:
             raise NearsayError(
                 f"the map of collection '{collection}' cannot be read: {fault}. "
-                f"Lay it out anew: nearsay explore map {collection} --replace"
+                f"Lay it out again: nearsay explore map {collection} --replace"
             )
         count = _HEAD.unpack_from(stored)[1]
         at = _HEAD.size
@@ -102,24 +100,24 @@ class MapPoints:
 
 def _fault(stored: bytes) -> str | None:
     if len(stored) < _HEAD.size + _CHECK.size or not stored.startswith(_MAGIC):
-        return f"{len(stored)} bytes that are no map of this version of nearsay"
+        return f"{len(stored)} bytes that are not a map of this version of nearsay"
     count = _HEAD.unpack_from(stored)[1]
     expected = _HEAD.size + _EACH * count + _CHECK.size
     if len(stored) != expected:
         return f"{len(stored):,} bytes where {count:,} points take {expected:,}"
     if zlib.crc32(stored[: -_CHECK.size]) != _CHECK.unpack(stored[-_CHECK.size :])[0]:
-        return "its check sum is wrong"
+        return "its checksum is wrong"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class MapOptions:
-    """What decides where points come to lie."""
+    """Parameters of a layout."""
 
-    seed: int = 20180209  # of the noise at the beginning and of the points that push each other off
-    neighbours: int = 14  # of each passage that it is held to; umap-learn's 15 count the passage itself
-    rounds: int | None = None  # of moving; None = 500 for up to 10,000 passages, 200 beyond
-    most_laid_out: int = 150_000  # different vectors; of more a sample is laid out, the rest put among it
+    seed: int = 20180209  # of the initial noise and the repelling points
+    neighbours: int = 14  # of each passage in the graph; umap-learn's 15 include the passage itself
+    rounds: int | None = None  # None = 500 for up to 10,000 passages, 200 beyond
+    most_laid_out: int = 150_000  # distinct vectors; of more, a sample is laid out and the rest projected
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -128,15 +126,15 @@ class MapOptions:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Where every passage of a collection lies, two dimensions."""
+    """The position of every passage of a collection in two dimensions."""
 
     collection: str
     generation: int
     points: MapPoints
-    parameters: dict[str, JsonValue]  # seed, neighbours, how many were laid out, the older map's generation
-    created_at: str  # of the layout or of its last addition
-    added: int  # passages that were projected into it just now
-    new: bool  # whether it was laid out just now
+    parameters: dict[str, JsonValue]  # seed, neighbours, points laid out, the older map's generation
+    created_at: str  # of the layout or its latest addition
+    added: int  # passages that this call projected into the map
+    new: bool  # whether this call laid the map out
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -144,16 +142,16 @@ class Map:
 
 
 def kept_map_number(explored: Explored) -> int | None:
-    """Another number whenever the kept map is another; None if there is none yet."""
+    """A number that changes whenever the saved map changes; None if there is no map."""
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
         return map_number(connection, snapshot.collection.id, snapshot.generation.number)
 
 
 def kept_map(explored: Explored) -> Map | None:
-    """The map as it was kept, without laying out or adding anything; None if there is none yet.
+    """The saved map as it is, without passages removed since; None if there is none.
 
-    Passages that were removed since are not on it. NearsayError if what is kept cannot be read.
+    Raises NearsayError if it cannot be read.
     """
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
@@ -166,7 +164,7 @@ def kept_map(explored: Explored) -> Map | None:
 
 
 _DOING = "projecting"
-_MOST_PRODUCTS = 500_000_000  # of vectors; for more, lists are as quick and miss one in 10,000
+_MOST_PRODUCTS = 500_000_000  # of vectors; beyond, inverted lists are as fast and miss one in 10,000
 _QUERIES = 1024
 _PROBES = 32  # lists
 
@@ -176,10 +174,10 @@ def nearest_anchors(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The k nearest anchors of each new passage, nearest first, ties by place, and their cosines, (n, k).
 
-    Exact up to half a billion products, and wherever FAISS is not installed; beyond through inverted lists,
-    of which a few are looked through: some neighbours are missed, and others as near taken.
+    Exact for up to half a billion products, and without FAISS; beyond by probing a few inverted lists, which
+    may miss neighbours.
     """
-    numbers = np.arange(1, len(anchors) + 1, dtype=np.int64)  # as passages are numbered
+    numbers = np.arange(1, len(anchors) + 1, dtype=np.int64)  # passage numbers start at 1
     stored = VectorStore([VectorSegment("", numbers, anchors.rows(numbers - 1))], anchors.dimension)
     index = None
     if len(new) * len(anchors) > _MOST_PRODUCTS and faiss_is_installed():
@@ -190,17 +188,17 @@ def nearest_anchors(
     for begin, rows in new.blocks(_QUERIES):
         of_index = None if index is None else index.nearest_many(stored, rows, width)
         for at, found in enumerate(of_index or stored.nearest_many(rows, width), begin):
-            # Lists that ran dry give the nearest again.
+            # If the probed lists hold fewer, the nearest are repeated.
             near[at], cosines[at] = np.resize(found.ids, width) - 1, np.resize(found.scores, width)
         listener(Progress(begin + len(rows), len(new), _DOING, "passages"))
     return near, cosines
 
 
-_ROUNDING = 1e-6  # a cosine distance below is that of a copy
-_ROUNDS, _FEW_ROUNDS = 100, 30  # as umap-learn transforms up to 10,000 points, and more
+_ROUNDING = 1e-6  # cosine distances below are those of copies
+_ROUNDS, _FEW_ROUNDS = 100, 30  # of umap-learn's transform, up to 10,000 points and beyond
 _MANY = 10_000
-_SHARE = 0.25  # of a layout's first steps, as there
-_LEAST = 16  # anchors; among fewer there is nothing to be pushed off from
+_SHARE = 0.25  # initial learning rate, as in umap-learn's transform
+_LEAST = 16  # anchors for repulsion
 
 
 def projected(
@@ -212,11 +210,14 @@ def projected(
     *,
     listener: ProgressListener = unheard,
 ) -> NDArray[np.float32]:
-    """The place of each new passage among the passages that were laid out.
+    """The position of each new passage in an existing layout.
 
-    places: (m, 2) of the anchors, the passages that were laid out; returns: (n, 2). Each begins in the
-    weighted mean of its nearest anchors and is then moved as in a layout while they stay, as umap-learn
-    transforms; it knows nothing of the other new ones. A passage with an anchor's vector has its place.
+    places:  (m, 2) of the anchors, the passages of the layout
+    returns: (n, 2)
+
+    Each passage starts at the weighted mean of its nearest anchors and is optimized while they are fixed, as
+    in umap-learn's transform, independently of other new passages. A passage with an anchor's vector gets its
+    place.
     """
     from scipy.sparse import csr_matrix
 
@@ -230,7 +231,7 @@ def projected(
     if copies.all() or len(anchors) < _LEAST:
         return begun
     together = np.concatenate([places, begun])
-    count = len(anchors) + len(near)  # the graph in which each new point knows its anchors, and nobody more
+    count = len(anchors) + len(near)  # new points have edges to their anchors only
     rows = np.repeat(np.arange(len(anchors), count), near.shape[1])
     graph = csr_matrix((weights.ravel(), (rows, near.ravel())), shape=(count, count))
     rounds = _ROUNDS if len(new) <= _MANY else _FEW_ROUNDS
@@ -243,9 +244,12 @@ def projected(
 def weighted_places(
     distances: NDArray[np.float32], near: NDArray[np.int64], places: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """The mean of the neighbours' places, weighted as umap-learn weights them where it begins to transform.
+    """The mean of the neighbours' places, weighted as in the initialization of umap-learn's transform.
 
-    distances: (n, k) cosine distances to the neighbours; near: (n, k) which places; places: (m, 2).
+    distances: (n, k) cosine distances to the neighbours
+    near:      (n, k) indices of places
+    places:    (m, 2)
+
     A point with the same vector as a neighbour takes its place.
     """
     weights = memberships(distances, from_nearest=False)
@@ -258,17 +262,17 @@ def weighted_places(
     return found
 
 
-_GENTLY = 0.25  # first steps from an older map's places: as good a map as by whole ones, and nearer to them
+_GENTLY = 0.25  # initial learning rate from an older map: as good as 1, and nearer to the old places
 
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A new map, and how it came about."""
+    """A new layout."""
 
     points: MapPoints
-    distinct: int  # different vectors that were laid out
-    exact: bool  # whether all neighbours are the true ones
-    shift: float | None  # mean way from the older map's places, in units of its spread; None without one
+    distinct: int  # distinct vectors that were laid out
+    exact: bool  # whether all neighbours are exact
+    shift: float | None  # mean distance from the older map's places, in units of its spread; None without one
 
 
 def laid_out(
@@ -278,14 +282,14 @@ def laid_out(
     *,
     listener: ProgressListener = unheard,
 ) -> LaidOut:
-    """Every passage's place.
+    """Lay out all passages.
 
-    The same vectors give the same map in whatever order they came, on one machine. Copies lie together. Of
-    more different vectors than `options.most_laid_out` a sample is laid out, which depends on the vectors
-    alone, and the rest is projected. The sample's vectors are held in memory.
+    The map does not depend on the order of the passages, on one machine. Copies share a place. Of more
+    distinct vectors than `options.most_laid_out` a sample, which depends on the vectors only, is laid out in
+    memory, and the rest is projected.
     """
     distinct = Distinct.of(points)
-    chosen = distinct.first[: options.most_laid_out]  # they stand in the order of a hash: a random sample
+    chosen = distinct.first[: options.most_laid_out]  # sorted by hash, so a random sample
     sample = Points.from_array(np.arange(chosen.size), points.rows(chosen))
     graph = neighbour_graph(sample, options.neighbours, listener=listener)
     weights = memberships(graph.distances)
@@ -311,7 +315,7 @@ def laid_out(
         shift = mean_shift(places[shared], old_places[shared])
     else:
         places = levelled(places)
-    every = np.empty((len(distinct), 2), dtype=np.float32)  # copies have one place, the rest is projected
+    every = np.empty((len(distinct), 2), dtype=np.float32)  # of the distinct vectors
     every[: chosen.size] = places
     if len(distinct) > chosen.size:
         rest, width = points.some(distinct.first[chosen.size :]), options.neighbours + 1
@@ -325,10 +329,11 @@ def laid_out(
 def extended(
     points: Points, known: MapPoints, options: MapOptions, *, listener: ProgressListener = unheard
 ) -> MapPoints:
-    """The map with the passages that it lacks, projected among those of its own that were laid out.
+    """The map with missing passages projected into its layout.
 
-    points: all that shall be there, those of the map among them; those do not move. Copies among the new ones
-    lie together, and their order changes nothing.
+    points: all passages, including those of the map, which do not move
+
+    Copies share a place; the order of new passages does not matter.
     """
     new = np.flatnonzero(~np.isin(points.ids, known.ids, assume_unique=True))
     anchors = np.searchsorted(points.ids, known.ids[known.laid_out])
@@ -354,7 +359,7 @@ def _known(ids: NDArray[np.int64], older: MapPoints | None) -> tuple[NDArray[np.
     return at >= 0, places
 
 
-_MOST_PROJECTED = 0.5  # of the different passages: with more it is said that the map should be laid out anew
+_MOST_PROJECTED = 0.5  # share of the distinct passages above which a note recommends a new layout
 
 
 def current_map(
@@ -364,14 +369,14 @@ def current_map(
     seed: int | None = None,
     progress: ProgressListener = unheard,
 ) -> Map:
-    """Where every passage lies in two dimensions; kept, new passages being put among the others.
+    """The map of all passages, with new ones projected into it; it is saved.
 
-    anew: lay out from nothing; without it a new encoder's map begins from the old one's places and is turned
-          to lie on it, as does a map with fewer passages than one has neighbours, once as many come
-    seed: of what is laid out; the same passages under the same seed give the same map. None = that of the map
-          that is kept, of this encoder or the one before, where there is one
+    anew: lay out from scratch. Otherwise the map of a new encoder starts from the old map's places and is
+          aligned with it, as does a map with fewer passages than neighbours once that many were added
+    seed: of the layout; the same passages with the same seed give the same map. None = that of the saved map,
+          of this encoder or the one before, if any
 
-    BadInputError for a collection without vectors.
+    Raises BadInputError for a collection without vectors.
     """
     started = time.monotonic()
     look = explored.look()
@@ -385,22 +390,22 @@ def current_map(
         seed = before.parameters.get("seed")
     chosen = MapOptions() if seed is None else MapOptions(seed=seed)
     if own is not None and not anew:
-        found = _brought_up_to_date(explored, own, points, chosen, progress)
+        found = _updated(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
-            said = f"the kept map has the seed {found.parameters.get('seed')}. Lay it out anew with {seed}"
+            note = f"the saved map has the seed {found.parameters.get('seed')}. Lay it out again with {seed}"
             command = f"nearsay explore map {explored.name} --seed {seed} --replace"
-            found = replace(found, notes=(*found.notes, f"{said}: {command}"))
+            found = replace(found, notes=(*found.notes, f"{note}: {command}"))
     else:
         number, older = snapshot.generation.number, None
         if before is not None and not anew:
             older = (before.generation, MapPoints.from_bytes(before.points, explored.name))
         found = _laid_out(explored.name, number, points, chosen, older, progress)
     if found.new or found.added:
-        found = _keep(explored, snapshot, found, started)
+        found = _save(explored, snapshot, found, started)
     return replace(found, notes=(*found.notes, *look.waiting))
 
 
-def _brought_up_to_date(
+def _updated(
     explored: Explored, row: MapRow, points: Points, options: MapOptions, listener: ProgressListener
 ) -> Map:
     known = MapPoints.from_bytes(row.points, explored.name).among(points.ids)
@@ -409,17 +414,15 @@ def _brought_up_to_date(
     if not missing:
         return found
     base = int(known.laid_out.sum())
-    if base <= min(
-        options.neighbours, missing
-    ):  # among a handful, or nobody, the new ones would fall together
+    if base <= min(options.neighbours, missing):  # with so few anchors the new passages would coincide
         return _laid_out(explored.name, row.generation, points, options, (row.generation, known), listener)
     grown = extended(points, known, options, listener=listener)
     different = np.unique(grown.places, axis=0)  # copies share a place
     placed = 1.0 - base / len(different)
     notes: tuple[str, ...] = ()
     if placed > _MOST_PROJECTED and base < options.most_laid_out // 2:
-        said = f"{placed:.0%} of the different passages were put among the {base:,} laid out before"
-        notes = (f"{said}. Lay all of them out: nearsay explore map {explored.name} --replace",)
+        note = f"{placed:.0%} of the distinct passages were projected into a layout of {base:,}"
+        notes = (f"{note}. Lay all of them out: nearsay explore map {explored.name} --replace",)
     return replace(found, points=grown, added=missing, created_at=now(), notes=notes)
 
 
@@ -441,14 +444,14 @@ def _laid_out(
     notes: tuple[str, ...] = ()
     if older is not None and made.shift is not None:
         parameters |= {"begun_from": older[0], "shift": round(made.shift, 4)}
-        notes = (f"begun from the map of generation {older[0]}, and turned to lie on it",)
+        notes = (f"started from the map of generation {older[0]} and aligned with it",)
     return Map(name, generation, made.points, parameters, now(), added=0, new=True, notes=notes)
 
 
-def _keep(explored: Explored, snapshot: Snapshot, found: Map, started: float) -> Map:
-    """Save it; that another generation went live, or it cannot be written just now, is noted.
+def _save(explored: Explored, snapshot: Snapshot, found: Map, started: float) -> Map:
+    """Save the map; if that is impossible, or another generation went live, add a note.
 
-    A writer is waited for as long as the work took: started, by the clock.
+    started: the clock at the start; a writer is waited for as long as the work took
     """
     wait = max(explored.store.wait, time.monotonic() - started)
     try:
@@ -458,11 +461,11 @@ def _keep(explored: Explored, snapshot: Snapshot, found: Map, started: float) ->
         ):
             live = generations.live(connection, snapshot.collection.id)
             if live is None or live.identity != snapshot.generation.identity:
-                said = "another generation went live meanwhile, so the map was not kept. Run it again"
-                return replace(found, notes=(*found.notes, said))
+                note = "another generation went live meanwhile, so the map was not saved. Run it again"
+                return replace(found, notes=(*found.notes, note))
             row = MapRow(found.generation, found.parameters, found.points.to_bytes(), found.created_at)
             through = int(found.points.ids[-1])
             keep_map(connection, snapshot.collection.id, row, passages=len(found), through=through)
-    except NearsayError as error:  # it is held by another, or may only be read
-        return replace(found, notes=(*found.notes, f"the map was not kept: {error}"))
+    except NearsayError as error:  # locked by another process, or read-only
+        return replace(found, notes=(*found.notes, f"the map was not saved: {error}"))
     return found

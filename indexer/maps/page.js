@@ -1,4 +1,4 @@
-// The page: it unpacks what it carries, and lets the map be drawn.
+// The page: unpack the data and draw the map.
 (async () => {
   const $ = (id) => document.getElementById(id);
   let map;
@@ -7,7 +7,7 @@
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     map = JSON.parse(await new Response(stream).text());
   } catch (error) {
-    $("trouble").textContent = "This browser cannot unpack the map: take one of 2023 or newer. (" + error.message + ")";
+    $("trouble").textContent = "This browser cannot unpack the map: use one from 2023 or later. (" + error.message + ")";
     $("trouble").hidden = false;
     return;
   }

@@ -34,7 +34,7 @@ def test_what_was_written_is_read() -> None:
         (b"", "0 bytes that are no map"),
         (b"NEARMAP9" + POINTS.to_bytes()[8:], "no map of this version"),
         (POINTS.to_bytes()[:-1], "70 bytes .*71"),
-        (POINTS.to_bytes()[:20] + b"x" + POINTS.to_bytes()[21:], "its check sum is wrong"),
+        (POINTS.to_bytes()[:20] + b"x" + POINTS.to_bytes()[21:], "its checksum is wrong"),
     ],
 )
 def test_what_is_damaged_is_refused_with_the_remedy(stored: bytes, said: str) -> None:

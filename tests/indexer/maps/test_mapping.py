@@ -213,7 +213,7 @@ def test_while_somebody_writes_a_map_is_made_and_not_kept(
     with writer_lock(library.store.locks, "papers", row.id, library.store.database, "add"):
         found = map_of(papers)
     assert (found.new, len(found.notes)) == (True, 1)
-    assert found.notes[0].startswith("the map was not kept: ")
+    assert found.notes[0].startswith("the map was not saved: ")
     assert map_of(papers).new
 
 

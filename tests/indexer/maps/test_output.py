@@ -93,8 +93,8 @@ def test_what_cannot_be_written_is_refused_with_the_remedy(tmp_path: Path) -> No
     for path, said in (
         ("map.gif", r"'map\.gif' .*\. Give map one of the endings \.html, \.png"),
         ("map", r"'map' .*\.html, \.png"),
-        ("there/map.html", r"folder .*there is not there\. Make it: mkdir -p "),
-        ("folder.html", r"is a folder\. Name a file in it"),
+        ("there/map.html", r"folder .*there does not exist\. Create it: mkdir -p "),
+        ("folder.html", r"is a folder\. Give a file in it"),
     ):
         with pytest.raises(BadInputError, match=said):
             map_format(tmp_path / path)
