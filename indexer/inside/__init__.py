@@ -1,1 +1,1 @@
-"""Inside an encoder, on a collection: what its layers and heads make of the tokens that are there."""
+"""Inspect an encoder on a collection: the outputs of its layers and heads for the collection's tokens."""

@@ -1,4 +1,4 @@
-"""Tokens of a collection that a layer, or some of its heads, have nearest to a token; and what they share."""
+"""Search a sample of a collection's tokens by the output of a layer or some of its heads."""
 
 import hashlib
 import importlib.metadata
@@ -34,40 +34,40 @@ if TYPE_CHECKING:
     from nearsay.training.bert.heads.tagger import Tagger
 
 TOKENS = 50_000
-_MOST_TOKENS = 256  # of a passage; the weights of attention grow with its square
+_MOST_TOKENS = 256  # of a passage; attention weights grow with its square
 _SOME = 200  # passages read at a time
-_COLUMNS = 6  # of `tokens`: passage, first character, after the last, number in the vocabulary, place, tag
+_COLUMNS = 6  # of `tokens`: passage, start and end characters, vocabulary id, place, tag
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenSample:
-    """An opened sample; its arrays are views of the mapped file."""
+    """An opened token sample; its arrays are views of the mapped file."""
 
     row: TokenSampleRow
-    states: NDArray[np.float32]  # (tokens, width), the layer's output, each of unit length
-    contexts: NDArray[np.float32]  # (tokens, heads * head width), the heads' outputs side by side
-    tokens: NDArray[np.int64]  # (tokens, 6), see `_COLUMNS`; special ones have place >= 0 and no characters
-    texts: NDArray[np.int64]  # (texts, 3): first token, how many, where its weights begin
-    weights: NDArray[np.float16]  # of each text (heads, its tokens, its tokens), one text after another
-    head_energy: NDArray[np.float32]  # (tokens, heads): the square length of each head's output
+    states: NDArray[np.float32]  # (tokens, width), the layer's output at unit length
+    contexts: NDArray[np.float32]  # (tokens, heads * head width), the heads' concatenated outputs
+    tokens: NDArray[np.int64]  # (tokens, 6), see `_COLUMNS`; special tokens have place >= 0 and no characters
+    texts: NDArray[np.int64]  # (texts, 3): first token, number of tokens, offset of its weights
+    weights: NDArray[np.float16]  # for each text (heads, its tokens, its tokens), concatenated
+    head_energy: NDArray[np.float32]  # (tokens, heads): the squared norm of each head's output
 
     @property
     def heads(self) -> int:
-        """Heads of the layer."""
+        """The number of heads of the layer."""
         return int(self.head_energy.shape[1])
 
     @property
     def labels(self) -> list[str]:
-        """The names of the tags; none where no tagger was given."""
+        """The names of the tags; empty without a tagger."""
         return list(self.row.parameters.get("labels", ()))
 
     def text_of(self, token: int) -> int:
-        """Which text a token belongs to."""
+        """The index of the text that contains a token."""
         return int(np.searchsorted(self.texts[:, 0], token, side="right")) - 1
 
     def attention(self, token: int, heads: Sequence[int]) -> NDArray[np.float32]:
-        """How much a token attends to each of its text, (its text's tokens,), averaged over heads."""
+        """A token's attention to each token of its text, (its text's tokens,), averaged over heads."""
         first, count, begin = (int(value) for value in self.texts[self.text_of(token)])
         block = self.weights[begin : begin + self.heads * count * count].reshape(self.heads, count, count)
         rows = block[list(heads), token - first].astype(np.float32)
@@ -86,15 +86,16 @@ def make_sample(
     anew: bool = False,
     progress: ProgressListener = unheard,
 ) -> TokenSampleRow:
-    """Keep what a layer of an encoder makes of the tokens of passages drawn at random, to be searched.
+    """Save a layer's outputs for the tokens of random passages, for `search_tokens`.
 
     layer:  from 1
-    tokens: at most so many, [CLS] and [SEP] among them; whole passages, up to 256 tokens of each
-    tagger: folder of a `train tagger` head, whose tags are kept with the tokens
-    anew:   make it though there is one of the same settings already
+    tokens: maximum number, including [CLS] and [SEP]; whole passages, cut to 256 tokens each
+    tagger: folder of a `train tagger` head, whose tags are saved with the tokens
+    anew:   create a new sample even if there is one with the same settings
 
-    BadInputError for an empty collection, a layer that is not there, or too few tokens for one passage;
-    BusyError if another writes at the beginning, or at the end for longer than the work took.
+    Raises BadInputError for an empty collection, a layer that does not exist, or too few tokens for one
+    passage; BusyError if another process holds the writer lock at the start, or at the end for longer than
+    the work took.
     """
     reader.check_layer(layer)
     snapshot = explored.snapshot()
@@ -106,7 +107,7 @@ def make_sample(
         if row.layer == layer and same and not anew:
             return row
     started = time.monotonic()
-    with explored.locked(snapshot.collection, "keep a sample of tokens"):  # what forbids it is told now
+    with explored.locked(snapshot.collection, "save a token sample"):  # fails before the work, not after
         pass
     numbers, texts, encodings = _drawn(explored, snapshot, reader, tokens, seed)
     arrays = _arrays(reader, layer, numbers, encodings, progress)
@@ -130,7 +131,7 @@ def make_sample(
     }
     count = len(arrays["tokens"])
     wait = max(explored.store.wait, time.monotonic() - started)
-    with explored.locked(snapshot.collection, "keep a sample of tokens", wait) as store:
+    with explored.locked(snapshot.collection, "save a token sample", wait) as store:
         header = _header(reader.fingerprint, layer, parameters["width"], count)
         path = write_segment(store.segments(snapshot.collection.id), arrays, header)
         row = TokenSampleRow(
@@ -149,13 +150,13 @@ def make_sample(
 
 
 def sample_rows(explored: Explored, fingerprint: str | None = None) -> list[TokenSampleRow]:
-    """The samples of tokens that are kept, the newest first; fingerprint: only those of an encoder."""
+    """The saved token samples, newest first; fingerprint: only those of an encoder."""
     with explored.store.database.reading() as connection:
         return samples_of(connection, explored.snapshot().collection.id, fingerprint)
 
 
 def opened_sample(store: Store, row: TokenSampleRow) -> TokenSample:
-    """Open a sample after checking its hash; DamagedSegmentError for a file that is gone or another."""
+    """Open a sample after checking its hash; DamagedSegmentError if the file is missing or differs."""
     width, heads = int(row.parameters["width"]), int(row.parameters["heads"])
     path = store.segment(row.collection_id, row.sha256)
     arrays = open_tokens(path, row.sha256, _header(row.fingerprint, row.layer, width, row.tokens))
@@ -168,7 +169,7 @@ def opened_sample(store: Store, row: TokenSampleRow) -> TokenSample:
 
 
 def drawn_texts(explored: Explored, count: int, seed: int = 0) -> list[str]:
-    """So many passages at random, with their titles, as an encoder reads them; BadInputError without any."""
+    """Random passages with their titles, as encoded; BadInputError for an empty collection."""
     drawn: list[str] = []
     for _, texts in _passages(explored, explored.snapshot(), seed):
         drawn += texts
@@ -178,7 +179,7 @@ def drawn_texts(explored: Explored, count: int, seed: int = 0) -> list[str]:
 
 
 def _passages(explored: Explored, snapshot: Snapshot, seed: int) -> Iterator[tuple[list[int], list[str]]]:
-    """The passages that are searched, in an order that the seed draws: some at a time, numbers and texts."""
+    """The searchable passages in a random order, in pages of numbers and texts."""
     living = snapshot.living()
     if not living.size:
         raise BadInputError(f"nothing found: {no_vectors(explored)}")
@@ -187,14 +188,13 @@ def _passages(explored: Explored, snapshot: Snapshot, seed: int) -> Iterator[tup
         some = order[begin : begin + _SOME].tolist()
         with explored.store.database.reading() as connection:
             found = passages.encoded_texts(connection, snapshot.collection.id, some)
-        there = [number for number in some if number in found]
-        yield there, [found[number] for number in there]
+        existing = [number for number in some if number in found]
+        yield existing, [found[number] for number in existing]
 
 
 def _drawn(
     explored: Explored, snapshot: Snapshot, reader: "AttentionReader", tokens: int, seed: int
 ) -> tuple[list[int], list[str], list["Encoding"]]:
-    """Whole passages of so many tokens in all: their numbers, texts and encodings."""
     numbers: list[int] = []
     texts: list[str] = []
     encodings: list[Encoding] = []
@@ -207,7 +207,7 @@ def _drawn(
                     return numbers, texts, encodings
                 raise BadInputError(
                     f"{tokens} tokens are too few: the first passage drawn has {len(encoding.ids)}. "
-                    "Ask for more"
+                    "Give a larger number"
                 )
             numbers.append(number)
             texts.append(text)
@@ -223,7 +223,6 @@ def _arrays(
     encodings: Sequence["Encoding"],
     listener: ProgressListener,
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of the segment; texts in the order of their passages."""
     counts = np.array([len(encoding.ids) for encoding in encodings], np.int64)
     firsts = np.cumsum(counts) - counts
     sizes = reader.heads * counts * counts
@@ -239,7 +238,7 @@ def _arrays(
     contexts = np.empty((total, width), np.float32)
     states = np.empty((total, width), np.float32)
     weights = np.empty(int(sizes.sum()), np.float16)
-    done, telling = 0, threading.Lock()
+    done, lock = 0, threading.Lock()
 
     def take(text: int, found: "LayerStates") -> None:
         nonlocal done
@@ -247,7 +246,7 @@ def _arrays(
         states[place] = unit_length(found.states)
         contexts[place] = found.contexts
         weights[begins[text] : begins[text] + sizes[text]] = found.attention.reshape(-1)
-        with telling:
+        with lock:
             done += int(counts[text])
             listener(Progress(done, total))
 
@@ -257,7 +256,7 @@ def _arrays(
 
 
 def _tags(head: "Tagger", texts: Sequence[str], arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """The tag of the word in which each token begins, as its place among the labels; -1 for none."""
+    """The index of the tag of the word in which each token begins; -1 for none."""
     words = [list(_WORD.finditer(text)) for text in texts]
     known = {name: number for number, name in enumerate(head.labels)}
     tags = np.full(len(arrays["tokens"]), -1, np.int64)
@@ -277,7 +276,6 @@ def _header(fingerprint: str, layer: int, width: int, count: int) -> SegmentHead
 
 
 def _step(layer: int, texts: Sequence[str]) -> str:
-    """What was done, for the lineage."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
@@ -285,21 +283,21 @@ def _step(layer: int, texts: Sequence[str]) -> str:
     return f"layer {layer} over {len(texts):,} passages (sha256 {digest.hexdigest()[:12]}), nearsay {version}"
 
 
-_MOST = 500  # matches that can be asked for
+_MOST = 500  # matches
 _FEW = 12  # values of a summary
 _TEN = 10
-_FAR = 8  # tokens: offsets beyond are counted together
+_FAR = 8  # tokens; larger offsets are counted together
 
 
 class SearchBy(StrEnum):
-    """What of a token is compared."""
+    """The vectors to compare."""
 
     EMBEDDING = "embedding"  # its vector at the layer
-    CONTEXT = "context"  # the outputs of the chosen heads, side by side; those of the others are zeros
+    CONTEXT = "context"  # the concatenated outputs of the chosen heads
 
 
 class KwicPart(StrEnum):
-    """What a piece of a line is."""
+    """The kind of a part of a line."""
 
     TEXT = "text"
     MATCH = "match"
@@ -316,25 +314,25 @@ class TokenMatch:
     id: str  # of the document
     title: str
     passage: int  # its number
-    text: str  # title and passage, as the encoder reads them
+    text: str  # title and passage, as encoded
     token: str
-    start: int  # characters of the text
+    start: int  # character offset in `text`
     end: int
-    place: int  # tokens before it, [CLS] among them
-    tag: str | None  # by the tagger; None without one
+    place: int  # index of the token, [CLS] included
+    tag: str | None  # of the tagger; None without one
     attended: str  # the token that it attends to most, over the chosen heads
     attended_start: int  # equals attended_end for a special token
     attended_end: int
-    attended_offset: int  # tokens from the match on
+    attended_offset: int  # in tokens, from the match
     attended_weight: float  # mean over the heads, 0 to 1
     attended_tag: str | None
     cluster: str | None
     metadata: Mapping[str, JsonValue]
 
     def line(self, width: int = 40) -> list[tuple[KwicPart, str]]:
-        """The match in so many characters of context on either side, in pieces.
+        """The match with `width` characters of context on either side, in parts.
 
-        What it attends to is among them, with an ellipsis before or after it, even if it is further away.
+        The attended token is included, separated by an ellipsis if it is farther away.
         """
         low, high = max(self.start - width, 0), min(self.end + width, len(self.text))
         own, other = (self.start, self.end), (self.attended_start, self.attended_end)
@@ -364,20 +362,20 @@ class TokenMatch:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How often each value is among the matches, and among the tokens they attend to most."""
+    """The frequency of each value among the matches, and among the tokens they attend to most."""
 
     name: str  # token, word shape, position, offset, tag, cluster, or a metadata field
-    matched: tuple[tuple[str, int], ...]  # the commonest twelve, numbers in their order
-    attended: tuple[tuple[str, int], ...]  # empty where it is of the passage
+    matched: tuple[tuple[str, int], ...]  # the twelve most frequent; numbers in ascending order
+    attended: tuple[tuple[str, int], ...]  # empty for properties of the passage
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMatches:
-    """What was found."""
+    """The result of `search_tokens`."""
 
     matches: tuple[TokenMatch, ...]
     summaries: tuple[Summary, ...]
-    searched: int  # tokens
+    searched: int  # number of tokens
     notes: tuple[str, ...]
 
 
@@ -392,23 +390,23 @@ def search_tokens(
     k: int = 50,
     special: bool = True,
 ) -> TokenMatches:
-    """The tokens of a sample that are nearest to a token's vector, by cosine over all of it.
+    """Find the tokens of a sample nearest to a token's vector, by exact cosine.
 
-    vector:  (width,), of the sample's encoder and layer: a state, or the heads' outputs
-    by:      embedding, or context: the outputs of the chosen heads alone
-    heads:   from 0; none = all. Which token a match attends to most is averaged over them, too
-    special: whether [CLS] and [SEP] may be that token; in many layers they mostly are. They are no matches
+    vector:  (width,), of the sample's encoder and layer: an output of the layer, or of its heads
+    by:      embedding, or context: the outputs of the chosen heads only
+    heads:   from 0; empty = all. Attention is averaged over them
+    special: whether [CLS] and [SEP] can be the attended token, as they mostly are in many layers. They are
+             never matches
     """
     by = SearchBy(by)
     chosen = sorted({*heads}) or list(range(sample.heads))
     if chosen[0] < 0 or chosen[-1] >= sample.heads:
         raise BadInputError(f"there is no head {chosen[-1] + 1}: the layer has {sample.heads}")
     if not 1 <= k <= _MOST:
-        raise BadInputError(f"{k} matches cannot be asked for. Ask for 1 to {_MOST}")
+        raise BadInputError(f"k is {k}. Give a number of matches from 1 to {_MOST}")
     if vector.shape != (sample.states.shape[1],):
         raise BadInputError(
-            f"the vector is of shape {vector.shape}, and the sample's have {sample.states.shape[1]} "
-            "dimensions"
+            f"the vector has the shape {vector.shape}. Give one of {sample.states.shape[1]} dimensions"
         )
     scores = _cosines(sample, vector.astype(np.float32), by, chosen)
     own = sample.tokens[:, 2] > sample.tokens[:, 1]
@@ -418,8 +416,8 @@ def search_tokens(
     best = best[np.lexsort((best, -scores[best]))]
     best = best[np.isfinite(scores[best])]
     found = tuple(_matches(explored, sample, best, scores, chosen, reader.token, special=special))
-    gone = int(np.count_nonzero(own & ~there))
-    notes = (f"{counted(gone, 'token')} of passages that were removed since are left out",) if gone else ()
+    removed = int(np.count_nonzero(own & ~there))
+    notes = (f"not searched: {counted(removed, 'token')} of removed passages",) if removed else ()
     return TokenMatches(found, tuple(_summaries(found)), int(np.count_nonzero(own & there)), notes)
 
 
@@ -429,12 +427,12 @@ def _cosines(
     if by is SearchBy.EMBEDDING:
         found: NDArray[np.float32] = sample.states @ (vector / max(float(np.linalg.norm(vector)), 1e-12))
         return found
-    # Zeroed heads add nothing to a product, so that zeroing the one vector is enough.
-    asked = np.zeros_like(vector).reshape(sample.heads, -1)
-    asked[list(heads)] = vector.reshape(sample.heads, -1)[list(heads)]
+    # Zeroed heads add nothing to a product, so only one vector has to be zeroed.
+    query = np.zeros_like(vector).reshape(sample.heads, -1)
+    query[list(heads)] = vector.reshape(sample.heads, -1)[list(heads)]
     lengths = np.sqrt(sample.head_energy[:, list(heads)].sum(axis=1))
-    products: NDArray[np.float32] = sample.contexts @ asked.reshape(-1)
-    products /= np.maximum(lengths * float(np.linalg.norm(asked)), 1e-12)
+    products: NDArray[np.float32] = sample.contexts @ query.reshape(-1)
+    products /= np.maximum(lengths * float(np.linalg.norm(query)), 1e-12)
     return products
 
 
@@ -457,7 +455,7 @@ def _matches(
     rank = 0
     for token in best.tolist():
         number, start, end, _, place, tag = (int(value) for value in sample.tokens[token])
-        if number not in rows or number not in texts:  # removed in this very moment
+        if number not in rows or number not in texts:  # removed meanwhile
             continue
         rank += 1
         text = texts[number]
@@ -502,7 +500,7 @@ def _summaries(matches: Sequence[TokenMatch]) -> Iterator[Summary]:
         tags = [match.tag or "none" for match in matches], [match.attended_tag or "none" for match in matches]
         yield Summary("tag", *map(_commonest, tags))
     special = [match.attended_start == match.attended_end for match in matches]
-    shapes = [name if put_in else _shape(name) for name, put_in in zip(other, special, strict=True)]
+    shapes = [name if is_special else _shape(name) for name, is_special in zip(other, special, strict=True)]
     yield Summary("word shape", _commonest(map(_shape, own)), _commonest(shapes))
     yield Summary(
         "position",
@@ -516,7 +514,7 @@ def _summaries(matches: Sequence[TokenMatch]) -> Iterator[Summary]:
     for field in sorted({field for match in matches for field in match.metadata}):
         values = [match.metadata.get(field) for match in matches]
         known = [str(value) for value in values if isinstance(value, str | int | float | bool)]
-        if len(known) > len({*known}):  # something is there more than once
+        if len(known) > len({*known}):  # some value is repeated
             yield Summary(field, _commonest(known), ())
 
 
@@ -525,7 +523,7 @@ def _commonest(values: "Iterator[str] | Sequence[str] | map[str]") -> tuple[tupl
 
 
 def _shape(word: str) -> str:
-    """Xx, XX, xx, 00 or a mixture, runs written twice at most; what is no letter or digit as it is."""
+    """Xx, XX, xx, 00 or a mixture, with runs cut to two; other characters are kept."""
     shape = ""
     for character in word:
         kind = unicodedata.category(character)
