@@ -1,1 +1,1 @@
-"""Filters over documents: a small language, parsed and never pasted into SQL."""
+"""Filters over documents: a small language, parsed into expressions; values become bound SQL parameters."""

@@ -1,4 +1,4 @@
-"""Filters as choices of fields' values: in the filter language, on one line for an address, and in words."""
+"""Filters as choices of field values: in the filter language, as one line for a URL, and in words."""
 
 import json
 import math
@@ -16,15 +16,15 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a field has to be; all of what is said holds."""
+    """The conditions on a field, all of which must hold."""
 
-    values: tuple[Value, ...] = ()  # one of these; none: any
-    low: str | int | float | None = None  # a number, or a day as 2021-03-05, or more
-    high: str | int | float | None = None  # or less
-    piece: str = ""  # of the field's text; case counts
+    values: tuple[Value, ...] = ()  # one of these; empty: any
+    low: str | int | float | None = None  # minimum, inclusive: a number, or a day such as 2021-03-05
+    high: str | int | float | None = None  # maximum, inclusive
+    piece: str = ""  # substring of the field's text, case-sensitive
 
     def __bool__(self) -> bool:
-        """Whether anything is said."""
+        """Whether there is any condition."""
         return bool(self.values or self.piece) or self.low is not None or self.high is not None
 
 
@@ -32,17 +32,17 @@ Choices: TypeAlias = Mapping[str, Choice]  # by field, as the filter language wr
 
 
 def read_choices(text: str) -> dict[str, Choice]:
-    """What `written` wrote; BadInputError for anything else, since anybody can write an address."""
+    """Parse the output of `written`; BadInputError for anything else, since users can edit URLs."""
     if not text:
         return {}
     try:
         return {name: choice for name, each in _object(json.loads(text)).items() if (choice := _choice(each))}
     except (ValueError, TypeError, RecursionError):
-        raise BadInputError("the filter in the address cannot be read. Choose it anew") from None
+        raise BadInputError("the filter in the address cannot be read. Choose it again") from None
 
 
 def written(choices: Choices) -> str:
-    """The choices as one short line, the same for the same choices; "" for none."""
+    """The choices as one short line, the same for equal choices; "" for none."""
     row: dict[str, object] = {}
     for name, choice in sorted(choices.items()):
         if not choice:
@@ -58,9 +58,9 @@ def written(choices: Choices) -> str:
 
 
 def filter_text(choices: Choices, expert: str = "") -> str:
-    """Everything together in the filter language, "" for no filter.
+    """The choices and the expert filter in the filter language; "" for no filter.
 
-    expert: what was written in that language by hand
+    expert: a filter written by the user
     """
     parts = [part for name, choice in choices.items() for part in _parts(name, choice)]
     if expert.strip():
@@ -69,9 +69,9 @@ def filter_text(choices: Choices, expert: str = "") -> str:
 
 
 def said(name: str, choice: Choice, names: Mapping[Value, str] | None = None) -> str:
-    """One field's choice in a few words: year 2019 to 2021.
+    """One field's choice in words: year 2019 to 2021.
 
-    names: what values are called
+    names: display names of values
     """
     called = names or {}
     parts = []
@@ -143,7 +143,7 @@ def _parts(name: str, choice: Choice) -> list[str]:
     elif choice.values:
         parts.append(f"{name} in ({', '.join(_literal(value) for value in choice.values)})")
     for sign, bound in ((">=", choice.low), ("<=", choice.high)):
-        if bound is not None:  # a day stands without quotes
+        if bound is not None:  # a day is written without quotes
             parts.append(f"{name} {sign} {bound if isinstance(bound, str) else _literal(bound)}")
     if choice.piece:
         parts.append(f"{name} contains {_literal(choice.piece)}")

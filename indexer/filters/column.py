@@ -1,7 +1,7 @@
-"""What a metadata field holds, as a column: a code for each document, and the different values in order.
+"""A metadata field as a column: a code for each document, and the sorted distinct values.
 
-A comparison is asked of the different values alone, so it costs a search in a sorted list and one look at
-each document's code. A value is what SQL would compare: see expression.py.
+A comparison is evaluated on the distinct values only: a binary search and one pass over the documents' codes.
+Values compare as in SQL: see expression.py.
 """
 
 import io
@@ -35,17 +35,17 @@ from nearsay.indexer.filters.expression import (
     kind_of,
 )
 
-MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; the first of the values that are numbered
-DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
+MISSING, _TRUE, _FALSE, _OBJECT, _FIRST = range(5)  # codes; _FIRST: of the first other value
+DIGITS = re.compile("[0-9]{1,18}")  # texts that count as numbers
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_EXACT = 2**53  # whole numbers up to it are exact as floats
+_EXACT = 2**53  # integers up to it are exact as floats
 
-_KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
+_KNOWN_ELEMENTS = 50_000  # values whose codes are cached; others get a new code each time they are read
 _LONGEST_KNOWN = 500  # characters of such a value
-_AT_ONCE = 250_000  # different values read before they are put in order
+_AT_ONCE = 250_000  # distinct values to read before they are sorted
 
-_TAKEN = 65_536  # numbers that are looked up together: NumPy widens them to 64 bits, here in the cache
-_COMPARED = 4  # runs of codes that all documents are compared with; a look at a table costs as much
+_TAKEN = 65_536  # numbers in a block: NumPy widens them to 64 bits, here within the cache
+_COMPARED = 4  # ranges of codes that take as long to compare as a table look-up
 
 Codes = NDArray[np.int32]
 Texts = list[str]
@@ -54,24 +54,24 @@ Numbers = list[int | float] | NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Sorted:
-    """Values of single kinds in order, each with the code of what holds it; some values several times."""
+    """Sorted values of each type with their codes; a value may have several."""
 
-    texts: Texts  # by code point
+    texts: Texts  # sorted by code point
     text_codes: Codes
-    dated: NDArray[np.bool_]  # which texts begin with a day
-    numbers: Numbers  # texts of digits among them
+    dated: NDArray[np.bool_]  # texts that begin with a day
+    numbers: Numbers  # including texts of digits
     number_codes: Codes
-    number_texts: NDArray[np.bool_]  # which numbers are texts of digits
+    number_texts: NDArray[np.bool_]  # numbers that are texts of digits
     true_codes: Codes
     false_codes: Codes
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds, about: a text takes some 100."""
+        """The approximate memory in bytes, at 100 a text."""
         return 100 * len(self.texts) + 12 * len(self.numbers)
 
     def standing(self, operator: Operator, value: Scalar) -> Codes:
-        """The codes of the values that stand so to a literal."""
+        """The codes of the values that compare so with a literal."""
         if isinstance(value, Moment):
             return self._moment(operator, value)
         kind = kind_of(value)
@@ -82,19 +82,19 @@ class _Sorted:
         return self.true_codes if kind is Kind.TRUE else self.false_codes
 
     def having(self, piece: str) -> Codes:
-        """The codes of the texts that hold a piece."""
+        """The codes of the texts that contain a substring."""
         found = np.fromiter((piece in text for text in self.texts), dtype=np.bool_, count=len(self.texts))
         return self.text_codes[found]
 
     def within(self, bounds: Sequence[Compare]) -> Codes:
-        """The codes of the values that keep all bounds."""
+        """The codes of the values within all bounds."""
         if all(kind_of(bound.value) is Kind.NUMBER for bound in bounds):
             each = [(bound.operator, bound.value) for bound in bounds]
             return self.number_codes[_common(self.numbers, each)]
         return reduce(np.intersect1d, [self.standing(bound.operator, bound.value) for bound in bounds])
 
     def renumbered(self, new: Codes) -> "_Sorted":
-        """With other codes, by the ones there are; of what is the same twice in a row one is left."""
+        """Replace codes by `new`, indexed by old code; adjacent duplicates are dropped."""
         text_codes, number_codes = new[self.text_codes], new[self.number_codes]
         texts = _run_starts(_is_new(self.texts), text_codes)
         numbers = _run_starts(_is_new(self.numbers), number_codes, self.number_texts)
@@ -114,7 +114,7 @@ class _Sorted:
         return self.text_codes[here][self.dated[here]]
 
     def with_more(self, more: Iterable[tuple[Any, int]]) -> "_Sorted":
-        """With more values and their codes; null, lists and objects among them count for nothing."""
+        """Add values and their codes; null, lists and objects are ignored."""
         texts: list[tuple[str, int]] = []
         numbers: list[tuple[int | float, int, bool]] = []
         truths: list[int] = []
@@ -144,14 +144,13 @@ class _Sorted:
 
 
 def _common(values: Texts | Numbers, bounds: Iterable[tuple[Operator, Any]]) -> slice:
-    """Where the values stand that keep all bounds."""
     places = range(len(values))
     each = [places[_range(values, *bound)] for bound in bounds]
     return slice(max(some.start for some in each), min(some.stop for some in each))
 
 
 def _range(values: Texts | Numbers, operator: Operator, value: Any) -> slice:  # noqa: ANN401
-    # Python's own numbers are compared exactly, whole ones with fractions, too; NumPy's would be rounded.
+    # Python compares integers and floats exactly; NumPy would round.
     key: Any = float if isinstance(values, np.ndarray) else None
     begin = bisect_left(values, value, key=key)
     end = bisect_right(values, value, key=key)
@@ -165,10 +164,10 @@ def _range(values: Texts | Numbers, operator: Operator, value: Any) -> slice:  #
 
 
 def _merged(values: Any, codes: Codes, more: list[Any]) -> tuple[NDArray[np.int64], Any, Codes]:  # noqa: ANN401
-    """Puts values, each with its code behind it, in order; where they go, and all values and codes."""
+    """Insert values with their codes into sorted values; returns their places, and all values and codes."""
     more.sort(key=itemgetter(0))
     added = [value for value, *_ in more]
-    if isinstance(values, np.ndarray):  # a quarter of a list's memory, as long as nothing is lost by it
+    if isinstance(values, np.ndarray):  # a quarter of a list's memory, if no number is rounded
         if all(isinstance(number, float) or abs(number) <= _EXACT for number in added):
             packed = np.array(added, dtype=np.float64)
             places = np.searchsorted(values, packed, side="right")
@@ -189,23 +188,23 @@ def _inserted(codes: Codes, places: NDArray[np.int64], more: list[Any]) -> Codes
 
 @dataclass(frozen=True)
 class Column:
-    """A metadata field of a collection's documents; 1 to 4 bytes a document, and the different values."""
+    """A metadata field of a collection's documents: 1 to 4 bytes a document, and the distinct values."""
 
-    codes: NDArray[np.unsignedinteger]  # by document number; of numbers that no document has: missing
-    size: int  # codes there are; a value may have several
-    own: _Sorted  # the values themselves
-    elements: _Sorted  # of the lists, with the lists' codes
-    known: dict[str, int]  # the codes of the first different values by their JSON
-    characters: int  # of its texts, about
+    codes: NDArray[np.unsignedinteger]  # by document number; MISSING for numbers without a document
+    size: int  # number of codes; a value may have several
+    own: _Sorted  # values outside lists
+    elements: _Sorted  # of lists, with the lists' codes
+    known: dict[str, int]  # codes of the first distinct values, by their JSON
+    characters: int  # approximate total of its texts
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds, about."""
+        """The approximate memory in bytes."""
         values = self.own.nbytes + self.elements.nbytes + self.characters
         return self.codes.nbytes + values + 200 * len(self.known)
 
     def to_bytes(self) -> bytes:
-        """As `from_bytes` takes it: the arrays of an .npz file."""
+        """Serialize as an .npz file for `from_bytes`."""
         arrays: dict[str, Any] = {
             "codes": self.codes,
             "size": self.size,
@@ -217,7 +216,7 @@ class Column:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Column | None":
-        """The column that was written; None for anything else."""
+        """The deserialized column; None if the content is damaged."""
         names = [f"{part}.{each.name}" for part in ("own", "elements") for each in fields(_Sorted)]
         found = unpacked(content, ("codes", "size", *names))
         if found is None:
@@ -226,11 +225,11 @@ class Column:
         values = [_from_array(array) for array in arrays]
         own, elements = _Sorted(*values[: len(values) // 2]), _Sorted(*values[len(values) // 2 :])
         characters = _characters(own, elements)
-        # A value that comes again gets another code.
+        # Values read later get new codes, even if they are equal.
         return cls(codes, int(size), own, elements, {"": MISSING}, characters)
 
     def bounds(self, kind: Kind) -> tuple[str, str] | tuple[float, float] | None:
-        """The least and the greatest text or number that documents have, not in lists; None: there is none.
+        """The least and greatest text or number outside lists; None if there is none.
 
         Removed documents count until a compaction.
         """
@@ -238,9 +237,9 @@ class Column:
         return (values[0], values[-1]) if len(values) else None
 
     def documents(self, leaf: Leaf) -> NDArray[np.bool_]:
-        """Which documents a comparison lets through, by their number."""
+        """Whether each document, by number, matches a comparison."""
         held = self._held(leaf)
-        turns = np.flatnonzero(held[1:] != held[:-1]) + 1  # the first code is that of missing values
+        turns = np.flatnonzero(held[1:] != held[:-1]) + 1  # code 0 is MISSING, which never matches
         if turns.size > 2 * _COMPARED:
             return taken(held, self.codes)
         passing = np.zeros(self.codes.size, dtype=np.bool_)
@@ -252,7 +251,6 @@ class Column:
         return passing
 
     def _held(self, leaf: Leaf) -> NDArray[np.bool_]:
-        """By code."""
         held = np.zeros(self.size, dtype=np.bool_)
         if isinstance(leaf, Present):
             held[1:] = True
@@ -278,9 +276,9 @@ class Column:
 
 
 def taken(flags: NDArray[np.bool_], numbers: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """The flags (m,) of numbers (n,), in the order of these; a third of NumPy's time for millions at once.
+    """flags[numbers] for flags (m,) and numbers (n,), in a third of NumPy's time for millions.
 
-    Where the numbers follow one another, as those of documents of one passage do, none is looked up.
+    Consecutive numbers, such as those of one-passage documents, become a slice.
     """
     found = np.empty(numbers.size, dtype=np.bool_)
     for begin in range(0, numbers.size, _TAKEN):
@@ -295,7 +293,7 @@ def taken(flags: NDArray[np.bool_], numbers: NDArray[np.integer]) -> NDArray[np.
 
 
 def empty() -> Column:
-    """Of no documents."""
+    """A column of no documents."""
     none = np.zeros(0, dtype=np.int32)
     true, false = (np.array([code], dtype=np.int32) for code in (_TRUE, _FALSE))
     no = none.astype(np.bool_)
@@ -310,10 +308,10 @@ def widened(
     through: int,
     most: int = sys.maxsize,
 ) -> Column | None:
-    """With the values of documents that are new, or have others now; None: they have too many characters.
+    """Add or replace the values of documents; None if the column would have too many characters.
 
     windows: document numbers (n,) and their values, each the first of a JSON list; "": no value
-    through: the last document number that the column has to answer for
+    through: the last document number of the column
     most:    characters of all its values
     """
     codes: NDArray[np.integer] = np.zeros(max(through + 1, column.codes.size), dtype=np.uint32)
@@ -343,7 +341,7 @@ def widened(
         if len(fresh) >= max(_AT_ONCE, size // 2):
             own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
     own, elements = own.with_more(fresh), elements.with_more(_listed(fresh))
-    if column.size == _FIRST:  # what comes later is numbered as it comes
+    if column.size == _FIRST:  # later values are numbered in the order of arrival
         new, size = _in_order(own, size)
         codes, own, elements = new[codes], own.renumbered(new), elements.renumbered(new)
         known = {raw: int(new[code]) for raw, code in known.items()}
@@ -356,10 +354,10 @@ def _characters(*parts: _Sorted) -> int:
 
 
 def _in_order(values: _Sorted, size: int) -> tuple[Codes, int]:
-    """A new code for each of `size` codes, and how many there are then.
+    """A new code for each of `size` codes, and their number.
 
-    Equal values get the same one, and neighbours follow one another, so that those in a range are a run.
-    Texts of digits stand among the texts, and what is no single value after all others.
+    Equal values get the same code, and codes are in the order of values, so that a range of values is a range
+    of codes. Texts of digits are sorted among the texts; lists come last.
     """
     new = np.zeros(size, dtype=np.int32)
     new[:_FIRST] = np.arange(_FIRST)
@@ -371,13 +369,13 @@ def _in_order(values: _Sorted, size: int) -> tuple[Codes, int]:
         if codes.size:
             new[codes] = code + np.cumsum(changes)
             code = int(new[codes[-1]]) + 1
-    left = np.flatnonzero(new == 0)[1:]  # the first is that of missing values
+    left = np.flatnonzero(new == 0)[1:]  # the first is MISSING
     new[left] = np.arange(code, code + left.size)
     return new, code + left.size
 
 
 def _is_new(rising: Texts | Numbers) -> NDArray[np.int64]:
-    """For each value 1 where another stands before it, else 0."""
+    """For each sorted value, 1 if it differs from the one before, else 0."""
     if isinstance(rising, np.ndarray):
         found = np.zeros(rising.size, dtype=np.int64)
         found[1:] = rising[1:] != rising[:-1]
@@ -387,7 +385,7 @@ def _is_new(rising: Texts | Numbers) -> NDArray[np.int64]:
 
 
 def _run_starts(changes: NDArray[np.int64], *others: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where something is other than before: the values, or what belongs to them; (n,), the first included."""
+    """Where a value or one of its attributes differs from the one before; (n,), including the first."""
     other = changes.astype(np.bool_)
     other[:1] = True
     for each in others:
@@ -399,23 +397,23 @@ def _chosen(numbers: Numbers, wanted: NDArray[np.bool_]) -> Numbers:
     return numbers[wanted] if isinstance(numbers, np.ndarray) else list(compress(numbers, wanted))
 
 
-_JSON = np.dtype(np.uint8)  # of texts, and of whole numbers that no float holds
+_JSON = np.dtype(np.uint8)  # of texts, and of integers that a float would round
 
 
 def packed(arrays: Mapping[str, Any]) -> bytes:
-    """Arrays as the content of an .npz file."""
+    """Serialize arrays as an .npz file."""
     with io.BytesIO() as stream:
         np.savez(stream, **arrays)
         return stream.getvalue()
 
 
 def unpacked(content: bytes, names: Iterable[str]) -> list[NDArray[Any]] | None:
-    """Arrays that were packed, by their names; None where a byte of them is another one."""
+    """Read arrays of an .npz file by name; None if it is damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            # Read whole, each is compared with its checksum; `np.load` of the file may stop before its end.
+            # Reading all of it verifies the checksum; `np.load` of the file may stop before the end.
             return [np.asarray(np.load(io.BytesIO(file.read(f"{name}.npy")))) for name in names]
-    # What the format's own fields may ask for: other compressions, passwords.
+    # RuntimeError and others: unsupported compression, passwords.
     except (EOFError, KeyError, OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return None
 

@@ -1,11 +1,10 @@
-"""What a filter says, whichever way it was written.
+"""The parsed form of a filter, independent of its notation.
 
-The algebra is two-valued: every comparison is true or false, and `not` always gives the other. A comparison
-with a value that is missing, or of another kind (a number against text), is false; so `a != b` and
-`a not in (b)` are true there. Text of digits alone ("2019") counts as a number too. Text compares by code
-point, timestamps too (as they are written: keep them in one time zone), a day against the day part of an ISO
-date or timestamp, a value against a list by its elements (`=` and
-`in`: any element).
+Logic is two-valued: every comparison is true or false, and `not` inverts it. A comparison with a missing
+value, or one of another type (a number with text), is false; so `a != b` and `a not in (b)` are true there.
+Text of digits only ("2019") counts as a number, too. Text compares by code point, and so do timestamps as
+written (keep them in one time zone); a day compares with the day of an ISO date or timestamp, a value with a
+list by its elements (`=` and `in`: any element).
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 
 class Operator(StrEnum):
-    """How a field's value is held against a literal; `!=` is written as `Not(=)`."""
+    """Comparison operators; `!=` is expressed as `Not(=)`."""
 
     EQUAL = "="
     LESS = "<"
@@ -27,20 +26,20 @@ class Operator(StrEnum):
 
     @property
     def holds(self) -> Callable[..., Any]:
-        """Tells of two values whether the first stands so to the second; of SQL's columns the condition."""
+        """The function that compares two values, or two SQL columns."""
         return {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A day (2021-03-05) or a timestamp (2021-03-05T10:30:00Z), as ISO 8601 text."""
+    """A day (2021-03-05) or a timestamp (2021-03-05T10:30:00Z) in ISO 8601."""
 
     iso: str
 
     def bounds(self, operator: Operator) -> list[tuple[Operator, str]]:
-        """What a text that begins with a day has to be, by code point, to stand so to it.
+        """The conditions by code point on a text that begins with a day, equivalent to the comparison.
 
-        Its first ten characters stand to a day as it stands to that day or to the string after it.
+        The first ten characters compare with a day as the text compares with that day or the string after it.
         """
         if len(self.iso) != 10:
             return [(operator, self.iso)]
@@ -68,7 +67,7 @@ class Compare:
 
 
 class Kind(Enum):
-    """Values of one kind are compared, those of two never."""
+    """Types of values; values of different types are never compared."""
 
     TEXT = auto()
     NUMBER = auto()
@@ -78,7 +77,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """`tags contains 'acl'`: a list has the element, or a text has the piece (case counts)."""
+    """`tags contains 'acl'`: a list contains the element, or a text the substring (case-sensitive)."""
 
     field: Path
     value: Scalar
@@ -86,44 +85,44 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """`venue is not missing`: the field is there and not null."""
+    """`venue is not missing`: the field exists and is not null."""
 
     field: Path
 
 
 @dataclass(frozen=True, slots=True)
 class InClusters:
-    """`cluster in (3, 4)`: what comparisons with `cluster` mean in a collection that was clustered."""
+    """`cluster in (3, 4)`: the resolved form of comparisons with `cluster` in a clustered collection."""
 
     clustering: int  # its number in the catalogue
-    numbers: tuple[int, ...] | None  # clusters that hold passages themselves, rising; None: any
+    numbers: tuple[int, ...] | None  # clusters of level 0, ascending; None: any
     field: Path = ("cluster",)
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The other one."""
+    """The negation of an expression."""
 
     operand: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them; true when there are none."""
+    """The conjunction of expressions; true without operands."""
 
     operands: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of them; false when there are none."""
+    """The disjunction of expressions; false without operands."""
 
     operands: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """`venue in ('acl', 'emnlp')`: what `gathered` makes of the comparisons of an `Or`."""
+    """`venue in ('acl', 'emnlp')`: comparisons of an `Or`, combined by `gathered`."""
 
     field: Path
     kind: Kind
@@ -132,7 +131,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """`year >= 2019 and year < 2022`: what `gathered` makes of the bounds of an `And`."""
+    """`year >= 2019 and year < 2022`: bounds of an `And`, combined by `gathered`."""
 
     field: Path
     bounds: tuple[Compare, ...]
@@ -143,17 +142,17 @@ Leaf: TypeAlias = Compare | Contains | Present | InClusters | Among | Within
 
 
 def kind_of(value: Scalar) -> Kind:
-    """The kind that a literal is compared with."""
+    """The type of values that a literal compares with."""
     if isinstance(value, bool):
         return Kind.TRUE if value else Kind.FALSE
     return Kind.TEXT if isinstance(value, str | Moment) else Kind.NUMBER
 
 
 def gathered(expression: And | Or) -> list[Expression | Among | Within]:
-    """The operands, those of an `Or` that hold one field against texts, or against numbers, made one each.
+    """The operands, with those of an `Or` that compare one field with texts, or with numbers, combined.
 
-    So `venue in (…)` with thousands of values is one parameter in SQL, not thousands of ORs; and the bounds
-    that an `And` sets to one field are one range of an index.
+    So `venue in (…)` with thousands of values is one SQL parameter instead of thousands of ORs, and the
+    bounds of a field in an `And` are one range of an index.
     """
     among: defaultdict[tuple[Path, Kind], list[Scalar]] = defaultdict(list)
     bounds: defaultdict[Path, list[Compare]] = defaultdict(list)
@@ -172,14 +171,14 @@ def gathered(expression: And | Or) -> list[Expression | Among | Within]:
 
 
 def is_listed(part: Expression) -> TypeGuard[Compare]:
-    """Whether an `Or` makes it one with others of its field."""
+    """Whether an `Or` combines it with others of the same field."""
     if not isinstance(part, Compare):
         return False
     return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
 
 
 def leaves(expression: Expression) -> Iterator[Compare | Contains | Present | InClusters]:
-    """What an expression asks, in order."""
+    """The comparisons of an expression, in order."""
     if isinstance(expression, Not):
         yield from leaves(expression.operand)
     elif isinstance(expression, And | Or):
@@ -190,5 +189,5 @@ def leaves(expression: Expression) -> Iterator[Compare | Contains | Present | In
 
 
 def fields(expression: Expression) -> list[Path]:
-    """The fields that an expression speaks of, each once, in order."""
+    """The distinct fields of an expression, in order."""
     return list(dict.fromkeys(leaf.field for leaf in leaves(expression)))

@@ -1,8 +1,7 @@
-"""How often each value of a field occurs among the documents that a filter lets through.
+"""Count the values of a field among the documents that match a filter.
 
-Fields of the metadata are counted by their columns (`known`), which are read first where nobody asked for
-them before: that takes half as long as SQL would take to count them. SQL counts the documents' own columns
-and clusters.
+Metadata fields are counted by their columns (`known`), which are read first if necessary: that takes half as
+long as counting by SQL. The documents' own columns and clusters are counted by SQL.
 """
 
 from collections.abc import Sequence
@@ -27,27 +26,27 @@ from nearsay.indexer.filters.selection import count_documents, passing_documents
 from nearsay.indexer.filters.sql import metadata_path
 
 _MOST = 10_000
-_LONGEST = 500  # characters of a text that are told
+_LONGEST = 500  # characters of a text
 
 
 @dataclass(frozen=True, slots=True)
 class FacetValue:
-    """One value and how many documents have it."""
+    """A value and the number of documents that have it."""
 
-    value: str | int | float | bool  # of a long text the first 500 characters
+    value: str | int | float | bool  # a long text is cut to 500 characters
     documents: int
 
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """The commonest values of a field; a document with a list counts once for each different element."""
+    """The most frequent values of a field; a document with a list counts once for each distinct element."""
 
     field: str
-    values: tuple[FacetValue, ...]  # by falling count, then by value
-    different: int  # values there are
-    other: int  # what the values that are not listed add up to
+    values: tuple[FacetValue, ...]  # by descending count, then by value
+    different: int  # number of distinct values
+    other: int  # sum of the counts of unlisted values
     missing: int  # documents without the field, or with null
-    documents: int  # that were looked at
+    documents: int  # documents that match the filter
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -61,9 +60,9 @@ def facets(
     expression: Expression | None,
     limit: int,
 ) -> Facets:
-    """The `limit` commonest values of a field; remembered until something is committed to the collection."""
+    """Count the `limit` most frequent values of a field; cached until the collection changes."""
     if not 1 <= limit <= _MOST:
-        raise BadInputError(f"limit is {limit}. Ask for 1 to {_MOST} values")
+        raise BadInputError(f"limit is {limit}. Give a number of values from 1 to {_MOST}")
     known = known_of(connection, counts)
     state = state_of(connection, collection_id)
     key = (state, field, repr(expression), limit)
@@ -89,9 +88,7 @@ def facets(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The commonest values of one kind, with what all of that kind add up to."""
-
-    values: list[tuple[str | int | float | bool, int]]  # and their documents, by falling count, then by value
+    values: list[tuple[str | int | float | bool, int]]  # with counts, by descending count, then by value
     different: int
     documents: int
     present: int  # documents that have the field
@@ -100,7 +97,7 @@ class _Part:
 def _of_metadata(
     connection: sa.Connection, state: CollectionState, path: Path, expression: Expression | None, limit: int
 ) -> tuple[list[_Part], int]:
-    """The values of a metadata field by its column, and how many documents pass."""
+    """The values of a metadata field by its column, and the number of matching documents."""
     by_columns = expression is None or columnar(expression)
     column, passing = column_of(connection, state, path, expression if by_columns else None)
     if not by_columns:
@@ -128,10 +125,10 @@ def _truths(value: bool, codes: Codes, held: NDArray[np.int64]) -> _Part:
 
 
 def _counted(listed: Sequence[tuple[Texts | Numbers, Codes]], held: NDArray[np.int64], limit: int) -> _Part:
-    """The values of one kind.
+    """The most frequent values of one type.
 
-    listed: those that stand by themselves, and those in lists, each in order with its codes
-    held: documents by code
+    listed: values outside lists and values in lists, each sorted, with their codes
+    held:   number of documents by code
     """
     there = [np.flatnonzero(held[codes]) for _, codes in listed]
     values: list[Any] = [
@@ -148,12 +145,12 @@ def _counted(listed: Sequence[tuple[Texts | Numbers, Codes]], held: NDArray[np.i
         values, codes = [values[place] for place in order], codes[order]
     begins = np.fromiter((one != other for one, other in pairwise(values)), dtype=np.bool_)
     group = np.concatenate([[0], np.cumsum(begins)])
-    # A document counts once for a value, however often its list has it.
+    # A document counts once for a value, even if its list repeats it.
     once = np.unique(group * held.size + codes)
     counted = np.bincount(once // held.size, weights=held[once % held.size]).astype(np.int64)
     firsts = np.flatnonzero(np.concatenate([[True], begins]))
     commonest = np.argsort(-counted, kind="stable")[:limit].tolist()
-    rows = [(_whole(values[firsts[place]]), int(counted[place])) for place in commonest]
+    rows = [(_integral(values[firsts[place]]), int(counted[place])) for place in commonest]
     return _Part(rows, counted.size, int(counted.sum()), 0)
 
 
@@ -163,15 +160,13 @@ def _at(values: Texts | Numbers, places: NDArray[np.int64]) -> list[Any]:
     return [values[place] for place in places.tolist()]
 
 
-def _whole(value: str | int | float) -> str | int | float:
-    """A number that is whole as an int, however it is written."""
+def _integral(value: str | int | float) -> str | int | float:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _of_own_column(
     connection: sa.Connection, column: sa.Column[Any], wanted: sa.ColumnElement[bool], limit: int
 ) -> _Part:
-    """The values of a column that every document has."""
     text = sa.func.substr(column, 1, _LONGEST)
     rows = sa.select(text.label("value")).where(wanted, column.is_not(None), column != "")
     found = _commonest(connection, rows, limit)
@@ -185,7 +180,7 @@ def _of_clusters(
     chosen: sa.Select[tuple[int]] | None,
     limit: int,
 ) -> _Part:
-    """A document counts once for each cluster that a passage of it is in."""
+    """The clusters; a document counts once for each cluster of its passages."""
     inside = sa.and_(
         cluster_members.c.clustering == clustering, cluster_members.c.passage == passages.c.number
     )
@@ -199,7 +194,6 @@ def _of_clusters(
 
 
 def _commonest(connection: sa.Connection, rows: sa.Select[Any], limit: int) -> _Part:
-    """The values of the rows, which have one each; in one evaluation, beside each what all add up to."""
     value = rows.subquery().c.value
     each = sa.select(value, sa.func.count().label("documents")).group_by(value).subquery().c
     statement = (
@@ -214,7 +208,7 @@ def _commonest(connection: sa.Connection, rows: sa.Select[Any], limit: int) -> _
 
 
 def _together(field: str, parts: list[_Part], total: int, limit: int) -> Facets:
-    """No two parts hold a value of one kind, and each is in order."""
+    """Combine the parts, which are sorted and have no value in common."""
     every = sorted((row for part in parts for row in part.values), key=lambda row: -row[1])
     values = tuple(FacetValue(*row) for row in every[:limit])
     return Facets(

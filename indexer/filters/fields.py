@@ -1,4 +1,4 @@
-"""The fields of a collection's metadata, and how they can be asked for."""
+"""The fields of a collection's metadata and suitable filters for them."""
 
 import re
 from collections import Counter
@@ -18,38 +18,38 @@ from nearsay.indexer.filters.known import column_of, ready_fields, state_of
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _LONGEST = 80  # characters of a category
-_MOST_CATEGORIES = 200  # different values that can be chosen from, however many documents
-_REPEATED = 2.0  # documents a category, at least, where there are more than a few
+_MOST_CATEGORIES = 200  # distinct values of a category field
+_REPEATED = 2.0  # least mean number of documents a category, for more than a few categories
 _FEW = 12
-_DEEPEST = 3  # names inside one another
+_DEEPEST = 3  # nested names
 
 _PLAIN = re.compile(r"[^\W\d][\w-]*")
 _TAKEN = {"id", "title", "text", "source", "metadata", "cluster"}
-_WORDS = {"and", "or", "not", "in", "is"}  # of the language, in any case
+_WORDS = {"and", "or", "not", "in", "is"}  # keywords, in upper or lower case
 
 Value: TypeAlias = str | int | float | bool
 
 
 class FieldKind(StrEnum):
-    """How a field is asked for."""
+    """The type of filter that suits a field."""
 
-    CATEGORY = "category"  # short texts that come back, true and false, lists of such
+    CATEGORY = "category"  # repeated short texts, true and false, lists of these
     NUMBER = "number"  # a range; texts of digits are numbers, too
-    DATE = "date"  # ISO dates and timestamps: from a day, to a day
-    TEXT = "text"  # anything else that is text: a piece of it
+    DATE = "date"  # ISO dates and timestamps: a range of days
+    TEXT = "text"  # other text: a substring
 
 
 @dataclass(frozen=True, slots=True)
 class FieldLook:
-    """A metadata field as some documents have it."""
+    """A metadata field as found in some documents."""
 
-    name: str  # as a filter writes it: year, author.name
+    name: str  # as in a filter: year, author.name
     kind: FieldKind
-    values: tuple[Value, ...]  # that were seen, the commonest first; of categories and of few numbers
-    low: str | int | float | None  # of numbers and dates: the least that was seen, and the greatest
+    values: tuple[Value, ...]  # found, most frequent first; of categories and of few numbers
+    low: str | int | float | None  # of numbers and dates: the least value found; `high`: the greatest
     high: str | int | float | None
-    documents: int  # that have it, of those that were looked at
-    counted: bool = False  # its column was read: counts of its values take no time
+    documents: int  # with the field, of those read
+    counted: bool = False  # whether its column is loaded, so that counting its values is fast
 
     def to_json(self) -> dict[str, JsonValue]:
         """As a JSON object."""
@@ -57,10 +57,10 @@ class FieldLook:
 
 
 def field_looks(connection: sa.Connection, collection_id: int) -> list[FieldLook]:
-    """The fields of a collection's first documents; where a column was read, with all documents' bounds.
+    """The fields of a collection's first documents, with bounds over all documents if a column is loaded.
 
-    Fields that most documents have come first, then by name. Lists and objects that cannot be asked for, and
-    names that the filter language has no way to write, are left out.
+    By descending number of documents, then by name. Lists and objects that cannot be filtered, and names that
+    the filter language cannot express, are omitted.
     """
     state = state_of(connection, collection_id)
     ready = {written_field(path): path for path in ready_fields(connection, state)}
@@ -72,7 +72,7 @@ def field_looks(connection: sa.Connection, collection_id: int) -> list[FieldLook
 
 
 def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
-    """The fields of documents' metadata; see `field_looks`."""
+    """The fields of these documents' metadata; see `field_looks`."""
     found: dict[str, list[JsonValue]] = {}
     for row in rows:
         for name, value in _flat(row, (), _DEEPEST):
@@ -82,10 +82,10 @@ def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
 
 
 def named_values(metadata: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
-    """Each value of a document with its field's name, to be shown: a nested one as a filter writes it.
+    """Each value of a document's metadata with its field name for display; nested names as in a filter.
 
-    {"author": {"born": {"year": 1975}}} has author.born.year. An object under or with a name that is not a
-    plain word stays one value, and so do lists and empty objects.
+    {"author": {"born": {"year": 1975}}} has author.born.year. An object with a name, or under a name, that is
+    not an identifier is one value, and so are lists and empty objects.
     """
     for name, value in metadata.items():
         yield from _inside((name,), value)
@@ -112,7 +112,7 @@ def _flat(
 
 
 def value_at(metadata: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
-    """What stands at a path of names, from the metadata inwards; None if nothing does."""
+    """The value at a path of names in the metadata; None if there is none."""
     found: Any = metadata
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -121,9 +121,9 @@ def value_at(metadata: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValu
 
 
 def written_field(path: Sequence[str]) -> str | None:
-    """A field's name in a filter; None if the language has no way to write it.
+    """The name of a field in a filter; None if the language cannot express it.
 
-    One that means something else there reaches the metadata by its full name.
+    A name with another meaning there is prefixed with `metadata.`.
     """
     if all(_PLAIN.fullmatch(part) for part in path):
         return _plainly(path)
@@ -153,7 +153,7 @@ def _look(name: str, values: Sequence[JsonValue]) -> FieldLook | None:
     if len(texts) == len(simple) and not lists and all(_DAY.fullmatch(text) for text in texts):
         days = [text[:10] for text in texts]
         return FieldLook(name, FieldKind.DATE, (), min(days), max(days), count)
-    counts = Counter((isinstance(one, bool), one) for one in simple)  # True is 1 for Python
+    counts = Counter((isinstance(one, bool), one) for one in simple)  # in Python, True == 1
     if _are_categories(counts, texts, len(simple)):
         order = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0][1])))
         return FieldLook(name, FieldKind.CATEGORY, tuple(value for (_, value), _ in order), None, None, count)
@@ -175,12 +175,12 @@ def _number(value: Value) -> float | int | None:
 
 
 def _bounded(look: FieldLook, column: Column) -> FieldLook:
-    """With the least and the greatest number or date that any document has, not in lists."""
+    """The field with its least and greatest number or date in all documents, outside lists."""
     if look.kind is FieldKind.NUMBER and (numbers := column.bounds(Kind.NUMBER)) is not None:
         low, high = (int(number) if number % 1 == 0 else float(number) for number in numbers)
         return replace(look, low=low, high=high, counted=True)
     if look.kind is FieldKind.DATE and (texts := column.bounds(Kind.TEXT)) is not None:
         first, last = (str(text)[:10] for text in texts)
-        if _DAY.fullmatch(first) and _DAY.fullmatch(last):  # else another kind of text is among them
+        if _DAY.fullmatch(first) and _DAY.fullmatch(last):  # otherwise other texts are among them
             return replace(look, low=first, high=last, counted=True)
     return replace(look, counted=True)

@@ -1,4 +1,4 @@
-"""From a filter as a line of text to an `Expression`, by the grammar in language.lark."""
+"""Parse a textual filter into an `Expression`, by the grammar in language.lark."""
 
 from functools import lru_cache
 from importlib.resources import files
@@ -22,12 +22,13 @@ from nearsay.indexer.vectors.errors import BadFilterError
 _LONGEST = 100_000  # characters of an expression
 
 
-@lru_cache(maxsize=64)  # the same few filters come again and again
+@lru_cache(maxsize=64)  # a few filters are used repeatedly
 def parse_text(text: str) -> Expression:
-    """The expression that the text says; BadFilterError with the place of what cannot be understood."""
+    """Parse a filter; BadFilterError with the position of a syntax error."""
     if len(text) > _LONGEST:
         raise BadFilterError(
-            f"the filter has {len(text):,} characters; {_LONGEST:,} can be read. Split it, or give a mapping"
+            f"the filter has {len(text):,} characters; at most {_LONGEST:,} are allowed. Split it, or give a "
+            "mapping"
         )
     try:
         tree = _grammar().parse(text)
@@ -50,12 +51,12 @@ def _remedy(error: UnexpectedInput, text: str) -> str:
         return HELP
     if error.token.type == "NAME":
         if error.token.lower() in ("null", "none"):
-            return "Ask for a value that is not there so: venue is missing"
+            return "For a missing value, write: venue is missing"
         if "STRING" in error.expected:
-            return f"Text is written in quotes: '{error.token}'"
+            return f"Write text in quotes: '{error.token}'"
         if text[(error.pos_in_stream or 0) - 1] == "'":
-            return """Text that has an apostrophe stands in double quotes: "O'Neil\""""
-    elif "OPERATOR" in error.expected and error.interactive_parser is not None:  # a field, and nothing of it
+            return """Write text with an apostrophe in double quotes: "O'Neil\""""
+    elif "OPERATOR" in error.expected and error.interactive_parser is not None:  # only a field
         field = str(error.interactive_parser.parser_state.value_stack[-1])[:50]
         return f"Compare it with a value: {field} = true"
     return HELP
@@ -77,7 +78,7 @@ def _grammar() -> Lark:
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Expression]):
-    """Turns Lark's tree into an Expression; each method is named by a rule of the grammar."""
+    """Converts Lark's tree into an Expression; each method is named after a rule of the grammar."""
 
     def either(self, *operands: Expression) -> Expression:
         return Or(operands)

@@ -1,12 +1,12 @@
-"""From what a user writes, a line of text or a Python mapping, to an `Expression`.
+"""Parse a user's filter, text or a Python mapping, into an `Expression`.
 
-year >= 2019 and venue in ('acl', 'emnlp') and not retracted = true
-date >= 2021-03-05 and (level is missing or tags contains 'beginner')
+year >= 2019 and venue in ('acl', 'emnlp') and not retracted = true date >= 2021-03-05 and (level is missing
+or tags contains 'beginner')
 
 {"year": {">=": 2019}, "venue": ["acl", "emnlp"], "not": {"retracted": True}}
 
-Dots reach inwards: a.b is the field b inside the field a. A name that has a dot itself stands in backquotes,
-in either form: `a.b`, or a.`b.c` for the field b.c inside a.
+A dot separates nested names: a.b is the field b of the object a. A name that contains a dot is written in
+backquotes in both forms: `a.b`, or a.`b.c` for the field b.c of the object a.
 """
 
 import contextlib
@@ -46,31 +46,31 @@ from nearsay.indexer.vectors.errors import BadFilterError
 Where: TypeAlias = str | Mapping[str, object]
 
 _LARGEST = 2**63 - 1
-_DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
+_DEEPEST = 20  # nested not, and, or: SQLite's parser has a stack of a hundred entries
 _MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
-_SAME = {"==": "=", "≤": "<=", "≥": ">="}  # as a page may have set what was copied from it
+_SAME = {"==": "=", "≤": "<=", "≥": ">="}  # typographic variants, as in text copied from a page
 _DOT = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*\Z)")  # not between backquotes
-DEEPEST_INPUT: Final = 100  # before what stands inside one another is counted: Python's stack
+DEEPEST_INPUT: Final = 100  # nesting that is parsed, within Python's stack
 HELP: Final = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
 
 def parse(where: Where) -> Expression:
-    """The expression that `where` says; BadFilterError with the place of what cannot be understood."""
+    """Parse a filter; BadFilterError with the position of an error."""
     if isinstance(where, str):
-        # The grammar's parser is imported where a filter is written as text.
+        # Lark is imported only for a textual filter.
         from nearsay.indexer.filters.language import parse_text
 
         expression = parse_text(where)
     elif isinstance(where, Mapping):
         expression = _from_mapping(where, 0)
     else:
-        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {HELP}")
+        raise BadFilterError(f"a filter must be text or a mapping, not {type(where).__name__}. {HELP}")
     _check_size(expression)
     return expression
 
 
 def parse_field(name: str) -> Path:
-    """The field that a name means: dots reach inwards, `a.b` in backquotes is one name; BadFilterError."""
+    """Parse a field name: `a.b` is nested unless in backquotes; BadFilterError if it is invalid."""
     parts = _DOT.split(name)
     quoted = (len(part) > 2 and part.startswith("`") and part.endswith("`") for part in parts)
     path = tuple(part[1:-1] if of else part for part, of in zip(parts, quoted, strict=True))
@@ -78,12 +78,12 @@ def parse_field(name: str) -> Path:
         if not part or '"' in part or "\0" in part or not _encodable(part):
             dotted = not part and name.strip(".") and "`" not in name
             hint = in_backquotes(name[:50]) if dotted else HELP
-            raise BadFilterError(f"{(part or name)[:50]!r} is not a field's name. {hint}")
+            raise BadFilterError(f"{(part or name)[:50]!r} is not a valid field name. {hint}")
     return path
 
 
 def in_backquotes(name: str) -> str:
-    """How a field is asked for whose name has a dot itself."""
+    """A hint for a field name that contains a dot."""
     return f"For the field '{name}' write `{name}`, in backquotes"
 
 
@@ -99,20 +99,20 @@ def _check_size(expression: Expression) -> None:
         elif isinstance(part, And):
             pending += [(operand, depth + 1) for operand in part.operands]
         elif isinstance(part, Or):
-            # Values that a field is equal to are one list in SQL, however many.
+            # The values that a field is equal to become one SQL parameter.
             pending += [(operand, depth + 1) for operand in part.operands if not is_listed(operand)]
             comparisons += len({operand.field for operand in part.operands if is_listed(operand)})
         else:
             comparisons += 1
     if comparisons > _MOST:
         raise BadFilterError(
-            f"the filter has {comparisons:,} comparisons; {_MOST} fit. Split it, or use: FIELD in (…)"
+            f"the filter has {comparisons:,} comparisons; at most {_MOST} are allowed. Use: FIELD in (…)"
         )
 
 
 def too_deep() -> str:
-    """What is said of a filter that is nested too deep."""
-    return f"the filter has more than {_DEEPEST} of not, and, or inside one another. Write it flatter"
+    """The error message for a filter that is nested too deeply."""
+    return f"the filter nests more than {_DEEPEST} levels of not, and, or. Simplify it"
 
 
 def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
@@ -121,7 +121,7 @@ def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
     operands: list[Expression] = []
     for key, condition in where.items():
         if not isinstance(key, str):
-            raise BadFilterError(f"a field's name is text, not {type(key).__name__}. {HELP}")
+            raise BadFilterError(f"a field name must be text, not {type(key).__name__}. {HELP}")
         if key in ("and", "or"):
             parts = tuple(_from_mapping(_mapping(part, key), depth + 1) for part in _list(condition, key))
             operands.append(And(parts) if key == "and" else Or(parts))
@@ -145,7 +145,8 @@ def _condition(field: Path, condition: object) -> Expression:
 
 def _operation(field: Path, operator: object, value: object) -> Expression:
     if not isinstance(operator, str):
-        raise BadFilterError(f"{'.'.join(field)}: an operator is text, not {type(operator).__name__}. {HELP}")
+        name = type(operator).__name__
+        raise BadFilterError(f"{'.'.join(field)}: an operator must be text, not {name}. {HELP}")
     if operator in ("in", "not in"):
         listed = among(field, [scalar(item) for item in _list(value, operator)])
         return listed if operator == "in" else Not(listed)
@@ -159,14 +160,14 @@ def _operation(field: Path, operator: object, value: object) -> Expression:
 
 
 def compare(field: Path, operator: str, value: Scalar) -> Expression:
-    """The comparison of a field with a value; BadFilterError for an operator that is none."""
+    """The comparison of a field with a value; BadFilterError for an unknown operator."""
     if operator in ("!=", "<>", "≠"):
         return Not(Compare(field, Operator.EQUAL, value))
     try:
         known = Operator(_SAME.get(operator, operator))
     except ValueError:
         raise BadFilterError(
-            f"'{operator}' is not an operator. There are: =, !=, <, <=, >, >=, in, not in, contains, missing"
+            f"'{operator}' is not an operator. Use one of =, !=, <, <=, >, >=, in, not in, contains, missing"
         ) from None
     if isinstance(value, bool) and known is not Operator.EQUAL:
         raise BadFilterError(
@@ -176,36 +177,35 @@ def compare(field: Path, operator: str, value: Scalar) -> Expression:
 
 
 def among(field: Path, values: Sequence[Scalar]) -> Expression:
-    """Whether a field is equal to one of the values."""
+    """The expression that a field equals one of the values."""
     return Or(tuple(Compare(field, Operator.EQUAL, value) for value in values))
 
 
 def scalar(value: object) -> Scalar:
-    """A value that a field can be compared with; BadFilterError for any other."""
+    """Convert a value to one that fields are compared with; BadFilterError for other types."""
     if isinstance(value, dt.datetime | dt.date):
         return moment(value.isoformat())
-    if isinstance(value, np.generic | Decimal | UUID):  # as rows may hold them
+    if isinstance(value, np.generic | Decimal | UUID):  # possible in rows
         with contextlib.suppress(UnusableRowError):
             value = json_value(value, "a filter's value")
     if isinstance(value, bool | Moment):
         return value
     if isinstance(value, str):
         if "\0" in value or not _encodable(value):
-            raise BadFilterError("a filter's text may hold no NUL and no lone surrogate. Remove it")
+            raise BadFilterError("text in a filter must not contain NUL or lone surrogates. Remove them")
         return value
     if isinstance(value, int | float):
-        if not abs(value) <= _LARGEST:  # so that NaN is out, too
+        if not abs(value) <= _LARGEST:  # also excludes NaN
             shown = value if isinstance(value, float) or value.bit_length() < 200 else "a number so large"
             raise BadFilterError(f"{shown} is out of range. Use a number below 2^63")
         return value
     raise BadFilterError(
-        f"a value of type {type(value).__name__} cannot be compared with. "
-        "Use text, a number, true, false or a date"
+        f"a filter cannot compare with a {type(value).__name__}. Use text, a number, true, false or a date"
     )
 
 
 def moment(text: str) -> Moment:
-    """A day or a point in time, in ISO 8601; BadFilterError for what is none."""
+    """Parse a date or timestamp in ISO 8601; BadFilterError if it is invalid."""
     try:
         dt.datetime.fromisoformat(text)
     except ValueError as error:
@@ -229,11 +229,9 @@ def _mapping(value: object, key: str) -> Mapping[str, object]:
     raise BadFilterError(f"'{key}' takes mappings, not {type(value).__name__}. {HELP}")
 
 
-# What `cluster = 12` means: the clusters that the live generation was put into.
-#
-# `cluster` is a cluster's number, or a text, its name; a cluster of a higher level stands for all within
-# it. In a collection that was never clustered it is a metadata field like any other; once there are
-# clusters, `metadata.cluster` still reaches that field.
+# `cluster = 12` refers to the clusters of the live generation, by number or by name; a cluster of a higher
+# level includes its descendants. Without a clustering `cluster` is a metadata field; with one, that field is
+# `metadata.cluster`.
 
 
 CLUSTER = ("cluster",)
@@ -241,10 +239,9 @@ _NAMED = 12  # clusters in an error
 
 
 def expression_of(connection: sa.Connection, collection_id: int, where: Where | None) -> Expression | None:
-    """What a filter says; clusters are looked up in the clustering that the transaction sees.
+    """Parse a filter and resolve clusters in the clustering that the transaction sees; None without a filter.
 
-    None without a filter. BadFilterError if it cannot be understood, for a cluster that is not there, and
-    where nothing was clustered.
+    Raises BadFilterError for an invalid filter, an unknown cluster, and a collection without clusters.
     """
     if where is None:
         return None
@@ -257,23 +254,24 @@ def expression_of(connection: sa.Connection, collection_id: int, where: Where | 
             return expression
         name = collections.name_of(connection, collection_id)
         raise BadFilterError(
-            f"the live generation of '{name}' was not put into clusters yet, and no document looked at has a "
-            f"field 'cluster'. Make them: nearsay explore clusters {name}; a field that other documents have "
-            "is metadata.cluster"
+            f"the live generation of '{name}' has no clusters, and its first documents have no field "
+            f"'cluster'. Find clusters: nearsay explore clusters {name}. For a metadata field of that "
+            "name, write metadata.cluster"
         )
     every = clusterings.named_clusters(connection, row.id)
     called: defaultdict[str | float, set[int]] = defaultdict(set)
     for each in every:
         called[each.number].add(each.number)
         called[each.name].add(each.number)
-    return _Meaning(row.id, every, called, collections.name_of(connection, collection_id)).of(expression)
+    name = collections.name_of(connection, collection_id)
+    return _ClusterResolver(row.id, every, called, name).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
-class _Meaning:
+class _ClusterResolver:
     clustering: int
-    every: list[NamedCluster]  # the lowest level first
-    called: dict[str | float, set[int]]  # of each name, and of each number, the numbers
+    every: list[NamedCluster]  # lowest level first
+    called: dict[str | float, set[int]]  # cluster numbers by name and by number
     collection: str
 
     def of(self, part: Expression) -> Expression:
@@ -287,23 +285,22 @@ class _Meaning:
             return part
         if isinstance(part, Present):
             return InClusters(self.clustering, None)
-        return InClusters(self.clustering, self._within(self._said(part)))
+        return InClusters(self.clustering, self._within(self._numbers_of(part)))
 
     def _either(self, part: Or) -> Expression:
-        """`cluster in (…)` is one question, however many there are."""
-        asked: set[int] | None = None
+        numbers: set[int] | None = None
         rest: list[Expression] = []
         for operand in part.operands:
             if isinstance(operand, Compare | Contains) and operand.field == CLUSTER:
-                asked = set() if asked is None else asked
-                asked |= self._said(operand)
+                numbers = set() if numbers is None else numbers
+                numbers |= self._numbers_of(operand)
             else:
                 rest.append(self.of(operand))
-        if asked is None:
+        if numbers is None:
             return Or(tuple(rest))
-        return Or((InClusters(self.clustering, self._within(asked)), *rest))
+        return Or((InClusters(self.clustering, self._within(numbers)), *rest))
 
-    def _said(self, part: Compare | Contains) -> set[int]:
+    def _numbers_of(self, part: Compare | Contains) -> set[int]:
         value = part.value
         if isinstance(value, bool | Moment):
             raise self._unknown(value)
@@ -319,7 +316,7 @@ class _Meaning:
         return {each.number for each in self.every if held(each.number, value)}
 
     def _within(self, numbers: Iterable[int]) -> tuple[int, ...]:
-        """The clusters that hold passages themselves, of those and of all that belong to them."""
+        """The clusters of level 0 among these and their descendants."""
         wanted = set(numbers)
         for each in reversed(self.every):  # from the highest level down
             if each.parent in wanted:
@@ -334,6 +331,6 @@ class _Meaning:
         some = some or "none"
         more = ", …" if len(self.every) > _NAMED else ""
         return BadFilterError(
-            f"'{self.collection}' has no cluster {shown!r}; there are: {some}{more}. See them: nearsay "
-            f"explore clusters {self.collection}; a field of the documents' own is metadata.cluster"
+            f"'{self.collection}' has no cluster {shown!r}; there are: {some}{more}. List them: nearsay "
+            f"explore clusters {self.collection}. For a metadata field, write metadata.cluster"
         )

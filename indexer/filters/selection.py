@@ -1,8 +1,8 @@
-"""Which passages a filter and exclusions let through, and which documents are looked at for it.
+"""Evaluate a filter and exclusions: by columns, by index look-ups, or by checking candidates.
 
-Columns tell where a filter asks of metadata and clusters. Where it asks of ids, titles, texts or sources, and
-until a large collection's columns are read, SQL does: few that an index finds are listed, candidates are
-checked where many pass.
+Columns are used for filters on metadata and clusters. For filters on ids, titles, texts or sources, and until
+a large collection's columns are loaded, SQL is used: a few passages found by an index are listed; if many
+match, candidates are checked.
 """
 
 from collections.abc import Sequence
@@ -46,30 +46,29 @@ from nearsay.indexer.filters.sql import Condition, among, condition, documents_i
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 from nearsay.indexer.vectors.vector_store import places_in
 
-_MOST_LOOKED_AT = 32  # comparisons that are counted before one is taken
+_MOST_LOOKED_AT = 32  # comparisons to count before one is chosen
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Documents among which are all that a filter lets through."""
+    """A superset of the documents that match a filter."""
 
-    documents: tuple[sa.Select[tuple[int]], ...]  # their numbers, from indexes; together
-    count: int  # at most so many
-    rest: Expression | None  # what they still have to pass; None: they are the ones
+    documents: tuple[sa.Select[tuple[int]], ...]  # their numbers, from indexes; a union
+    count: int  # upper bound of their number
+    rest: Expression | None  # a condition still to be checked; None: all match
 
     def numbers(self) -> sa.Select[tuple[int]] | sa.CompoundSelect[tuple[int]]:
-        """The numbers of the documents, as one statement."""
+        """The document numbers as one statement."""
         return self.documents[0] if len(self.documents) == 1 else sa.union_all(*self.documents)
 
 
 def narrowest(
     connection: sa.Connection, collection_id: int, expression: Expression, limit: int
 ) -> Narrowed | None:
-    """The fewest documents to look at for a filter; None if they cannot be brought below the limit.
+    """The smallest superset of a filter's documents; None if all exceed the limit.
 
-    By indexes over ids, sources and clusters, and by columns of the metadata that were read already. Only
-    `limit` entries of an index are ever counted, so a comparison that lets half of everything through costs
-    no more than one that lets few through.
+    From indexes on ids, sources and clusters, and loaded columns of metadata. At most `limit` entries of an
+    index are counted, so that unselective comparisons cost no more than selective ones.
     """
     return _Search(connection, collection_id, limit).of(expression)
 
@@ -128,11 +127,11 @@ class _Search:
         count = count_of(self.connection, some)
         if count > self.limit:
             return None
-        # A document may have passages in several clusters, so which of them is still to be asked.
+        # A document may have passages in several clusters, so each passage is still checked.
         return Narrowed((statement,), count, _as_written(leaf) if isinstance(leaf, InClusters) else None)
 
     def _by_column(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
-        """By a column of the metadata; not while writing: what is read then may never be committed."""
+        """By a loaded metadata column; not while writing, as it would include uncommitted changes."""
         if is_writing(self.connection):
             return None
         found = documents_passing(self.connection, state_of(self.connection, self.collection_id), leaf)
@@ -143,7 +142,7 @@ class _Search:
         return sa.select(documents.c.number).where(of_collection, among)
 
     def _by_name(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
-        """By the document's id or source: the catalogue has indexes over them."""
+        """By the catalogue's indexes on the document's id and source."""
         if leaf.field not in (("id",), ("source",)):
             return None
         column = documents.c[leaf.field[0]]
@@ -161,13 +160,13 @@ def _as_written(part: Expression | Among | Within) -> Expression:
     return And(part.bounds) if isinstance(part, Within) else part
 
 
-_NARROW = 20_000  # documents: so few are looked up one by one
+_NARROW = 20_000  # documents to look up one by one
 
 
 def passing_documents(
     connection: sa.Connection, collection_id: int, expression: Expression | None
 ) -> Condition:
-    """The condition over the documents of a collection; it begins with those that indexes leave."""
+    """The condition that selects a collection's matching documents, starting from indexes."""
     of_collection = documents.c.collection_id == collection_id
     if expression is None:
         return of_collection
@@ -184,9 +183,9 @@ def passing_documents(
 
 
 def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
-    """The condition over the documents that a filter lets through; in a cluster is one of which a passage is.
+    """The condition that selects a filter's documents; a document is in a cluster if a passage of it is.
 
-    BadFilterError for a filter that means nothing.
+    Raises BadFilterError for an invalid filter.
     """
     return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))
 
@@ -194,9 +193,9 @@ def documents_where(connection: sa.Connection, collection_id: int, where: Where 
 def count_documents(
     connection: sa.Connection, collection_id: int, expression: Expression | None, up_to: int | None = None
 ) -> int:
-    """How many documents a filter lets through, counted no further than `up_to`.
+    """Count the documents that match a filter, up to `up_to`.
 
-    The whole count is remembered until something is committed.
+    A complete count is cached until the collection changes.
     """
     known, key = known_of(connection, counts), (state_of(connection, collection_id), repr(expression))
     found: int | None = known.get(key)
@@ -209,41 +208,41 @@ def count_documents(
     return found if up_to is None else min(found, up_to)
 
 
-LISTED = 20_000  # passages: so few are listed and scored one by one
-_READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
-_BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
+LISTED = 20_000  # passages to list and score one by one
+_READ_AT_ONCE = 50_000  # passages whose documents are read while a search waits, in at most half a second
+_BYTES = 64 * 2**20  # of a catalogue's cached selections
 _FILTERS = 1000
 
-Key = tuple[CollectionState, str]  # and the filter; its text tells true from 1, unlike the expression itself
+Key = tuple[CollectionState, str]  # and the filter's repr, which distinguishes true from 1
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a filter and exclusions let through, as far as it was worked out."""
+    """The passages that match a filter and exclusions, as far as evaluated."""
 
-    without: frozenset[int]  # passage numbers that are not to be found
+    without: frozenset[int]  # excluded passage numbers
     expression: Expression | None = None
-    key: Key | None = None  # of the filter alone, among those that are known
-    # Over passages joined to their documents; None where there is no filter, or where it was worked out.
+    key: Key | None = None  # of the filter alone, in the cache
+    # Over passages joined to their documents; None without a filter, or if it is evaluated.
     condition: Condition | None = None
-    numbers: NDArray[np.int64] | None = None  # rising, when few pass
-    chosen: NDArray[np.bool_] | None = None  # by passage number, when many pass and columns tell which
+    numbers: NDArray[np.int64] | None = None  # ascending, if few match
+    chosen: NDArray[np.bool_] | None = None  # by passage number, if many match and columns were used
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is kept out."""
+        """Whether there are neither a filter nor exclusions."""
         return self.expression is None and not self.without
 
     @property
     def allowed(self) -> Passages | None:
-        """What may be found: rising numbers, or by passage number; None where it was not worked out."""
+        """The matching passages: ascending numbers, or flags by number; None if not evaluated."""
         return self.chosen if self.numbers is None else self.numbers
 
 
 def select(
     connection: sa.Connection, snapshot: Snapshot, where: Where | None, without: frozenset[int]
 ) -> Selection:
-    """What the filter lets through, in the state that the transaction sees; a known filter costs nothing."""
+    """Evaluate a filter in the transaction's state, using the cache."""
     collection_id = snapshot.collection.id
     expression = expression_of(connection, collection_id, where)
     if expression is None:
@@ -264,14 +263,14 @@ def select(
         checked = condition(expression, connection.dialect.name, passages.c.number)
         return replace(selection, condition=checked)
     if by_number(found):
-        return replace(selection, chosen=_left(found, without))
-    return replace(selection, numbers=_set_aside(found.astype(np.int64, copy=False), without))
+        return replace(selection, chosen=_without_flags(found, without))
+    return replace(selection, numbers=_without_numbers(found.astype(np.int64, copy=False), without))
 
 
 def passing(
     connection: sa.Connection, snapshot: Snapshot, ids: NDArray[np.int64], selection: Selection
 ) -> NDArray[np.bool_]:
-    """Which of the passages (n,) the selection lets through, as the transaction sees them; (n,) bool."""
+    """Whether each of the passages (n,) is selected in the transaction's state; (n,) bool."""
     passed = np.ones(ids.size, dtype=np.bool_)
     if selection.without:
         passed &= ~np.isin(ids, np.fromiter(selection.without, dtype=np.int64))
@@ -289,10 +288,10 @@ def passing(
 
 
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:
-    """Every passage that the selection lets through, rising; remembered where it may take a while."""
+    """All selected passages, ascending; cached if it may take a while."""
     if selection.expression is None or selection.key is None:
         everything = snapshot.vectors.ids
-        return everything if not selection.without else _set_aside(everything, selection.without)
+        return everything if not selection.without else _without_numbers(everything, selection.without)
     if selection.numbers is not None:
         return selection.numbers
     if selection.chosen is not None:
@@ -304,21 +303,21 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
         statement = _passages_of(connection, collection_id, selection.expression, narrowed)
         numbers = np.sort(number_list(connection, statement))
         _remember(connection, selection.key, numbers)
-    return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
+    return _without_numbers(numbers.astype(np.int64, copy=False), selection.without)
 
 
 def by_number(found: Passages) -> TypeGuard[NDArray[np.bool_]]:
-    """Whether it says of each passage number whether it passes, rather than which pass."""
+    """Whether these are flags by passage number rather than numbers."""
     return found.dtype == np.bool_
 
 
 def known_selections() -> Known:
-    """What the latest filters let through: few as rising numbers, many as a bit for each passage."""
+    """A cache of selections: few passages as ascending numbers, many as a bit for each passage."""
     return Known(_FILTERS, _BYTES)
 
 
 def _remembered(connection: sa.Connection, key: Key) -> tuple[bool, Passages | None]:
-    """Whether it is known, and what is known: numbers, which pass, or None for too many to list."""
+    """Whether a filter is cached, and its numbers or flags, or None for too many to list."""
     found = known_of(connection, known_selections).get(key)
     if found is None:
         return False, None
@@ -328,7 +327,7 @@ def _remembered(connection: sa.Connection, key: Key) -> tuple[bool, Passages | N
 
 
 def _remember(connection: sa.Connection, key: Key, found: Passages | None) -> None:
-    """Keep what was worked out, unless it would drive out half of the others; it must not be changed."""
+    """Cache a result, unless it would take half of the cache; it must not be modified."""
     kept = np.packbits(found) if found is not None and by_number(found) else found
     nbytes = 0 if kept is None else kept.nbytes
     if 2 * nbytes <= _BYTES:
@@ -350,7 +349,7 @@ def _passages_of(
     expression: Expression,
     narrowed: Narrowed | None = None,
 ) -> sa.Select[tuple[int]]:
-    """The numbers of the passages that a filter lets through; the documents are left alone where possible."""
+    """The numbers of a filter's passages, without joining documents if possible."""
     dialect = connection.dialect.name
     statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
     rest: Expression | None = expression
@@ -362,7 +361,7 @@ def _passages_of(
     return joined.where(condition(rest, dialect, passages.c.number))
 
 
-def _left(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool_]:
+def _without_flags(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool_]:
     if not without:
         return chosen
     left = chosen.copy()
@@ -370,7 +369,7 @@ def _left(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool
     return left
 
 
-def _set_aside(numbers: NDArray[np.int64], without: frozenset[int]) -> NDArray[np.int64]:
+def _without_numbers(numbers: NDArray[np.int64], without: frozenset[int]) -> NDArray[np.int64]:
     if not without:
         return numbers
     return numbers[~np.isin(numbers, np.fromiter(without, dtype=np.int64))]

@@ -1,7 +1,7 @@
-"""From an `Expression` to a SQL condition over the documents table; every value goes as a bound parameter.
+"""Translate an `Expression` into a SQL condition over the documents table, with bound parameters.
 
-`id`, `title`, `text` and `source` mean the document's own columns; every other name, and `metadata.NAME`,
-reaches into its metadata. Nothing here is ever NULL, so that NOT keeps its meaning.
+`id`, `title`, `text` and `source` are the document's own columns; other names, and `metadata.NAME`, are
+metadata fields. No part of the condition is ever NULL, so that NOT is two-valued.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,31 +43,31 @@ Condition = ColumnElement[bool]
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What a value has to be; `holds` is asked about SQL values of that kind alone."""
+    """A condition on values of one type; `holds` is applied only to SQL values of that type."""
 
     kind: Kind
     holds: Callable[[ColumnElement[Any]], Condition]
 
 
 def test(operator: Operator, value: Scalar, dialect: str) -> Test:
-    """Whether a value stands so to a literal."""
+    """The test whether a value compares so with a literal."""
     if isinstance(value, Moment):
         return Test(Kind.TEXT, lambda left: _dated(left, operator, value, dialect))
     return Test(kind_of(value), lambda left: _ordered(left, operator, value, dialect))
 
 
 def among(values: Sequence[Scalar], kind: Kind, dialect: str) -> Test:
-    """Equal to one of texts, or to one of numbers."""
+    """The test whether a value equals one of these texts or numbers."""
     if len(values) == 1:
         return test(Operator.EQUAL, values[0], dialect)
     if kind is Kind.TEXT or dialect == "sqlite":
         return Test(kind, lambda left: one_of(left, values, sa.Text()))
-    numbers = sa.cast([str(value) for value in values], ARRAY(sa.Numeric))  # doubles would be rounded
+    numbers = sa.cast([str(value) for value in values], ARRAY(sa.Numeric))  # doubles would round
     return Test(kind, lambda left: left == sa.any_(numbers))
 
 
 def compared(value: SqlValue, test: Test) -> Condition:
-    """Whether the value is of the test's kind and passes it; never NULL."""
+    """Whether the value is of the test's type and passes it; never NULL."""
     if test.kind is Kind.TEXT:
         return sa.case((value.is_text, test.holds(value.text)), else_=sa.false())
     if test.kind is Kind.NUMBER:
@@ -76,37 +76,37 @@ def compared(value: SqlValue, test: Test) -> Condition:
 
 
 def has_piece(text: ColumnElement[str], piece: str, dialect: str) -> Condition:
-    """Whether a text holds a piece; case counts."""
+    """Whether a text contains a substring, case-sensitively."""
     find = sa.func.instr if dialect == "sqlite" else sa.func.strpos
     return find(text, piece) > 0
 
 
 def never_null(value: Condition) -> Condition:
-    """NULL becomes false."""
+    """Replace NULL by false."""
     return sa.func.coalesce(value, sa.false())
 
 
 def _ordered(left: ColumnElement[Any], operator: Operator, value: Scalar, dialect: str) -> Condition:
-    """A comparison of two values of one kind; text by code point."""
+    """The comparison of two values of one type; text by code point."""
     right: Any = value
     if isinstance(value, str) and dialect == "postgresql" and operator is not Operator.EQUAL:
         left = sa.collate(left, "C")
     elif isinstance(value, int | float) and dialect == "postgresql":
-        right = sa.cast(sa.literal(str(value), sa.Text), sa.Numeric)  # a double would be rounded on its way
+        right = sa.cast(sa.literal(str(value), sa.Text), sa.Numeric)  # a double would round
     elif isinstance(value, float):
-        right = sa.cast(sa.literal(str(value), sa.Text), sa.Float)  # read as the stored numbers are read
+        right = sa.cast(sa.literal(str(value), sa.Text), sa.Float)  # parsed like the stored numbers
     held: Condition = operator.holds(left, right)
     return held
 
 
 def _dated(left: ColumnElement[Any], operator: Operator, moment: Moment, dialect: str) -> Condition:
-    """A comparison of a text that begins with a day; any other text is of another kind."""
+    """The comparison of a text that begins with a day; false for other texts."""
     day = sa.func.substr(left, 1, 10, type_=sa.Text)
     if dialect == "sqlite":
         is_date: Condition = day.op("GLOB", is_comparison=True)("-".join(["[0-9]" * n for n in (4, 2, 2)]))
     else:
         is_date = day.op("~", is_comparison=True)("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
-    bounds = moment.bounds(operator)  # of the text itself, so that an index over the texts serves
+    bounds = moment.bounds(operator)  # of the text itself, so that an index can be used
     return sa.and_(is_date, *(_ordered(left, sign, bound, dialect) for sign, bound in bounds))
 
 
@@ -114,19 +114,19 @@ _OWN = {("id",), ("title",), ("text",), ("source",)}
 
 
 def metadata_path(path: Path) -> Path | None:
-    """Where a field stands inside the metadata; None for the document's own columns."""
+    """A field's path in the metadata; None for the document's own columns."""
     if path in _OWN:
         return None
     return path[1:] if path[0] == "metadata" and len(path) > 1 else path
 
 
 def _unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The column as SQLite does not look it up in an index: `+column`."""
+    """`+column`, for which SQLite uses no index."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
 
 
 def in_clusters(leaf: InClusters, dialect: str, passage: ColumnElement[int] | None) -> Condition:
-    """Whether a passage is in one of the clusters; without it, whether a passage of the document is."""
+    """Whether the passage is in one of the clusters; if it is None, whether any of the document's is."""
     if leaf.numbers == ():
         return sa.false()
     if passage is not None:
@@ -146,14 +146,14 @@ def _of_passage(leaf: InClusters, dialect: str, passage: ColumnElement[int]) -> 
         members.c.clustering == leaf.clustering, members.c.passage == passage
     )
     if leaf.numbers is not None:
-        # SQLite would rather walk whole clusters than look up the one passage: `+` keeps it from that.
+        # Without `+` SQLite would scan the clusters instead of looking up the passage.
         cluster = _unindexed(members.c.cluster) if dialect == "sqlite" else members.c.cluster
         here = here.where(one_of(cluster, leaf.numbers))
     return sa.exists(here.correlate_except(members))
 
 
 def passages_in_clusters(leaf: InClusters) -> sa.Select[tuple[int]]:
-    """The numbers of the passages in the clusters, removed ones among them."""
+    """The numbers of the clusters' passages, including removed ones."""
     found = sa.select(cluster_members.c.passage).where(cluster_members.c.clustering == leaf.clustering)
     if leaf.numbers is None:
         return found
@@ -161,7 +161,7 @@ def passages_in_clusters(leaf: InClusters) -> sa.Select[tuple[int]]:
 
 
 def documents_in_clusters(leaf: InClusters, collection_id: int) -> sa.Select[tuple[int]]:
-    """The numbers of the documents that have a passage in the clusters, some of them twice."""
+    """The numbers of the documents with a passage in the clusters, with repetitions."""
     inside = passages.c.number.in_(passages_in_clusters(leaf))
     return sa.select(passages.c.document).where(passages.c.collection_id == collection_id, inside)
 
@@ -170,8 +170,8 @@ def condition(expression: Expression, dialect: str, passage: ColumnElement[int] 
     """The expression as a condition for `SELECT … FROM documents`.
 
     dialect: sqlite or postgresql
-    passage: the column with the passage's number, where the statement is about passages: what is asked of
-             clusters is asked of that passage, not of any of the document's
+    passage: the passage number's column in a statement about passages: conditions on clusters apply to that
+             passage, instead of any of the document's
     """
     return _Builder(dialect, passage).of(expression)
 
@@ -198,7 +198,7 @@ class _Builder:
         if inside is None:
             return _Own(documents.c[path[0]], self.dialect)
         if any('"' in name or "\0" in name for name in inside):
-            raise BadFilterError(f"{'.'.join(path)!r} is not a field's name. Names hold no quotes")
+            raise BadFilterError(f"{'.'.join(path)!r} is not a valid field name. Remove the quotes")
         return _Metadata(inside, self.dialect)
 
 
@@ -206,7 +206,6 @@ _OfField: TypeAlias = Compare | Contains | Present | Among | Within
 
 
 def _passes(value: "_Own | _Metadata", leaf: _OfField, dialect: str) -> Condition:
-    """Whether the value passes the comparison."""
     if isinstance(leaf, Present):
         return value.present()
     if isinstance(leaf, Contains):
@@ -222,7 +221,7 @@ def _passes(value: "_Own | _Metadata", leaf: _OfField, dialect: str) -> Conditio
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """One of the document's own columns: text, or NULL for a document without a source."""
+    """One of the document's own columns: text, or NULL without a source."""
 
     column: sa.Column[Any]
     dialect: str
@@ -247,8 +246,6 @@ class _Own:
 
 
 class _Metadata:
-    """A metadata field."""
-
     def __init__(self, path: Path, dialect: str) -> None:
         self.path = path
         self.dialect = dialect

@@ -129,7 +129,7 @@ def test_columns_let_through_what_python_and_sql_do_as_the_collection_grows_shri
         patch.setattr(known_module, "_LISTED", 4)
         patch.setattr(known_module, "_WORTH_KEEPING", 1)
         patch.setattr(
-            known_module, "_keep", lambda _, of, due: keep_columns(connection, key, of.to_keep(due), "")
+            known_module, "_save", lambda _, of, due: keep_columns(connection, key, of.to_save(due), "")
         )
         there: dict[int, dict[str, JsonValue]] = {}
 

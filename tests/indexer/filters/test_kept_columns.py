@@ -269,14 +269,14 @@ def test_no_search_of_a_large_collection_waits_until_a_column_is_kept(
     monkeypatch.setattr(selection, "_READ_AT_ONCE", 0)
     papers.add_rows({"id": f"new{i}", "text": "word", "year": 2050 + i} for i in range(10))
     searched, ended = threading.Event(), threading.Event()
-    keep = known_module._keep
+    keep = known_module._save
 
     def waiting(*arguments: Any) -> None:
         assert searched.wait(60)
         keep(*arguments)
         ended.set()
 
-    monkeypatch.setattr(known_module, "_keep", waiting)
+    monkeypatch.setattr(known_module, "_save", waiting)
     assert found(papers, "year > 2058") == ["new9"]
     searched.set()
     assert ended.wait(60)
