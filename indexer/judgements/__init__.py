@@ -1,1 +1,1 @@
-"""What people said of search results, kept as evaluation and training data."""
+"""Relevance judgements of search results, as evaluation and training data."""

@@ -1,4 +1,4 @@
-"""Judgements written out, in the form that training or evaluation reads."""
+"""Export judgements in the formats that training and evaluation read."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,33 +27,33 @@ _UNSAFE = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]+")
 
 
 class ExportForm(StrEnum):
-    """What is written, and what reads it."""
+    """Export formats."""
 
     EVALUATION = "evaluation"  # a folder for `nearsay evaluate retrieval`: corpus, queries, judgements
-    TRAINING = "training"  # for `nearsay train sentence`: the first of the next three that there is any of
-    TRIPLETS = "triplets"  # query, relevant passage, not relevant one: of queries that have both
-    LABELLED = "labelled"  # query, passage, 1 or 0: every judgement
+    TRAINING = "training"  # for `nearsay train sentence`: the first possible of the next three
+    TRIPLETS = "triplets"  # query, relevant passage, other passage; for queries that have both
+    LABELLED = "labelled"  # query, passage, 1 or 0; for every judgement
     PAIRS = "pairs"  # query, relevant passage
-    CSV = "csv"  # a table with a row a judgement, which `load` reads back
-    LINES = "lines"  # JSON lines with everything that is known of each judgement
+    CSV = "csv"  # a table with a row for each judgement, readable by `load`
+    LINES = "lines"  # JSON lines with all fields of each judgement
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementExport:
-    """What was written."""
+    """The result of an export."""
 
     out: str
-    form: ExportForm  # for TRAINING the one that was taken
-    rows: int  # of the file; of an evaluation the judgements
-    queries: int  # that these rows are of
-    passages: int | None  # that an evaluation searches; None in other forms
-    notes: tuple[str, ...]  # plain sentences: what was left out and why
+    form: ExportForm  # for TRAINING, the chosen one
+    rows: int  # of the file; for an evaluation, judgements
+    queries: int  # with rows in the file
+    passages: int | None  # in the corpus of an evaluation; None for other forms
+    notes: tuple[str, ...]  # what was left out and why
 
 
 def passage_id(document: str, passage: int) -> str:
-    """A passage's id in the folder: its document's, # and its place.
+    """A passage's id in the exported folder: its document's id, # and its ordinal.
 
-    White space and what a table cannot hold is percent-encoded, as is the percent sign.
+    White space, control characters and the percent sign are percent-encoded.
     """
     return f"{_UNSAFE.sub(lambda found: quote(found[0], safe=''), document)}#{passage}"
 
@@ -66,27 +66,26 @@ def write_evaluation(
     judged_only: bool,
     listener: ProgressListener,
 ) -> JudgementExport:
-    """Write corpus.jsonl, queries.jsonl and qrels/test.tsv, in BEIR's layout; all of it or nothing.
+    """Write corpus.jsonl, queries.jsonl and qrels/test.tsv, in BEIR's layout, atomically.
 
-    The corpus is each passage of the collection as it is now, or each judged one with `judged_only`. A
-    judgement counts while its passage stands there as it was judged: one that was changed or removed since
-    is left out, and so is a query of which no relevant passage is left. Passages that nobody judged count as
-    not relevant. BadInputError if nothing is left.
+    The corpus is all passages of the collection, or the judged ones with `judged_only`. Judgements of
+    passages that were changed or removed since are left out, and so are queries without a remaining relevant
+    passage. Unjudged passages count as not relevant. Raises BadInputError if nothing is left.
     """
     row = record.row()
     places = {(one.document, one.passage) for one in judgements}
     found: Iterable[PassageRow] = (
         _judged_passages(record, row.id, places) if judged_only else _all_passages(record, row.id, listener)
     )
-    standing: dict[tuple[str, int], str] = {}  # what stands now at each judged place
+    standing: dict[tuple[str, int], str] = {}  # current texts of judged passages
     with new_folder(out) as folder:
         written = _write(folder / "corpus.jsonl", _corpus(found, places, standing))
         there = [one for one in judgements if standing.get((one.document, one.passage)) == one.encoded]
         answered = {one.query for one in there if one.relevant}
         if not answered:
             raise BadInputError(
-                f"no passage that was judged relevant stands in '{record.name}' as it was judged, so there "
-                "is nothing to measure. Judge some that answer a query"
+                f"no passage in '{record.name}' that was judged relevant is unchanged, so there is nothing "
+                "to measure. Judge relevant passages of some queries"
             )
         kept = [one for one in there if one.query in answered]
         queries = dict.fromkeys(one.query for one in kept)
@@ -99,23 +98,23 @@ def write_evaluation(
                 stream.write("\t".join(cells).encode() + b"\n")
     notes = []
     if len(there) < len(judgements):
-        gone = len(judgements) - len(there)
-        notes.append(f"{counted(gone, 'judgement')} of passages that were changed or removed since: left out")
-    asked = {one.query for one in judgements}
-    if len(queries) < len(asked):
-        lost = len(asked) - len(queries)
-        notes.append(f"{lost:,} of {len(asked):,} queries have no relevant passage there and are left out")
+        stale = len(judgements) - len(there)
+        notes.append(f"left out: {counted(stale, 'judgement')} of passages changed or removed since")
+    judged = {one.query for one in judgements}
+    if len(queries) < len(judged):
+        lost = len(judged) - len(queries)
+        notes.append(f"left out: {lost:,} of {len(judged):,} queries, which have no relevant passage")
     return JudgementExport(str(out), ExportForm.EVALUATION, len(kept), len(queries), written, tuple(notes))
 
 
 def _corpus(
     found: Iterable[PassageRow], places: set[tuple[str, int]], standing: dict[tuple[str, int], str]
 ) -> Iterator[dict[str, str]]:
-    """The corpus's rows; what stands at the judged places is entered into `standing` as they go by."""
+    """The corpus's rows; fills `standing` with the current texts of judged passages."""
     for row in found:
         place = row.document_id, row.ordinal
         text = encoded_text(row.title, row.text)
-        if text.strip():  # nothing can be said of a passage without text, and nothing measured on it
+        if text.strip():  # passages without text are not searched
             if place in places:
                 standing[place] = text
             yield {"_id": passage_id(*place), "title": row.title, "text": row.text}
@@ -124,7 +123,7 @@ def _corpus(
 def _all_passages(
     record: CollectionRecord, collection_id: int, listener: ProgressListener
 ) -> Iterator[PassageRow]:
-    """The passages that are there at this moment, a page at a time; what goes meanwhile is passed over."""
+    """The collection's passages, in pages; those removed meanwhile are skipped."""
     database = record.store.database
     with database.reading() as connection:
         numbers = passages.passage_numbers(connection, collection_id).tolist()
@@ -139,7 +138,7 @@ def _all_passages(
 def _judged_passages(
     record: CollectionRecord, collection_id: int, places: set[tuple[str, int]]
 ) -> list[PassageRow]:
-    """Those of the judged passages that are there, in the order of their documents' ids."""
+    """The existing judged passages, sorted by their documents' ids."""
     found: list[PassageRow] = []
     ordered = sorted(places)
     with record.store.database.reading() as connection:
@@ -167,13 +166,13 @@ class TrainingRows:
 
     kind: ExportForm  # triplets, labelled or pairs
     rows: list[dict[str, Any]]
-    queries: int  # that they are of
-    notes: tuple[str, ...]  # plain sentences: what was left out and why
+    queries: int  # with rows
+    notes: tuple[str, ...]  # what was left out and why
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdicts:
-    """The different texts that were judged for one query."""
+    """The distinct judged texts of a query."""
 
     query: str
     relevant: list[str]
@@ -181,15 +180,15 @@ class _Verdicts:
 
 
 def training_rows(judgements: Sequence[Judgement], kind: ExportForm | None = None) -> TrainingRows:
-    """The rows that judgements, sorted by query, make.
+    """Convert judgements, sorted by query, to training rows.
 
     kind: triplets, labelled or pairs; None = triplets if a query has both relevant and other passages, else
-        labelled if there are both at all, else pairs
+          labelled if there are both at all, else pairs
 
-    Triplets put the relevant and the other passages of a query side by side, the fewer ones again and again
-    until each was in a row, as they come of NLI's sentences. Passages are the texts that were judged, title
-    first, whatever became of their documents. What differs in case, punctuation and spaces alone is one
-    text; one that was judged both ways for a query is left out. BadInputError when there is no such row.
+    Triplets pair the relevant with the other passages of a query, cycling through the shorter list. Texts are
+    those that were judged, with titles, whether or not their documents have changed. Texts that differ only
+    in case, punctuation and spaces count as one; texts with contradictory judgements for a query are left
+    out. Raises BadInputError if there are no rows.
     """
     verdicts: list[_Verdicts] = []
     disputed = 0
@@ -205,17 +204,17 @@ def training_rows(judgements: Sequence[Judgement], kind: ExportForm | None = Non
         rows += made
         queries += bool(made)
     if not rows:
-        raise BadInputError(_why_none(taken))
+        raise BadInputError(_no_rows(taken))
     notes = []
     if disputed:
-        notes.append(f"{counted(disputed, 'text')} judged both ways for one query left out")
+        notes.append(f"left out: {counted(disputed, 'text')} with contradictory judgements for a query")
     if queries < len(verdicts):
         notes.append(f"{len(verdicts) - queries:,} of {len(verdicts):,} queries have {_lacking(taken)}")
     return TrainingRows(taken, rows, queries, tuple(notes))
 
 
 def _verdicts(query: str, judgements: Iterator[Judgement]) -> tuple[_Verdicts, int]:
-    """The texts of a query, and how many were judged both ways."""
+    """The texts of a query, and the number of texts with contradictory judgements."""
     texts: dict[bool, dict[str, str]] = {True: {}, False: {}}
     for one in judgements:
         if one.encoded.strip():
@@ -252,24 +251,24 @@ def _rows(each: _Verdicts, kind: ExportForm) -> Iterator[dict[str, Any]]:
 
 def _lacking(kind: ExportForm) -> str:
     lacking = {
-        ExportForm.TRIPLETS: "no relevant passage or no other one beside it; labelled takes them, too",
+        ExportForm.TRIPLETS: "no relevant passage, or no other one; use labelled to include them",
         ExportForm.LABELLED: "no text left",
-        ExportForm.PAIRS: "no relevant passage; labelled takes them, too",
+        ExportForm.PAIRS: "no relevant passage; use labelled to include them",
     }
     return lacking[kind]
 
 
-def _why_none(kind: ExportForm) -> str:
+def _no_rows(kind: ExportForm) -> str:
     if kind is ExportForm.TRIPLETS:
-        return "no query has both a relevant and a not relevant passage. Judge both for some, or take pairs"
-    return "no passage was judged relevant, so there is nothing to learn from. Judge some that answer"
+        return "no query has both a relevant and a not relevant passage. Judge both, or choose pairs"
+    return "no passage was judged relevant, so there is nothing to train on. Judge relevant passages"
 
 
 _COLUMNS: Final = ("query", "document", "passage", "relevant", "title", "text", "rater", "note", "created_at")
-_ALL: Final = "all"  # of both parts
+_ALL: Final = "all"  # both parts
 
 
-_TO_LEARN_FROM: Final = frozenset(
+_TRAINING_FORMS: Final = frozenset(
     {ExportForm.TRAINING, ExportForm.TRIPLETS, ExportForm.LABELLED, ExportForm.PAIRS}
 )
 
@@ -285,24 +284,22 @@ def export_judgements(
     judged_only: bool,
     listener: ProgressListener,
 ) -> JudgementExport:
-    """Write judgements of a collection; see `Judgements.export`.
+    """Export a collection's judgements; see `Judgements.export`.
 
-    unsure: those of which nobody could say, for what keeps every word
+    unsure: judgements that are undecided, which are exported to CSV and JSON lines only
     """
     chosen_form = chosen(ExportForm, form, "form")
     if chosen_form in (ExportForm.CSV, ExportForm.LINES):
         judgements = [*judgements, *unsure]
     chosen_part = None if part in (None, _ALL) else chosen(Part, str(part), "part", _ALL)
-    if part is None and chosen_form in _TO_LEARN_FROM:
+    if part is None and chosen_form in _TRAINING_FORMS:
         chosen_part = Part.TRAIN
     if judged_only and chosen_form is not ExportForm.EVALUATION:
-        raise BadInputError(f"judged_only is for evaluation, not for {chosen_form}. Leave it out")
+        raise BadInputError(f"judged_only applies to evaluation, not to {chosen_form}. Omit it")
     _check_place(out, chosen_form)
-    wanted = sorted(
-        in_part(judgements, chosen_part), key=lambda one: (one.query, one.document, one.passage)
-    )  # whatever the order they came in
+    wanted = sorted(in_part(judgements, chosen_part), key=lambda one: (one.query, one.document, one.passage))
     if not wanted:
-        raise _nothing(record.name, judgements, chosen_part)
+        raise _no_judgements(record.name, judgements, chosen_part)
     if chosen_form is ExportForm.EVALUATION:
         return write_evaluation(record, wanted, out, judged_only=judged_only, listener=listener)
     queries = len({one.query for one in wanted})
@@ -317,14 +314,12 @@ def export_judgements(
     write_lines(iter(found.rows), out)
     notes = list(found.notes)
     if in_part(wanted, Part.TEST):
-        notes.append(
-            "queries of the test part are in it: what learns from them cannot be measured on them any more"
-        )
+        notes.append("it includes test queries: an encoder trained on them cannot be measured on them")
     elif part is None and len(wanted) < len(judgements):
         others = len({one.query for one in judgements} - {one.query for one in wanted})
         notes.append(
-            f"{counted(others, 'query', 'queries')} of the test part left out, to measure on: take the part "
-            "test for the evaluation"
+            f"left out: {counted(others, 'query', 'queries')} of the test part, for the evaluation: choose "
+            "the part test there"
         )
     return JudgementExport(str(out), found.kind, len(found.rows), found.queries, None, tuple(notes))
 
@@ -332,22 +327,20 @@ def export_judgements(
 def _check_place(out: Path, form: ExportForm) -> None:
     if form is ExportForm.EVALUATION:
         if out.exists():
-            raise BadInputError(f"{out} is there already. Name a folder that is not, or remove it")
+            raise BadInputError(f"{out} exists already. Give a new folder, or remove it")
     elif form is ExportForm.CSV:
         if out.suffix.lower() != ".csv":
-            raise BadInputError(f"{out} does not end with .csv. Name a file that does")
+            raise BadInputError(f"{out} does not end with .csv. Give a file that does")
     elif out.suffix.lower() != ".jsonl":
-        raise BadInputError(
-            f"{out} does not end with .jsonl, the kind of file that keeps tabs and line breaks. Name one"
-        )
+        raise BadInputError(f"{out} does not end with .jsonl. Give a file that does")
 
 
-def _nothing(name: str, judgements: Sequence[Judgement], part: Part | None) -> BadInputError:
+def _no_judgements(name: str, judgements: Sequence[Judgement], part: Part | None) -> BadInputError:
     if judgements:
         return BadInputError(
-            f"none of the {len({one.query for one in judgements})} judged queries of '{name}' falls into the "
-            f"part {part}. Judge more queries, or take the part {_ALL}"
+            f"none of the {len({one.query for one in judgements})} judged queries of '{name}' is in the "
+            f"part {part}. Judge more queries, or choose the part {_ALL}"
         )
     return BadInputError(
-        f"nothing was judged in '{name}'. Judge: nearsay judgements add {name} QUERY --id ID --relevant"
+        f"'{name}' has no judgements. Add one: nearsay judgements add {name} QUERY --id ID --relevant"
     )

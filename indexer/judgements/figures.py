@@ -1,4 +1,4 @@
-"""Figures of searches that were judged, one of each query."""
+"""Metrics of searches on judged queries."""
 
 import contextlib
 import time
@@ -30,9 +30,9 @@ Answers = Mapping[tuple[str, int], NDArray[np.float32]]  # relevant passages, by
 Found = TypeVar("Found")
 
 _DEPTH: Final = 10  # ranks
-_COMMITS: Final = 5  # that may go by during one search
+_COMMITS: Final = 5  # retries of a search after commits
 _LIKELY_AMONG: Final = 100  # hits
-_SCALE: Final = 20.0  # of the scores, as trainings of sentence encoders usually have it
+_SCALE: Final = 20.0  # of the scores, as is usual in the training of sentence encoders
 
 
 def ndcgs(found: Sequence[Hits], judged: JudgedQueries) -> NDArray[np.float64]:
@@ -50,15 +50,15 @@ def ndcgs(found: Sequence[Hits], judged: JudgedQueries) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """What a query's answers are weighed against: hits of the live search, and answers not among them."""
+    """A query's relevant passages, and the hits of the live search that they compete with."""
 
     vectors: NDArray[np.float32]  # (n, d)
-    words: NDArray[np.float64]  # (n,), what words added to the cosine; 0 where that is not known
-    answers: NDArray[np.bool_]  # (n,), which of them are relevant
+    words: NDArray[np.float64]  # (n,) contribution of words to the score; 0 if unknown
+    answers: NDArray[np.bool_]  # (n,) which are relevant
 
     @classmethod
     def of(cls, hits: Hits, query: NDArray[np.float32], answers: Answers) -> "Choices":
-        """From hits with their vectors, by hybrid search for that query, far more than a person looks at."""
+        """From many hits with their vectors, by hybrid search for that query."""
         found = {
             (hit.id, hit.passage): (hit.vector, hit.score - float(hit.vector @ query))
             for hit in hits
@@ -72,10 +72,10 @@ class Choices:
         )
 
     def log_likelihood(self, query: NDArray[np.float32]) -> float:
-        """How likely the answers are for a query's vector, the mean logarithm; 0 where there are none.
+        """The mean log-likelihood of the relevant passages for a query vector; 0 without any.
 
-        The softmax of the scores, as a ranking loss has it. It moves with every score where nDCG@10 moves
-        with ranks alone, so few queries tell whether a change is a gain.
+        The softmax of the scores, as in a ranking loss. It changes with every score, whereas nDCG@10 changes
+        only with ranks, so fewer queries show whether a change is an improvement.
         """
         if not self.answers.any():
             return 0.0
@@ -84,12 +84,12 @@ class Choices:
 
 
 def log_likelihoods(choices: Sequence[Choices], queries: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Of each query, (queries,); queries: (queries, d)."""
+    """The log-likelihood of each query, (queries,); queries: (queries, d)."""
     return np.array([each.log_likelihood(query) for each, query in zip(choices, queries, strict=True)])
 
 
 def answers_of(store: Store, snapshot: Snapshot, judged: JudgedQueries) -> list[Answers]:
-    """The vectors of each query's relevant passages; those that were deleted since are left out."""
+    """The vectors of each query's relevant passages, without deleted ones."""
     found: list[Answers] = []
     with store.database.reading() as connection:
         documents = {document for of_it in judged.values() for document, _ in of_it}
@@ -109,7 +109,7 @@ def answers_of(store: Store, snapshot: Snapshot, judged: JudgedQueries) -> list[
 
 
 def mean_answers(queries: NDArray[np.float32], answers: Sequence[Answers]) -> NDArray[np.float32]:
-    """The mean vector of each query's answers, (queries, d); the query's own where there is none."""
+    """The mean vector of each query's relevant passages, (queries, d); without any, the query's own."""
     pairs = zip(queries, answers, strict=True)
     means = [np.mean([*of_it.values()], axis=0) if of_it else own for own, of_it in pairs]
     return np.array(means, dtype=np.float32)
@@ -117,17 +117,17 @@ def mean_answers(queries: NDArray[np.float32], answers: Sequence[Answers]) -> ND
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPart:
-    """The judged queries of a part, encoded."""
+    """The judged queries of a part, with their vectors."""
 
     judged: JudgedQueries
-    vectors: NDArray[np.float32]  # (queries, d) of length 1, as the encoder makes them
+    vectors: NDArray[np.float32]  # (queries, d) of unit length, from the encoder
 
     def drawn(self, most: int) -> list[int]:
-        """The places of at most that many of the queries, ascending; their words choose."""
+        """The ascending places of at most this many queries, a fixed sample."""
         return drawn(self.judged, most)
 
     def at(self, places: Sequence[int]) -> "JudgedPart":
-        """Those at these places."""
+        """The queries at these places."""
         queries = list(self.judged)
         return JudgedPart(
             {queries[at]: self.judged[queries[at]] for at in places}, self.vectors[list(places)]
@@ -135,7 +135,7 @@ class JudgedPart:
 
 
 class LiveSearch:
-    """Searches as the live search does, but for queries' vectors and the weight of words."""
+    """The live search, with other query vectors or another weight of words."""
 
     def __init__(
         self,
@@ -145,15 +145,15 @@ class LiveSearch:
         encoder: TextEncoder,
         progress: ProgressListener,
     ) -> None:
-        """take: gives the newest snapshot of a generation, where shards no longer search the first."""
+        """take: returns the newest snapshot of a generation, for shards that no longer search the first"""
         self._store, self._take, self.encoder, self.progress = store, take, encoder, progress
         self.snapshot = snapshot.for_measuring()
         self.adapter = snapshot.adapter
-        self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
+        self.remembering = Remembering(encoder)  # for general sets, which are encoded for several candidates
         self._general: dict[QueryAdapter, tuple[Replayed, ...]] = {}
 
     def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The queries as they are searched for now."""
+        """The query vectors after the live adapter."""
         return vectors if self.adapter is None else self.adapter(vectors)
 
     def figures(
@@ -167,19 +167,19 @@ class LiveSearch:
         return answers_of(self._store, self.snapshot, part.judged)
 
     def choices(self, part: JudgedPart, answers: Sequence[Answers]) -> list[Choices]:
-        """What each query's answers are weighed against."""
+        """Each query's relevant passages and their competitors."""
         vectors = self.adapted(part.vectors)
         request = SearchRequest(k=_LIKELY_AMONG, mode=SearchMode.HYBRID, fields=("title",), with_vectors=True)
         found = self._searched(vectors, request, list(part.judged))
         return [Choices.of(*one) for one in zip(found, vectors, answers, strict=True)]
 
     def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
-        """The hits of queries that are searched for so."""
+        """The hits of queries with these vectors."""
         request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
         return self._searched(vectors, request, texts)
 
     def general(self, adapter: QueryAdapter | None) -> tuple[Replayed, ...]:
-        """The general set that another adapter of queries can lose on, by it and by what is live."""
+        """A general set on which a query adapter may lose, measured with it and with the live one."""
         if adapter is None:
             return ()
         if adapter not in self._general:
@@ -189,11 +189,11 @@ class LiveSearch:
         return self._general[adapter]
 
     def replayed(self, done: int, total: int | None) -> None:
-        """Hears of the texts of general sets."""
+        """Report the progress on general sets."""
         self.progress(Progress(done, total, "measuring on general sets", "texts"))
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
-        """The share of the nearest that the index finds; None without one."""
+        """The recall of the index; None without an index."""
         if self.snapshot.through is None:
             return None
         at = self.snapshot.plan.contract.at
@@ -207,23 +207,23 @@ class LiveSearch:
         return self._now(lambda snapshot: search(self._store, snapshot, vectors, request, texts))
 
     def _now(self, find: Callable[[Snapshot], Found]) -> Found:
-        """What is found in the snapshot, or in a newer one of the same generation where shards search that.
+        """Search the snapshot, or a newer one of the same generation if shards have moved on.
 
-        BusyError where the collection is written again and again.
+        Raises BusyError if the collection keeps changing.
         """
         for _ in range(_COMMITS):
             with contextlib.suppress(StaleSnapshotError):
                 return find(self.snapshot)
             self.snapshot = self._take(self.snapshot.generation.number).for_measuring()
         name = self.snapshot.collection.name
-        raise BusyError(f"collection '{name}' is written again and again. Try again in a moment")
+        raise BusyError(f"collection '{name}' keeps changing. Try again in a moment")
 
 
-Way = tuple[LiveSearch, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
+Way = tuple[LiveSearch, QueryAdapter | None, float | None]  # search, query adapter, weight of words
 
 
 def median_milliseconds(queries: Sequence[str], ways: Sequence[Way]) -> list[float | None]:
-    """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
+    """The median time of encoding and searching a query each way, measured in turns."""
     if not queries:
         return [None for _ in ways]
     spent = np.zeros((len(queries), len(ways)))

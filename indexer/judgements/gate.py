@@ -1,4 +1,4 @@
-"""Whether a generation may go live: measured on the judged queries that nothing learns from."""
+"""The gate of promotions: measure a generation on judged test queries before it goes live."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -23,83 +23,82 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
-MARGIN: Final = 0.05  # of nDCG@10 that the interval may reach below 0
-QUERIES: Final = 10  # judged queries of the test part from which on a promotion is measured unasked
-LEVEL: Final = 0.95  # of all the intervals of a collection's generations together
+MARGIN: Final = 0.05  # of nDCG@10 by which the interval may extend below 0
+QUERIES: Final = 10  # judged test queries from which promotions are always measured
+LEVEL: Final = 0.95  # of all intervals of a collection's generations together
 _DEPTH: Final = 10
-_MOST: Final = 2048  # judged queries that a decision may need
-_ROWS: Final = 16_384  # vectors that are compared at a time
+_MOST: Final = 2048  # judged queries
+_ROWS: Final = 16_384  # vectors to compare at a time
 
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """A candidate against the live generation, on the judgements' test part: nDCG@10, candidate less live."""
+    """A candidate generation compared with the live one by nDCG@10 on the judged test queries."""
 
     generation: int  # the candidate
     against: int  # the live one
     queries: int
-    live: float  # nDCG@10; passages that nobody judged count as not relevant
+    live: float  # nDCG@10; unjudged passages count as not relevant
     candidate: float
-    low: float  # of the difference's interval, valid however often one looks
+    low: float  # of the interval of candidate less live, valid at any number of looks
     high: float
-    level: float  # of the interval; each further generation that is tried gets a smaller share of the errors
+    level: float  # of the interval; each further candidate gets a smaller share of the error probability
     margin: float
-    unjudged: float  # passages of the candidate's first ten that nobody judged, a query
-    contract: bool  # its index keeps the recall that was promised
+    unjudged: float  # mean number of unjudged passages among the candidate's first ten
+    contract: bool  # whether its index meets the recall contract
     passed: bool
-    forced: bool = False  # it went live though it did not pass
-    learned: int = 0  # judged test queries left out, since one of the two encoders was trained on them
-    unrecorded: tuple[str, ...] = ()  # encoders and data that trained one of them, whose texts are unknown
-    needed: int | None = None  # queries that show it of generations that answer alike; None: over 2,048
-    identical: bool = False  # the same encoder and the same vectors
-    replay: tuple[Replayed, ...] = ()  # general sets; none where both generations have one encoder
+    forced: bool = False  # whether it went live although it did not pass
+    learned: int = 0  # judged test queries left out, as an encoder was trained on them
+    unrecorded: tuple[str, ...] = ()  # encoders and data used in their training whose texts are unknown
+    needed: int | None = None  # judged queries for equal generations to pass; None: more than 2,048
+    identical: bool = False  # whether encoder and vectors are the same
+    replay: tuple[Replayed, ...] = ()  # results on general sets; empty if the encoder is the same
 
     @property
     def figures(self) -> str:
-        """What was measured, in a sentence."""
+        """The results in a sentence."""
         if self.identical:
-            contract = ", but its index does not keep the recall contract" if not self.contract else ""
+            contract = ", but its index does not meet the recall contract" if not self.contract else ""
             return f"it has the encoder and the vectors of generation {self.against}{contract}"
-        parts = ["no judged query of the test part has a relevant passage, so nothing is measured"]
+        parts = ["no judged test query has a relevant passage, so nothing is measured"]
         if self.queries:
             parts = [
                 (
                     f"nDCG@10 {self.candidate:.3f} against {self.live:.3f} of generation {self.against} on "
                     f"{counted(self.queries, 'judged test query', 'judged test queries')}: "
                     f"{self.candidate - self.live:+.3f} [{self.low:+.3f}, {self.high:+.3f}], at least "
-                    f"{-self.margin:+.3f} is asked"
+                    f"{-self.margin:+.3f} is required"
                 )
             ]
         if self.needed is None or self.queries < self.needed:
             needed = f"more than {_MOST:,}" if self.needed is None else f"{self.needed:,}"
-            parts.append(
-                f"{needed} judged queries are needed before equal generations are told from worse ones"
-            )
+            parts.append(f"{needed} judged queries are needed to tell equal generations from worse ones")
         if not self.contract:
-            parts.append("its index does not keep the recall contract")
+            parts.append("its index does not meet the recall contract")
         parts += [f"{one}{'' if one.held else ', too much lost'}" for one in self.replay]
         if self.learned:
-            parts.append(f"{counted(self.learned, 'query', 'queries')} left out that trained one of them")
+            left_out = counted(self.learned, "query", "queries")
+            parts.append(f"left out: {left_out} on which an encoder was trained")
         return "; ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """As the catalogue keeps it."""
+        """As a dictionary for the catalogue."""
         return asdict(self)
 
 
 def spent_level(generation: int) -> float:
-    """The level of the n-th generation's interval: the errors of all together are at most 1 - LEVEL.
+    """The confidence level for the n-th generation, so that all errors together are at most 1 - LEVEL.
 
-    The k-th that is tried after the first gets 1 / (k (k + 1)) of them, and these add up to 1.
+    The k-th candidate gets a share of 1 / (k (k + 1)) of them, and these shares add up to 1.
     """
     tried = max(1, generation - 1)
     return 1 - (1 - LEVEL) / (tried * (tried + 1))
 
 
 def queries_needed(level: float, margin: float) -> int | None:
-    """So many judged queries show of two generations that answer alike that neither loses the margin.
+    """The number of judged queries with which a generation equal to the live one passes.
 
-    None where 2,048 do not. With fewer the gate passes only what is visibly better.
+    None if it is more than 2,048. With fewer, only clearly better generations pass.
     """
 
     def shown(count: int) -> bool:
@@ -120,29 +119,29 @@ def measure_gate(
     *,
     margin: float | None = None,
 ) -> GateReport:
-    """Search for the judged test queries in both generations, as people do, and hold the figures together.
+    """Search for the judged test queries in both generations and compare the results.
 
-    search:     of several queries, by `generation`
+    search:     searches several queries in a `generation`
     encoder_of: loads a generation's encoder, to measure it on general sets
     margin:     of nDCG@10; None = MARGIN
 
-    It passes where the lower bound of the difference's interval is at least -margin, no general set loses
-    more than `held` allows, and the index keeps its recall contract. A generation with the live one's encoder
-    and vectors has nothing to show but that contract.
+    A candidate passes if the lower bound of the difference's interval is at least -margin, no general set
+    loses more than `held` allows, and the index meets its recall contract. A candidate with the live encoder
+    and vectors only has to meet that contract.
 
-    Queries that one of the two encoders is recorded to have been trained on are left out and counted. Each
-    figure lies between -1 and 1 and nothing else is assumed of them, so that few queries leave much open, see
-    `queries_needed`: that a query loses at most what it had does not help, since stakes that depend on what a
-    query had bet on those that have little to lose, and then the interval covers too seldom.
+    Queries on which one of the encoders is recorded to have been trained are left out and counted.
+    Differences lie between -1 and 1 and nothing else is assumed of them, so many queries are needed, see
+    `queries_needed`. That a query loses at most what it had is not used: stakes that depend on it would bet
+    on queries that have little to lose, and the interval would cover too seldom.
     """
     rows, margin = (live.generation, candidate.generation), MARGIN if margin is None else margin
     level = spent_level(candidate.generation.number)
     known = LearnedTexts.of(rows[0].encoder.source) | LearnedTexts.of(rows[1].encoder.source)
-    asked = {query: of_it for query, of_it in judged.items() if not known.has(query)}
+    queries = {query: of_it for query, of_it in judged.items() if not known.has(query)}
     report = GateReport(
         generation=rows[1].number,
         against=rows[0].number,
-        queries=len(asked),
+        queries=len(queries),
         live=0.0,
         candidate=0.0,
         low=-1.0,
@@ -152,19 +151,19 @@ def measure_gate(
         unjudged=0.0,
         contract=candidate.through is None or checked(candidate, 0.0).kept,
         passed=False,
-        learned=len(judged) - len(asked),
+        learned=len(judged) - len(queries),
         unrecorded=known.unrecorded,
         needed=queries_needed(level, margin),
     )
     if _is_identical(live, candidate):
         return replace(report, low=0.0, high=0.0, identical=True, passed=report.contract)
-    if not asked:
+    if not queries:
         return report
-    found = [search(list(asked), _DEPTH, generation=row.number) for row in rows]
-    before, after = (ndcgs(hits, asked) for hits in found)
+    found = [search(list(queries), _DEPTH, generation=row.number) for row in rows]
+    before, after = (ndcgs(hits, queries) for hits in found)
     unjudged = sum(
         (hit.id, hit.passage) not in of_it
-        for hits, of_it in zip(found[1], asked.values(), strict=True)
+        for hits, of_it in zip(found[1], queries.values(), strict=True)
         for hit in hits
     )
     interval = sequence_of_mean(after - before, level=level, sparse=True)
@@ -178,14 +177,14 @@ def measure_gate(
         candidate=round(float(after.mean()), 6),
         low=round(interval.low, 6),
         high=round(interval.high, 6),
-        unjudged=round(unjudged / len(asked), 3),
+        unjudged=round(unjudged / len(queries), 3),
         replay=general,
         passed=passed,
     )
 
 
 def _is_identical(live: Snapshot, candidate: Snapshot) -> bool:
-    """Whether both search with one encoder, unrefined, and the candidate's vectors are the live one's."""
+    """Whether encoder and vectors are the same and no queries are refined."""
     one, other = live.generation.encoder, candidate.generation.encoder
     if (
         one.fingerprint != other.fingerprint
@@ -207,11 +206,11 @@ class Gated(Protocol):
 
     @property
     def name(self) -> str:
-        """The collection's."""
+        """The name of the collection."""
 
     @property
     def judgements(self) -> "Judgements":
-        """What people said of its results."""
+        """The judgements of its results."""
 
     def gate(self, generation: int | None = None, *, margin: float | None = None) -> GateReport:
         """Measure a generation against the live one."""
@@ -220,11 +219,11 @@ class Gated(Protocol):
 def passed(
     collection: Gated, generation: int | None, *, margin: float | None, asked: bool, force: bool
 ) -> GateReport | None:
-    """The report of a generation that may go live; None where nothing is measured.
+    """The report of a generation that may go live; None if it is not measured.
 
-    asked: measure it though few queries of the test part were judged
+    asked: measure it even if there are few judged test queries
 
-    GateError for one that does not pass, unless `force` says that it may all the same.
+    Raises GateError for a generation that does not pass, unless forced.
     """
     if not asked and len(judged_queries(collection.judgements.list(), Part.TEST)) < QUERIES:
         return None
@@ -232,8 +231,8 @@ def passed(
     if not report.passed and not force:
         name, number = collection.name, report.generation
         raise GateError(
-            f"generation {number} of '{name}' is not promoted:\n{report.figures}.\nJudge more: nearsay "
-            f"judgements next {name} --between live generation={number}\nOr promote it all the same: "
+            f"generation {number} of '{name}' was not promoted:\n{report.figures}.\nJudge more: nearsay "
+            f"judgements next {name} --between live generation={number}\nOr promote it anyway: "
             f"nearsay index promote {name} --generation {number} --force"
         )
     return replace(report, forced=not report.passed)

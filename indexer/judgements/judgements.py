@@ -1,4 +1,4 @@
-"""What people said of a collection's search results: `collection.judgements`."""
+"""Relevance judgements of a collection's search results: `collection.judgements`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,45 +43,45 @@ _TABLES: Final = (".csv", ".tsv", ".jsonl", ".parquet")
 _YES: Final = frozenset({"1", "true", "yes", "relevant"})
 _NO: Final = frozenset({"0", "false", "no", "not relevant"})
 _TREC_COLUMNS: Final = 4
-_DIGITS: Final = 18  # of a number: Python refuses texts of more than 4,300
-_SHOWN: Final = 60  # characters of what cannot be read
+_DIGITS: Final = 18  # of a number: Python rejects more than 4,300
+_SHOWN: Final = 60  # characters of an unreadable value
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedJudgement:
-    """A judgement as a file has it."""
+    """A judgement read from a file."""
 
     query: str
     document: str  # its id
-    passage: int | None  # 0-based place; None: all of the document
-    relevant: bool | None  # None: whoever judged could not say
+    passage: int | None  # 0-based position; None: the whole document
+    relevant: bool | None  # None: undecided
     rater: str | None = None
     note: str | None = None
-    text: str | None = None  # of the passage, as it was judged; None: the file does not say
+    text: str | None = None  # of the passage when it was judged; None: not in the file
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementImport:
-    """What was taken over."""
+    """The result of an import."""
 
     judgements: int
-    queries: int  # that they are of
-    notes: tuple[str, ...]  # plain sentences: what was left out and why
+    queries: int  # with imported judgements
+    notes: tuple[str, ...]  # what was left out and why
 
 
 def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Iterator[ImportedJudgement]:
     """Read the judgements of a file or a folder.
 
     source:  a folder in BEIR's layout; a table (.csv, .tsv, .jsonl, .parquet) with the columns query,
-             document (or id), relevant, and perhaps passage, its text, rater and note, or with BEIR's columns
-             query-id, corpus-id and score; anything else is TREC's qrels, of which a line holds a query's
-             number, a column that nobody reads, a document's id and its relevance
-    queries: of qrels the queries' texts: a table with the columns _id (or id) and text (or query)
-    notes:   gets what a folder has that cannot be used
+             document (or id), relevant, and optionally passage, its text, rater and note, or with BEIR's
+             columns query-id, corpus-id and score; other files are TREC's qrels, whose lines hold a query id,
+             an ignored column, a document id and a relevance
+    queries: for qrels, the queries' texts: a table with the columns _id (or id) and text (or query)
+    notes:   receives notes on unusable parts of a folder
 
-    A document's id that ends with # and a number names that passage, as `judgements export` writes it, where
-    the collection has no document of the whole id; an id alone is all of a document. A relevance above 0 is
-    relevant. BadInputError for what cannot be read, by line.
+    A document id that ends with # and a number refers to that passage, as in exports, if the collection has
+    no document with the complete id; otherwise an id refers to the whole document. A relevance above 0 is
+    relevant. Raises BadInputError with the line for unreadable rows.
     """
     if source.is_dir():
         found = read_retrieval_set(source)
@@ -91,7 +91,7 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
                 yield ImportedJudgement(found.queries[query], document, None, relevance > 0)
         return
     if not source.is_file():
-        raise BadInputError(f"{source} is not there. Name a file or folder of judgements")
+        raise BadInputError(f"{source} does not exist. Give a file or folder of judgements")
     texts: dict[str, str] = {}
     if queries is not None:
         rows = file_rows(queries)
@@ -102,8 +102,8 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
         if number:
             if queries is None:
                 raise BadInputError(
-                    f"{place}: '{number[:_SHOWN]}' is a query's number. Add a table of their "
-                    "texts (queries), with the columns _id and text"
+                    f"{place}: '{number[:_SHOWN]}' is a query id. Give a table of the queries' texts "
+                    "(queries), with the columns _id and text"
                 )
             if not texts.get(number):
                 raise BadInputError(f"{place}: {queries.name} has no query '{number[:_SHOWN]}'")
@@ -112,12 +112,12 @@ def read_judgements(source: Path, queries: Path | None, notes: list[str]) -> Ite
 
 
 def _trec_rows(source: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The lines of TREC's qrels as rows of BEIR's."""
+    """The lines of TREC's qrels as rows with BEIR's columns."""
     for line, text in file_lines(source):
         cells = text.split()
         if not cells:
             continue
-        if len(cells) != _TREC_COLUMNS or _whole(cells[3]) is None:
+        if len(cells) != _TREC_COLUMNS or _integer(cells[3]) is None:
             raise BadInputError(
                 f"{source.name}, line {line}: '{text[:_SHOWN]}' is not: query 0 document relevance"
             )
@@ -126,23 +126,24 @@ def _trec_rows(source: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 
 def _of_row(place: str, row: Mapping[str, object]) -> ImportedJudgement:
     query, document = _cell(row, "query"), _cell(row, "document", "id", "corpus-id")
-    said = _cell(row, "relevant" if "relevant" in row else "score")  # beside a verdict the score is the hit's
+    # In a file with `relevant`, the score is that of a hit.
+    verdict = _cell(row, "relevant" if "relevant" in row else "score")
     given = _cell(row, "passage")
-    passage = _whole(given)
+    passage = _integer(given)
     if not query or not document:
-        raise BadInputError(f"{place}: a query and a document are needed, in columns of these names")
+        raise BadInputError(f"{place}: the columns query and document are required")
     if given and (passage is None or passage < 0):
-        raise BadInputError(f"{place}: '{given[:_SHOWN]}' is no passage. They are numbered from 0")
+        raise BadInputError(f"{place}: '{given[:_SHOWN]}' is not a passage. Give a number from 0")
     if not {"relevant", "score"} & row.keys() and _cell(row, "unsure").lower() != "true":
         raise BadInputError(
-            f"{place}: there is no column 'relevant'. Call the one that says 1 or 0 so; there are "
+            f"{place}: the column 'relevant' is missing. Rename the one that holds 1 or 0; there are "
             f"{', '.join(map(repr, row))}"
         )
-    word = said.strip().lower()
-    relevance = _whole(word)
+    word = verdict.strip().lower()
+    relevance = _integer(word)
     if word not in _YES | _NO and relevance is None and word not in ("", "unsure"):
         raise BadInputError(
-            f"{place}: relevant is '{said[:_SHOWN]}'. Write 1 or 0, or nothing where nobody can say"
+            f"{place}: relevant is '{verdict[:_SHOWN]}'. Write 1 or 0, or leave it empty if undecided"
         )
     unsure = word in ("", "unsure") or _cell(row, "unsure").lower() == "true"
     relevant = None if unsure else word in _YES or (relevance or 0) > 0
@@ -152,32 +153,32 @@ def _of_row(place: str, row: Mapping[str, object]) -> ImportedJudgement:
 
 
 def _cell(row: Mapping[str, object], *names: str) -> str:
-    """The first of these columns that there is, as text; "" without any."""
+    """The first of these columns that exists, as text; "" if none does."""
     for name in names:
         value = row.get(name)
-        if isinstance(value, float) and value.is_integer():  # where a cell of the column is missing
+        if isinstance(value, float) and value.is_integer():  # a column with a missing cell
             return str(int(value))
         if value is not None:
             return str(value)
     return ""
 
 
-def _whole(text: str) -> int | None:
-    """The whole number that a text is, as 1 or 1.0; None for any other, and for more than 18 digits."""
+def _integer(text: str) -> int | None:
+    """The integer that a text is, as 1 or 1.0; None for others, and for more than 18 digits."""
     text = text.removesuffix(".0")
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) <= _DIGITS else None
 
 
-_TOGETHER: Final = 2_000  # judgements of a file whose documents are looked up in a few statements
+_TOGETHER: Final = 2_000  # judgements whose documents are looked up together
 
 
 def _found(
     connection: sa.Connection, collection_id: int, read: Sequence[ImportedJudgement], lost: Counter[str]
 ) -> list[tuple[ImportedJudgement, Judged, tuple[int, str, str]]]:
-    """Those whose passage is there, with its place, title and text; the others are counted in `lost`."""
+    """The judgements of existing passages, with position, title and text; others are counted in `lost`."""
     named = [(one.document, one.passage) for one in read]
-    within = [_within(*each) for each in named]  # as a passage's name says, where no document has all of it
+    within = [_passage_of_id(*each) for each in named]  # for passage ids
     ids = {id_ for id_, _ in named} | {each[0] for each in within if each is not None}
     known = passages.numbers_by_id(connection, collection_id, sorted(ids))
     placed: list[tuple[ImportedJudgement, Judged, int]] = []
@@ -186,11 +187,11 @@ def _found(
             document, passage = inside  # noqa: PLW2901
         there = known.get(document, ())
         if not there:
-            lost["of documents that are not there"] += 1
+            lost["of missing documents"] += 1
         elif passage is None and len(there) > 1:
-            lost["of whole documents of whose passages a search for the query finds none"] += 1
+            lost["of whole documents of which a search for the query finds no passage"] += 1
         elif (passage or 0) >= len(there):
-            lost["of passages that their document has not got"] += 1
+            lost["of passages that their document does not have"] += 1
         else:
             judged = Judged.of(document, passage, None, None, None)
             placed.append((one, judged, there[passage or 0]))
@@ -200,16 +201,16 @@ def _found(
         if number not in rows:
             continue
         if one.text is not None and normalised_text(one.text) != normalised_text(rows[number].text):
-            lost["of passages that say something else now"] += 1
+            lost["of passages whose text has changed"] += 1
         else:
             found.append((one, judged, (judged.passage or 0, rows[number].title, rows[number].text)))
     return found
 
 
-def _within(document: str, passage: int | None) -> tuple[str, int] | None:
-    """The document and the place that a passage's id says, see `passage_id`; None where it says none."""
+def _passage_of_id(document: str, passage: int | None) -> tuple[str, int] | None:
+    """The document and position in a passage id, see `passage_id`; None if it is not one."""
     base, hash_, place = document.rpartition("#")
-    number = _whole(place) if hash_ and passage is None else None
+    number = _integer(place) if hash_ and passage is None else None
     return None if number is None or number < 0 else (unquote(base), number)
 
 
@@ -223,7 +224,10 @@ def _judgement(
     *,
     relevant: bool,
 ) -> Judgement:
-    """A judgement of a passage as it stands; live: the generation that answers, if no hit says which did."""
+    """A judgement of a passage.
+
+    live: the live generation, if no hit gives the one that found it
+    """
     lineage = judged.lineage
     answered_by: tuple[str | None, str | None, int | None] = (None, None, None)
     if lineage is not None:
@@ -248,7 +252,7 @@ def _judgement(
 def _by_passage(
     record: CollectionRecord, search: "Search", read: list[ImportedJudgement], notes: list[str]
 ) -> list[ImportedJudgement]:
-    """Judgements of whole documents of several passages as judgements of passages, see `load`."""
+    """Convert judgements of documents with several passages to judgements of passages, see `load`."""
     named = sorted({one.document for one in read if one.passage is None})
     sizes: dict[str, int] = {}
     with record.reading() as (connection, row):
@@ -277,23 +281,23 @@ def _by_passage(
         else:
             by_passage += (replace(one, passage=place) for place in range(sizes[one.document]))
     notes.append(
-        f"{counted(len(whole), 'judgement')} of documents of several passages: the one that answers is the "
-        "one that a search for the query ranks first; where a document does not answer, none of them does"
+        f"{counted(len(whole), 'judgement')} of documents with several passages: if relevant, applied to the "
+        "passage that a search for the query ranks first, otherwise to all passages"
     )
     return by_passage
 
 
 class Judgements:
-    """The judgements of a collection; made by `Collection.judgements`.
+    """The relevance judgements of a collection, returned by `Collection.judgements`.
 
-    Safe to share between threads. Any number of people judge at once, and while documents are added: each
-    judgement is one short transaction, and of two on the same query and passage the last one stays. The
-    collection's writer lock is not taken: a judgement names its document by its id and keeps the text itself,
-    so nothing that a writer does can make it wrong.
+    Thread-safe. Any number of people can judge at once, and while documents are added: each judgement is one
+    short transaction, and the last one on a query and passage stays. The collection's writer lock is not
+    taken: a judgement refers to its document by id and stores the judged text, so changes of the collection
+    cannot invalidate it.
     """
 
     def __init__(self, record: CollectionRecord, search: "Search", searches: SearchLog) -> None:
-        """Nothing is read yet; `search`: the collection's, of several queries; `searches`: of people."""
+        """search: searches several queries in the collection; searches: the search log"""
         self._record = record
         self._search = search
         self.searches = searches
@@ -312,17 +316,17 @@ class Judgements:
         rater: str | None = None,
         note: str | None = None,
     ) -> Judgement:
-        """Keep that a passage answers a query, or that it does not, instead of what was said of it before.
+        """Store whether a passage is relevant to a query, replacing an earlier judgement.
 
-        query:    kept without white space around it
-        found:    the hit, whose text as it was shown is what was judged, or a document's id
-        relevant: it answers; None = nobody can say: `unsure` lists it, and nothing learns from it
-        rater, note: who says so, and what else
-        passage:  0-based place in the document; None = the hit's, or the document's only one
-        rank, score, mode: how it was found; None = as the hit says, and unknown for an id
+        query:    stored without surrounding white space
+        found:    the hit, whose shown text is judged, or a document's id
+        relevant: None = undecided; listed by `unsure`, and not used for training
+        rater, note: who judged it, and a comment
+        passage:  0-based position in the document; None = the hit's, or the document's only one
+        rank, score, mode: how it was found; None = as in the hit, unknown for an id
 
-        UnknownDocumentError for a document that is not, or no longer, there; BadInputError for a passage that
-        the document has not got, or of several not named.
+        Raises UnknownDocumentError for a document that does not exist, and BadInputError for a passage that
+        the document does not have, or if it has several and none is given.
         """
         words = plain_query(query)
         judged = Judged.of(found, passage, rank, score, mode)
@@ -337,14 +341,14 @@ class Judgements:
                 judgement = replace(judgement, unsure=relevant is None, rater=rater, note=note)
                 judgements.put(connection, row.id, judgement)
         except IntegrityError:
-            self._record.row()  # tells of a collection that was removed at this moment
+            self._record.row()  # raises if the collection was deleted meanwhile
             raise
         return judgement
 
     def remove(self, query: str, found: Hit | str, passage: int | None = None) -> int:
-        """Take back what was said of a query and a passage, or all passages of a document; how many.
+        """Delete the judgements of a query and a passage, or all passages of a document; returns how many.
 
-        The document need not be there any more.
+        The document need not exist.
         """
         words = plain_query(query)
         judged = Judged.of(found, passage, None, None, None)
@@ -353,7 +357,7 @@ class Judgements:
             return judgements.take_back(connection, row.id, words, judged.document, judged.passage)
 
     def clear(self) -> int:
-        """Take back everything that was said of the collection; how much that was."""
+        """Delete all judgements of the collection; returns how many."""
         row = self._record.row()
         with self._database.writing() as connection:
             return judgements.forget(connection, row.id)
@@ -361,16 +365,16 @@ class Judgements:
     def list(
         self, query: str | None = None, document: str | None = None, *, relevant: bool | None = None
     ) -> tuple[Judgement, ...]:
-        """The judgements in the order in which they were first made: of a query, of a document's id, or all.
+        """The judgements of a query, of a document's id, or all, in the order in which they were first made.
 
-        relevant: only those that say so, or only those that say the opposite; None = both
+        relevant: only those that are relevant (True) or not (False); None = both
         """
         words = None if query is None else plain_query(query)
         with self._record.reading() as (connection, row):
             return tuple(judgements.listed(connection, row.id, words, document, relevant=relevant))
 
     def unsure(self) -> tuple[Judgement, ...]:
-        """The passages of which somebody looked and could not say whether they answer."""
+        """The undecided judgements."""
         with self._record.reading() as (connection, row):
             return tuple(judgements.listed(connection, row.id, unsure=True))
 
@@ -383,32 +387,31 @@ class Judgements:
         level: float = 0.95,
         margin: float = 0.01,
     ) -> "JudgedComparison":
-        """Compare two ways of searching by as few judgements as decide which is better.
+        """Compare two ways of searching with as few judgements as possible.
 
-        first, second: a mode, rrf, generation=2, or several with commas: dense,generation=2
-        queries:       to compare by; None = those that were judged so far. Of more than 1,000, that many are
-                       taken, which their words choose: `queries` of what comes back
-        level:         with that chance the interval of the difference is right, however often one looks
+        first, second: a mode, rrf, generation=2, or several separated by commas: dense,generation=2
+        queries:       None = the judged queries. Of more than 1,000 a fixed sample is used: `queries` of the
+            result
+        level:         confidence level of the difference's interval, valid at any number of looks
         margin:        a difference of DCG@10 that does not matter
 
-        `next` of what comes back is the passage to judge, `difference` what is known. BadInputError for ways
-        that are none, and without queries.
+        `next` of the result is the passage to judge, `difference` the current estimate. Raises BadInputError
+        for invalid ways, and without queries.
         """
         from nearsay.indexer.judgements.judging import JudgedComparison, SearchWay
 
-        asked = [one.query for one in self.queries()] if queries is None else queries
+        texts = [one.query for one in self.queries()] if queries is None else queries
         ways = SearchWay.parse(first), SearchWay.parse(second)
-        return JudgedComparison(self, self._search, self._said_of, asked, *ways, level=level, margin=margin)
+        return JudgedComparison(self, self._search, self._said_of, texts, *ways, level=level, margin=margin)
 
     def load(self, source: str | Path, queries: str | Path | None = None) -> JudgementImport:
-        """Take over judgements from a file or folder, all or none; see `read_judgements`.
+        """Import judgements from a file or folder in one transaction; see `read_judgements`.
 
-        What was said before of the same query and passage is replaced. Judgements of documents that are not
-        there, and of passages that say something else than the file's text of them, are left out and counted.
-        A judgement of a whole document of several passages becomes one of the passage that a search for the
-        query ranks first among them, if the document answers (MaxP of Dai & Callan 2019), and one of each
-        passage, if it does not.
-        BadInputError for what cannot be read; for whole documents whatever a search raises.
+        Existing judgements of the same query and passage are replaced. Judgements of missing documents, and
+        of passages whose text differs from the file's, are left out and counted. A judgement of a document
+        with several passages becomes one of the passage that a search for the query ranks first among them,
+        if it is relevant (MaxP of Dai & Callan 2019), and otherwise one of each passage. Raises BadInputError
+        for unreadable input, and errors of the searches.
         """
         notes: list[str] = []
         found = read_judgements(Path(source), None if queries is None else Path(queries), notes)
@@ -418,10 +421,10 @@ class Judgements:
         ]
         read = _by_passage(self._record, self._search, read, notes)
         row, lost, taken = self._record.row(), Counter[str](), 0
-        asked: set[str] = set()
+        imported: set[str] = set()
         with self._database.writing() as connection:
             self._record.require(connection, row)
-            collections.fence(connection, row.id)  # two files' rows in different orders would lock each other
+            collections.fence(connection, row.id)  # two imports in different orders would deadlock
             live = generations.live(connection, row.id)
             for begin in range(0, len(read), _TOGETHER):
                 there = _found(connection, row.id, read[begin : begin + _TOGETHER], lost)
@@ -437,31 +440,31 @@ class Judgements:
                 if made:
                     judgements.put(connection, row.id, *made)
                 taken += len(made)
-                asked.update(one.query for one in made)
-        notes += [f"{counted(count, 'judgement')} {why}: left out" for why, count in lost.items()]
-        return JudgementImport(taken, len(asked), tuple(notes))
+                imported.update(one.query for one in made)
+        notes += [f"left out: {counted(count, 'judgement')} {why}" for why, count in lost.items()]
+        return JudgementImport(taken, len(imported), tuple(notes))
 
     def of(self, query: str) -> dict[tuple[str, int], bool]:
-        """What was said for a query of each passage, by its document's id and its place: whether it answers.
+        """The judgements of a query, by document id and passage position: whether each is relevant.
 
-        Passages that were changed or removed since have no word here: nobody judged what stands there now.
+        Judgements of passages that were changed or removed since are omitted.
         """
         current = [one for one in self.list(query) if one.state is JudgementState.CURRENT]
         return {(one.document, one.passage): one.relevant for one in current}
 
     def _said_of(self, texts: Mapping[Pair, str]) -> dict[Pair, bool]:
-        """What was said of pairs of a query and a passage with these texts, of each its hash."""
+        """The judgements of pairs of a query and a passage with these text hashes."""
         with self._record.reading() as (connection, row):
             said = judgements.said_of(connection, row.id, set(texts.values()))
         return {pair: relevant for pair, text, relevant in said if texts.get(pair) == text}
 
     def queries(self) -> Sequence[JudgedQuery]:
-        """The queries that passages were judged for, in the order in which that began."""
+        """The judged queries, in the order of their first judgements."""
         with self._record.reading() as (connection, row):
             return judgements.queries(connection, row.id)
 
     def counts(self) -> JudgementCounts:
-        """How many judgements there are, and of how many the passage is no longer there as it was judged."""
+        """The number of judgements, and of those whose passage was changed or removed since."""
         with self._record.reading() as (connection, row):
             return judgements.counts(connection, row.id)
 
@@ -474,17 +477,18 @@ class Judgements:
         judged_only: bool = False,
         progress: ProgressListener = unheard,
     ) -> JudgementExport:
-        """Write judgements for evaluation, for training, or as they are; whole or not at all.
+        """Write judgements for evaluation, for training, or complete; atomically.
 
-        out:         a folder that is not there yet for `evaluation`, a .jsonl file for everything else
-        form:        see `ExportForm`; csv and lines have those of which nobody could say, too
-        part:        `train` or `test`, to learn from some queries and measure on the others, or `all`; None =
-                     `train` for what is learned from (training, triplets, labelled, pairs), else all
-        judged_only: an evaluation searches the judged passages alone instead of the whole collection: quick,
-                     and its figures are higher
-        progress:    hears of passages written; what it raises ends the work and leaves nothing
+        out:         a new folder for `evaluation`, a .csv file for `csv`, a .jsonl file for other forms
+        form:        see `ExportForm`; csv and lines include undecided judgements
+        part:        `train`, `test` or `all` queries; None = `train` for training forms (training, triplets,
+                     labelled, pairs), else all
+        judged_only: the evaluation's corpus is only the judged passages instead of the whole collection:
+                     faster, with higher scores
+        progress:    called with the number of passages written; an exception from it stops the export, which
+                     then leaves nothing
 
-        BadInputError where the judgements make nothing of that form.
+        Raises BadInputError if no judgement fits that form.
         """
         return export_judgements(
             self._record,
@@ -498,14 +502,14 @@ class Judgements:
         )
 
     def _passage(self, connection: sa.Connection, row: CollectionRow, judged: Judged) -> tuple[int, str, str]:
-        """The place, title and text of what is judged.
+        """The position, title and text of the judged passage.
 
-        A hit that was asked for with some fields alone lacks its title or text: where the rest still stands
-        there, they are read.
+        A hit that was searched with selected fields may lack its title or text; these are read if the rest is
+        unchanged.
         """
         there = passages.numbers_by_id(connection, row.id, [judged.document])
         numbers = there.get(judged.document)
-        if not numbers:  # every document has a passage: one without is being removed
+        if not numbers:  # every existing document has a passage
             raise UnknownDocumentError.of(row.name, judged.document)
         if judged.passage is not None and judged.seen is not None:
             there_now = self._standing(connection, row, numbers, judged.passage)
@@ -515,7 +519,7 @@ class Judgements:
             return judged.passage, *(there_now if there_now is not None and carried else judged.seen)
         if judged.passage is None and len(numbers) != 1:
             raise BadInputError(
-                f"document '{judged.document}' has {len(numbers)} passages. Say which one is judged, from 0"
+                f"document '{judged.document}' has {len(numbers)} passages. Give the judged one, from 0"
             )
         place = judged.passage or 0
         if place >= len(numbers):
@@ -524,7 +528,7 @@ class Judgements:
                 "numbered from 0"
             )
         found = self._standing(connection, row, numbers, place)
-        if found is None:  # removed between the two questions
+        if found is None:  # removed meanwhile
             raise UnknownDocumentError.of(row.name, judged.document)
         return place, *found
 
@@ -532,7 +536,7 @@ class Judgements:
     def _standing(
         connection: sa.Connection, row: CollectionRow, numbers: Sequence[int], place: int
     ) -> tuple[str, str] | None:
-        """The title and text of the passage that stands at a place of its document; None for none."""
+        """The title and text of the passage at a position of its document; None if there is none."""
         some = numbers[place : place + 1]
         found = next(iter(passages.read_passages(connection, row.id, some).values()), None)
         return None if found is None else (found.title, found.text)

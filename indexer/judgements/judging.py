@@ -1,4 +1,4 @@
-"""Judging what decides between two ways of searching: which passage is next, and what is known so far."""
+"""Compare two ways of searching by judgements: which passage to judge next, and the difference so far."""
 
 import hashlib
 import math
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
 DEPTH: Final = 10  # ranks that count
-MOST_QUERIES: Final = 1_000  # of a comparison: each is searched for in both ways before anything is asked
-_PRIOR: Final = 4.0  # judgements that the expectation before any judgement counts for
-_FIRST_RANKS: Final = (1, 3)  # passages of rank 1, of 2 to 3 and of the others are expected apart
-_KINDS: Final = 6  # of these, found by one ranking alone or by both
+MOST_QUERIES: Final = 1_000  # of a comparison; each is searched both ways at the start
+_PRIOR: Final = 4.0  # weight of the prior expectation, in judgements
+_FIRST_RANKS: Final = (1, 3)  # separate expectations for rank 1, ranks 2 to 3 and others
+_KINDS: Final = 6  # the three groups of ranks, each found by one ranking or by both
 _NONE: Final = (0.0, 0)
 
 Pair = tuple[str, Hashable]  # a query and a passage
@@ -38,33 +38,33 @@ Rankings = Mapping[str, Sequence[Hashable]]  # of each query the passages, best 
 
 
 class Verdict(StrEnum):
-    """What is known of two rankings."""
+    """The outcome of a comparison."""
 
     FIRST = "first"  # the first is better
     SECOND = "second"
-    EQUAL = "equal"  # they differ by less than matters
+    EQUAL = "equal"  # they differ by at most the margin
     OPEN = "open"  # more judgements are needed
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the judgements so far say of two rankings: DCG@10 of the second less that of the first."""
+    """The estimated difference of two rankings: DCG@10 of the second less that of the first."""
 
-    difference: float  # a query; what is judged, and what is expected of the rest
-    interval: Interval  # of what all judgements would say; valid however often one looks
+    difference: float  # a query: judged passages, and expected values of the others
+    interval: Interval  # of the result if all were judged; valid at any number of looks
     verdict: Verdict
-    judged: int  # pairs of a query and a passage that count and were judged
-    drawn: int  # of these, up to the first that was not judged in the drawn order: what bets stand on
-    unjudged: int  # that count and were not
-    needed: int | None  # how many more are likely needed; None: more than there are; 0: decided
+    judged: int  # judged pairs of a query and a passage that affect the difference
+    drawn: int  # of these, up to the first unjudged one in the drawn order; the interval uses them
+    unjudged: int  # unjudged pairs that affect the difference
+    needed: int | None  # likely number of further judgements; None: more than `unjudged`; 0: decided
 
     def said(self, first: object, second: object) -> str:
-        """What is known of two ways of these names, in a sentence."""
+        """The result for two ways with these names, in a sentence."""
         low, high = self.interval.low, self.interval.high
         difference = round(self.difference, 3) + 0.0  # no -0.000
         if self.verdict is Verdict.EQUAL and not self.judged:
             return (
-                f"nothing to decide: {first} and {second} rank the passages alike. Whatever is judged, "
+                f"nothing to decide: {first} and {second} rank the passages alike. For any judgements, "
                 f"DCG@10 differs by at most {round(max(-low, high), 3) + 0.0:.3f}. "
                 "Add queries, or compare other ways"
             )
@@ -78,8 +78,8 @@ class Difference:
         if self.verdict is Verdict.OPEN:
             more = f"; likely {self.needed} more of {self.unjudged:,}"
             if self.needed is None:
-                more = f"; all {self.unjudged:,} that are left may not decide it"
-        drawn = f", {self.drawn:,} of them as drawn" if self.drawn < self.judged else ""
+                more = f"; all {self.unjudged:,} remaining may not decide it"
+        drawn = f", {self.drawn:,} of them in the drawn order" if self.drawn < self.judged else ""
         return (
             f"{words[self.verdict]}: DCG@10 of {second} minus {first} {difference:+.3f} [{low:+.3f}, "
             f"{high:+.3f}] after {counted(self.judged, 'judgement')}{drawn}{more}"
@@ -87,22 +87,22 @@ class Difference:
 
 
 def discounts(count: int) -> NDArray[np.float64]:
-    """What a relevant passage adds to DCG@10 at each rank from 1 on, (count,): 1 / log2(rank + 1), then 0."""
+    """The gain of a relevant passage in DCG@10 by rank, (count,): 1 / log2(rank + 1), 0 beyond rank 10."""
     return np.array([1 / log2(rank + 1) if rank <= DEPTH else 0.0 for rank in range(1, count + 1)])
 
 
 class MinimalTest:
-    """The passages that two rankings put at different ranks, in the order in which they should be judged.
+    """The passages with different ranks in two rankings, in the order in which to judge them.
 
-    The difference of DCG@10 is a sum over passages of what their two ranks are worth, where they are
-    relevant: Carterette, Allan & Sitaraman 2006 (https://doi.org/10.1145/1148170.1148219) judge first what
-    weighs most in it, and what both rank alike never. Here the order is drawn, with chances in proportion to
-    the weight and to how open it is whether the passage answers. So the difference is estimated without
-    bias, and the interval covers what all judgements would say, whatever they turn out to be: weighted
-    sampling without replacement, Shekhar et al. 2023, https://arxiv.org/abs/2305.06884
+    The difference of DCG@10 is a sum over relevant passages of the difference of their two discounts:
+    Carterette, Allan & Sitaraman 2006 (https://doi.org/10.1145/1148170.1148219) judge the passages with the
+    largest weights first, and never those with equal ranks. Here the order is drawn at random, with
+    probabilities in proportion to the weight and to the uncertainty of relevance. So the estimate is
+    unbiased, and the interval covers the result of judging all, whatever it is: weighted sampling without
+    replacement, Shekhar et al. 2023, https://arxiv.org/abs/2305.06884
 
-    The order depends on the seed, the queries and the passages alone, so that nothing has to be remembered
-    but the judgements. One made by hand counts when its turn comes; until then it narrows what is possible.
+    The order is determined by the seed, the queries and the passages, so only judgements have to be stored. A
+    judgement made out of order counts as drawn once its turn comes; until then it narrows the bounds.
     """
 
     def __init__(
@@ -116,16 +116,17 @@ class MinimalTest:
     ) -> None:
         """Draw the order.
 
-        first, second: of the same queries the passages, best first
-        seed:          another one for each two rankings that are compared
-        level:         of the interval; margin: a difference of DCG@10 that does not matter
+        first, second: passages of the same queries, best first
+        seed:          distinct for each two rankings
+        level:         of the interval
+        margin:        a difference of DCG@10 that does not matter
         """
         if first.keys() != second.keys() or not first:
-            raise BadInputError("two rankings of the same queries are compared, of one query or more")
+            raise BadInputError("the two rankings must be of the same queries, at least one")
         self.level, self.margin = level, margin
         found: list[tuple[Pair, float, int, bool]] = []
         for query in first:
-            a, b = (_worths(ranking[query]) for ranking in (first, second))
+            a, b = (_gains(ranking[query]) for ranking in (first, second))
             for passage in dict.fromkeys([*a, *b]):
                 weight = (b.get(passage, _NONE)[0] - a.get(passage, _NONE)[0]) / len(first)
                 if weight:
@@ -136,7 +137,7 @@ class MinimalTest:
         expected = 1 / (1.0 + ranks)
         spread = np.sqrt(expected * (1 - expected))
         chances = np.abs(weights) * spread
-        order = np.argsort(_waits([pair for pair, *_ in found], seed) / chances, kind="stable")
+        order = np.argsort(_waiting_times([pair for pair, *_ in found], seed) / chances, kind="stable")
         self.pairs: tuple[Pair, ...] = tuple(found[place][0] for place in order)
         self.weights: NDArray[np.float64] = weights[order]
         self._chances, self._spread = chances[order], spread[order]
@@ -145,9 +146,9 @@ class MinimalTest:
         counts = np.maximum(np.bincount(self._kind, minlength=_KINDS), 1)
         self._prior = np.bincount(self._kind, expected[order], _KINDS) / counts
         one_hot = np.eye(_KINDS)[self._kind]
-        self._left_chances = _from_here(self._chances)
-        self._left_weights = _from_here(one_hot * self.weights[:, None])
-        self._left_variance = _from_here(one_hot * (np.abs(self.weights) / self._spread)[:, None])
+        self._left_chances = _suffix_sums(self._chances)
+        self._left_weights = _suffix_sums(one_hot * self.weights[:, None])
+        self._left_variance = _suffix_sums(one_hot * (np.abs(self.weights) / self._spread)[:, None])
         steep = one_hot / self._spread[:, None]
         up, down = ((self.weights > 0)[:, None] * steep, (self.weights < 0)[:, None] * steep)
         self._steepest_up, self._steepest_down = (
@@ -155,11 +156,11 @@ class MinimalTest:
         )
 
     def next(self, judged: Mapping[Pair, bool]) -> Pair | None:
-        """The pair to judge next; None when each was judged."""
+        """The pair to judge next; None if all are judged."""
         return next((pair for pair in self.pairs if pair not in judged), None)
 
     def difference(self, judged: Mapping[Pair, bool]) -> Difference:
-        """What the judgements say so far; pairs that both rank alike are passed over."""
+        """The estimate from these judgements; pairs with equal ranks are ignored."""
         answers = np.array([float(judged.get(pair, -1)) for pair in self.pairs])
         there = answers >= 0
         known = float(self.weights[there] @ answers[there])
@@ -176,10 +177,10 @@ class MinimalTest:
         else:
             sure = bets.interval()
             interval = Interval(max(low, sure.low), min(high, sure.high))
-            if interval.low > interval.high:  # bets are wrong with a chance of 1 - level, what is known never
+            if interval.low > interval.high:  # bets fail with probability 1 - level, bounds never
                 interval = Interval(low, high)
-            # What was chosen otherwise is no draw: where that is most of it, or makes the mean of what was
-            # drawn impossible, each judgement counts for itself and its kind.
+            # Judgements out of order are not draws: if they are the majority, or exclude the mean of the
+            # draws, the estimate uses the observed values and the expectations for each kind instead.
             if count and 2 * count >= int(np.count_nonzero(there)) and low <= mean <= high:
                 estimate = mean
             estimate = min(max(estimate, interval.low), interval.high)
@@ -189,7 +190,7 @@ class MinimalTest:
         return Difference(estimate, interval, verdict, len(self.pairs) - left, count, left, needed)
 
     def _bets(self, answers: Sequence[float]) -> tuple[ConfidenceSequence, float]:
-        """The bets on the first pairs of the order, and the mean that they speak for."""
+        """The confidence sequence on the first pairs of the order, and its mean."""
         low, high = (float(clip(self.weights, 0).sum()) for clip in (np.minimum, np.maximum))
         room = 1e-9 + 1e-6 * (high - low)
         sequence = ConfidenceSequence(low - room, high + room, self.level)
@@ -222,7 +223,7 @@ class MinimalTest:
         return Verdict.FIRST if interval.high < 0 else Verdict.OPEN
 
     def _likely(self, hits: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How likely a passage of each kind is relevant, after so many of those seen were, (kinds,)."""
+        """The probability of relevance of each kind of passage, given the hits among those seen, (kinds,)."""
         return (hits + _PRIOR * self._prior) / (seen + _PRIOR)
 
     def _needed(
@@ -232,12 +233,12 @@ class MinimalTest:
         estimate: float,
         likely: NDArray[np.float64],
     ) -> int | None:
-        """How many more judgements bets against no difference, and against one that matters, would take.
+        """The number of further judgements after which bets likely decide.
 
-        unjudged: (pairs,) bool, one of them or more True; what was judged out of turn is not asked for again
+        unjudged: (pairs,) bool, at least one True
         """
         away, target = abs(estimate), 0.0
-        if away < self.margin:  # shown to be equal by ruling out what matters
+        if away < self.margin:  # equality is shown by excluding the margin
             away, target = self.margin - away, float(np.copysign(self.margin, estimate))
         lacking = log(1 / (1 - self.level)) - bets.log_wealth_against(target)
         for place in range(int(unjudged.argmax()), len(self.pairs)):
@@ -248,8 +249,8 @@ class MinimalTest:
         return None
 
 
-def _worths(ranking: Sequence[Hashable]) -> dict[Hashable, tuple[float, int]]:
-    """Of each passage of the first ranks what it is worth, if it is relevant, and its rank."""
+def _gains(ranking: Sequence[Hashable]) -> dict[Hashable, tuple[float, int]]:
+    """The discount and rank of each passage in the first ranks."""
     first = list(dict.fromkeys(ranking))[:DEPTH]
     return {
         passage: (worth, rank)
@@ -257,9 +258,11 @@ def _worths(ranking: Sequence[Hashable]) -> dict[Hashable, tuple[float, int]]:
     }
 
 
-def _waits(pairs: Sequence[Pair], seed: str) -> NDArray[np.float64]:
-    """An exponential waiting time a pair, which its query and passage decide: divided by a chance, those that
-    come first are a draw without replacement with these chances, https://doi.org/10.1016/j.ipl.2005.11.003
+def _waiting_times(pairs: Sequence[Pair], seed: str) -> NDArray[np.float64]:
+    """An exponential waiting time for each pair, by its hash.
+
+    The smallest quotients of these by probabilities are a sample without replacement with these
+    probabilities, https://doi.org/10.1016/j.ipl.2005.11.003
     """
     drawn = [
         int.from_bytes(
@@ -272,8 +275,7 @@ def _waits(pairs: Sequence[Pair], seed: str) -> NDArray[np.float64]:
     return waits
 
 
-def _from_here(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of each value and all that follow."""
+def _suffix_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
     sums: NDArray[np.float64] = np.cumsum(values[::-1], axis=0)[::-1]
     return sums
 
@@ -283,26 +285,24 @@ Item = TypeVar("Item", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Which of two rankings a person prefers, as far as the queries so far say."""
+    """A person's preference between two rankings."""
 
-    first: int  # queries of which more of the first's passages were marked
+    first: int  # queries for which more of the first ranking's passages were marked
     second: int
-    ties: int  # as many of both, or none
-    p_value: (
-        float  # of the exact sign test, two-sided, ties left out: for a number of queries fixed beforehand
-    )
-    share: Interval  # of the queries that the second wins, valid however often one looks; ties left out
+    ties: int  # equally many of both, or none
+    p_value: float  # of the two-sided exact sign test without ties, for a number of queries fixed in advance
+    share: Interval  # of the queries won by the second, without ties; valid at any number of looks
     verdict: Verdict  # FIRST, SECOND or OPEN, by the interval
 
 
 def team_draft(
     first: Sequence[Item], second: Sequence[Item], count: int, random: np.random.Generator
 ) -> list[tuple[Item, Verdict]]:
-    """Draw one list of at most `count` from two rankings, each item with whose it is.
+    """Interleave two rankings into one list of at most `count` items, each with its team.
 
-    As captains choose teams: whoever has fewer chooses its best that is not taken yet, by lot where both have
-    as many. What both rank alike comes of either with the same chance.
-    Radlinski, Kurup & Joachims 2008, https://doi.org/10.1145/1458082.1458092
+    The team with fewer items picks its best remaining one, by lot if both have equally many. Items with equal
+    ranks come from either team with the same probability. Radlinski, Kurup & Joachims 2008,
+    https://doi.org/10.1145/1458082.1458092
     """
     rankings = {Verdict.FIRST: list(dict.fromkeys(first)), Verdict.SECOND: list(dict.fromkeys(second))}
     sizes = dict.fromkeys(rankings, 0)
@@ -323,7 +323,7 @@ def team_draft(
 
 
 def won(marked: Sequence[Verdict]) -> Verdict:
-    """Whose passages were marked more often; EQUAL for a tie."""
+    """The team with more marked passages; EQUAL for a tie."""
     first, second = (sum(one is team for one in marked) for team in (Verdict.FIRST, Verdict.SECOND))
     if first == second:
         return Verdict.EQUAL
@@ -331,17 +331,17 @@ def won(marked: Sequence[Verdict]) -> Verdict:
 
 
 def sign_test(first: int, second: int) -> float:
-    """The two-sided p-value of the exact sign test: how likely a share as uneven is where both are alike."""
+    """The two-sided p-value of the exact sign test for these numbers of wins."""
     games = first + second
     tail = sum(comb(games, wins) for wins in range(min(first, second) + 1))
     return min(1.0, float(2 * tail / 2**games))
 
 
 def preference(outcomes: Sequence[Verdict]) -> Preference:
-    """What the outcomes of queries say, in their order: FIRST, SECOND or EQUAL each.
+    """The preference after these outcomes of queries, FIRST, SECOND or EQUAL each, in order.
 
-    The verdict goes by an interval that is valid however often one looks, so that one may stop as soon as it
-    says which; the sign test's p-value is for a number of queries that was fixed beforehand.
+    The verdict uses an interval that is valid at any number of looks, so one may stop as soon as it is
+    decided; the p-value of the sign test is for a number of queries fixed in advance.
     """
     counts = {team: sum(one is team for one in outcomes) for team in Verdict}
     wins = [one is Verdict.SECOND for one in outcomes if one in (Verdict.FIRST, Verdict.SECOND)]
@@ -355,28 +355,28 @@ def preference(outcomes: Sequence[Verdict]) -> Preference:
     return Preference(first, second, counts[Verdict.EQUAL], sign_test(first, second), share, verdict)
 
 
-_MOST = 2**31 - 1  # what the catalogue counts to
+_MOST = 2**31 - 1  # largest integer in the catalogue
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A passage as whoever judges it names it."""
+    """The passage of a judgement and how it was found."""
 
     document: str  # its id
-    passage: int | None  # 0-based place in the document; None: its only one
+    passage: int | None  # 0-based position in the document; None: its only one
     rank: int | None = None  # from 1
     score: float | None = None
     mode: SearchMode | None = None
-    seen: tuple[str, str] | None = None  # title and text that a hit showed
+    seen: tuple[str, str] | None = None  # title and text shown in a hit
     lineage: Lineage | None = None  # of that hit
 
     def __post_init__(self) -> None:
         if self.passage is not None and not 0 <= self.passage <= _MOST:
-            raise BadInputError(f"the passage is {self.passage}. Passages of a document are numbered from 0")
+            raise BadInputError(f"the passage is {self.passage}. Give a number from 0")
         if self.rank is not None and not 1 <= self.rank <= _MOST:
-            raise BadInputError(f"the rank is {self.rank}. Ranks are numbered from 1")
+            raise BadInputError(f"the rank is {self.rank}. Give a number from 1")
         if self.score is not None and not math.isfinite(self.score):
-            raise BadInputError(f"the score is {self.score}. Give a finite number, or leave it out")
+            raise BadInputError(f"the score is {self.score}. Give a finite number, or omit it")
 
     @classmethod
     def of(
@@ -387,44 +387,43 @@ class Judged:
         score: float | None,
         mode: SearchMode | str | None,
     ) -> Self:
-        """A hit with all that it knows of itself, or a document's id with what is said beside it."""
-        looked_for = None if mode is None else chosen(SearchMode, mode, "mode")
+        """From a hit, or from a document's id and the other arguments."""
+        search_mode = None if mode is None else chosen(SearchMode, mode, "mode")
         if isinstance(found, str):
-            return cls(stored(found, "the document's id"), passage, rank, score, looked_for)
+            return cls(stored(found, "the document's id"), passage, rank, score, search_mode)
         if passage not in (None, found.passage):
             raise BadInputError(
-                f"the hit is passage {found.passage} of '{found.id}', not {passage}. Leave the passage out"
+                f"the hit is passage {found.passage} of '{found.id}', not {passage}. Omit the passage"
             )
         return cls(
             found.id,
             found.passage,
             found.rank if rank is None else rank,
             float(found.score if score is None else score),
-            looked_for or _mode_of(found),
+            search_mode or _mode_of(found),
             (found.title, found.text),
             found.lineage,
         )
 
 
 def plain_query(query: str) -> str:
-    """The query without white space around it, as it is kept; BadInputError if nothing is left."""
+    """The query without surrounding white space; BadInputError if it is empty."""
     plain = stored(query, "the query").strip()
     if not plain:
-        raise BadInputError("the query is empty. Say what was searched for")
+        raise BadInputError("the query is empty. Give the text of the search")
     return plain
 
 
 def stored(text: str, what: str) -> str:
-    """The text; BadInputError for one that no store takes. what: it is called in the error."""
+    """Return the text; BadInputError if it cannot be stored. what: its name in the error."""
     try:
         check_string(text, what)
     except UnusableRowError as error:
-        raise BadInputError(f"{error}. Leave it out") from None
+        raise BadInputError(f"{error}. Remove it") from None
     return text
 
 
 def _mode_of(hit: Hit) -> SearchMode | None:
-    """How a hit was looked for, which its scores tell."""
     if hit.scores.fused is not None:
         return SearchMode.HYBRID
     if hit.scores.dense is not None:
@@ -441,7 +440,7 @@ SaidOf = Callable[[Mapping[Pair, str]], dict[Pair, bool]]  # what was judged of 
 
 @dataclass(frozen=True, slots=True)
 class SearchWay:
-    """A way of searching a collection, as one of two that are compared."""
+    """A way of searching a collection."""
 
     mode: SearchMode = SearchMode.HYBRID
     fusion: Fusion = Fusion.WEIGHTED  # in hybrid mode
@@ -449,7 +448,7 @@ class SearchWay:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `dense`, `rrf`, `generation=2` or several with commas; BadInputError for anything else."""
+        """Parse `dense`, `rrf`, `generation=2` or several separated by commas; BadInputError if invalid."""
         mode, fusion, generation = SearchMode.HYBRID, Fusion.WEIGHTED, None
         for part in filter(None, (one.strip() for one in text.split(","))):
             if part in list(SearchMode):
@@ -460,13 +459,13 @@ class SearchWay:
                 generation = int(numbered[1])
             elif part != "live":
                 raise BadInputError(
-                    f"'{part[:60]}' is no way of searching. Take live, "
-                    f"{', '.join([*SearchMode, *Fusion])} or {_GENERATION}2, or several with commas"
+                    f"'{part[:60]}' is not a way of searching. Give live, "
+                    f"{', '.join([*SearchMode, *Fusion])} or {_GENERATION}2, or several separated by commas"
                 )
         return cls(mode, fusion, generation)
 
     def __str__(self) -> str:
-        """What `parse` reads."""
+        """The inverse of `parse`."""
         fusion = [str(self.fusion)] if self.fusion is not Fusion.WEIGHTED else []
         generation = [f"{_GENERATION}{self.generation}"] if self.generation is not None else []
         return ",".join([str(self.mode), *fusion, *generation])
@@ -477,20 +476,19 @@ class ToJudge:
     """A passage to judge for a query."""
 
     query: str
-    hit: Hit  # how one of the two ways found it
+    hit: Hit  # as found by one of the two ways
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; which of the two ways found it, and where, is not in it."""
+        """As a JSON object that does not reveal which way found it, and at which rank."""
         hit = self.hit
         named = {"query": self.query, "id": hit.id, "passage": hit.passage}
         return named | {"title": hit.title, "text": hit.text}
 
 
 class JudgedComparison:
-    """Two ways of searching, some queries, and what was judged of the passages that decide between them.
+    """A comparison of two ways of searching by judgements; created by `Judgements.compare`.
 
-    Made by `Judgements.compare`. The rankings are made once, when it is; judgements are read anew each time,
-    so that several people judge at once.
+    Rankings are computed once; judgements are read at each call, so several people can judge at once.
     """
 
     def __init__(
@@ -505,54 +503,52 @@ class JudgedComparison:
         level: float,
         margin: float,
     ) -> None:
-        """Search for every query in both ways: for at most 1,000 of them, which their words choose."""
+        """Search for at most 1,000 of the queries, a fixed sample, in both ways."""
         self.first, self.second = first, second
         self._judgements, self._said_of = judgements, said_of
-        asked = list(dict.fromkeys(plain_query(query) for query in queries))
-        self.queries = tuple(asked[place] for place in drawn(asked, MOST_QUERIES))
+        requested = list(dict.fromkeys(plain_query(query) for query in queries))
+        self.queries = tuple(requested[place] for place in drawn(requested, MOST_QUERIES))
         self.notes: tuple[str, ...] = ()
-        if len(self.queries) < len(asked):
-            left = f"{len(self.queries):,} of {len(asked):,} queries"
-            self.notes = (f"compared by {left}, which their words choose",)
+        if len(self.queries) < len(requested):
+            left = f"{len(self.queries):,} of {len(requested):,} queries"
+            self.notes = (f"compared by {left}, a fixed sample",)
         if not self.queries:
-            raise BadInputError(
-                "there is no query to compare by. Name some, or judge passages of a few first"
-            )
+            raise BadInputError("there are no queries to compare by. Give some, or judge some passages first")
         if first == second:
-            raise BadInputError(f"'{first}' is compared with itself. Name two ways that differ")
+            raise BadInputError(f"'{first}' is compared with itself. Give two different ways")
         self._hits: dict[Pair, Hit] = {}
-        self._gone: set[Pair] = set()  # of documents that were removed since
+        self._removed: set[Pair] = set()  # of documents that were removed since
         rankings = self._ranked(search, first), self._ranked(search, second)
         self._texts = {pair: text_hash(encoded_text(hit.title, hit.text)) for pair, hit in self._hits.items()}
-        # Judgements that another order asked for must not be drawn by the same chances.
+        # Another comparison needs an independent order.
         lineages = (hit.lineage for hit in self._hits.values())
-        made = sorted({(each.generation, *each.made_by) for each in lineages})  # refined queries among it
+        made = sorted({(each.generation, *each.made_by) for each in lineages})  # including refined queries
         seed = f"{first} {second} {made}"
         self.test = MinimalTest(*rankings, seed=seed, level=level, margin=margin)
 
     def next(self) -> ToJudge | None:
-        """The passage that tells most about the difference, by chance; None when each was judged.
+        """The next passage to judge, drawn by its weight in the difference; None if all are judged.
 
-        One whose document turned out to be removed is passed over.
+        Passages of removed documents are skipped.
         """
-        pair = self.test.next({**self._judged(), **dict.fromkeys(self._gone, False)})
+        pair = self.test.next({**self._judged(), **dict.fromkeys(self._removed, False)})
         return None if pair is None else ToJudge(pair[0], self._hits[pair])
 
     def judge(
         self, asked: ToJudge, relevant: bool | None, *, rater: str | None = None, note: str | None = None
     ) -> Judgement:
-        """Keep what somebody says of it; None = cannot say, which counts as not relevant here.
+        """Store a judgement; None = undecided, which counts as not relevant here.
 
-        UnknownDocumentError if its document was removed: it is not asked for again.
+        Raises UnknownDocumentError if its document was removed; `next` then skips it.
         """
         try:
             return self._judgements.add(asked.query, asked.hit, relevant, rater=rater, note=note)
         except UnknownDocumentError:
-            self._gone.add((asked.query, (asked.hit.id, asked.hit.passage)))
+            self._removed.add((asked.query, (asked.hit.id, asked.hit.passage)))
             raise
 
     def difference(self) -> Difference:
-        """How much better the second way is, as far as the judgements say."""
+        """The estimated gain of the second way over the first."""
         return self.test.difference(self._judged())
 
     def _ranked(self, search: Search, way: SearchWay) -> dict[str, list[Hashable]]:
@@ -566,8 +562,8 @@ class JudgedComparison:
         return ranked
 
     def _judged(self) -> dict[Pair, bool]:
-        """What was said of passages with the texts that the rankings are of.
+        """The judgements of passages with the texts in the rankings.
 
-        Whatever became of these since: a passage that is changed while it is judged is not asked for again.
+        A passage that was changed while it was judged is not offered again.
         """
         return self._said_of(self._texts)

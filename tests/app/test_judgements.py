@@ -126,7 +126,7 @@ def test_a_judgement_of_a_removed_document_says_so(run: Run) -> None:
         (("add", "pets", "cat", "--id", "cow", "--relevant"), 1, "'pets' has no document 'cow'"),
         (("list", "pets", "--queries", "--id", "cat"), 2, "--queries lists all of them"),
         (("list", "none"), 1, "there is no collection 'none'"),
-        (("export", "pets", "--out", "all.jsonl"), 1, "nothing was judged in 'pets'"),
+        (("export", "pets", "--out", "all.jsonl"), 1, "'pets' has no judgements"),
         (("export", "pets", "--out", "all.csv"), 1, "does not end with .jsonl"),
     ],
 )
@@ -140,7 +140,7 @@ def test_an_export_says_what_it_wrote(run: Run) -> None:
     judge(run, "night birds", "owl", relevant=True)
     judge(run, "night birds", "cat", relevant=False)
     training = ("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
-    assert "falls into the part train" in run(*training, code=1).stderr  # the words are of the test part
+    assert "is in the part train" in run(*training, code=1).stderr  # the words are of the test part
     said = run(*training, "--part", "all")
     assert said.stdout.splitlines() == [Naming("1 triplet", "1 query", "rows.jsonl")]
     assert "test part are in" in said.stderr

@@ -286,5 +286,5 @@ def test_what_cannot_be_written_is_said_and_nothing_is_left(
 
 
 def test_where_nothing_was_judged_there_is_nothing_to_write(zoo: Collection, tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="nothing was judged in 'zoo'"):
+    with pytest.raises(BadInputError, match="'zoo' has no judgements"):
         zoo.judgements.export(tmp_path / "all.jsonl")

@@ -80,7 +80,7 @@ def test_a_judged_query_that_trained_an_encoder_measures_nothing(zoo: Collection
     zoo.rebuild(WordsEncoder(name=str(tmp_path), dimension=12))
     report = zoo.gate(margin=0.9)
     assert (report.queries, report.learned) == (11, 1)
-    assert report.figures == Naming("1 query left out", "trained")
+    assert report.figures == Naming("left out", "1 query", "trained")
     zoo.promote(margin=0.9)
     made_by = zoo.search("a cat")[0].lineage.made_by
     assert made_by[-1] == Naming("promoted", 11, "neither", "not recorded", "words")

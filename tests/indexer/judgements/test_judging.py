@@ -189,7 +189,7 @@ def test_what_was_said_of_a_passage_is_not_taken_over_for_another_text(
     zoo.judgements.export(out, form)
     zoo.add_rows([{"id": "cat", "text": "another animal"}])
     taken = zoo.judgements.load(out)
-    assert (taken.judgements, taken.notes) == (1, (Naming("1 judgement", "left out"),))
+    assert (taken.judgements, taken.notes) == (1, (Naming("left out", "1 judgement"),))
     assert zoo.judgements.of("a cat") == {("dog", 0): False}
 
 
@@ -263,7 +263,7 @@ def test_a_judgement_of_a_whole_document_is_of_its_best_passage_or_of_each(
     assert (taken.judgements, taken.queries) == (4, 2)
     assert taken.notes == (
         Naming("2 judgements", "several passages"),
-        Naming("1 judgement", "not there", "left out"),
+        Naming("left out", "1 judgement", "missing"),
     )
 
 
@@ -288,13 +288,16 @@ def test_a_whole_document_that_is_not_embedded_yet_is_left_out(
     (tmp_path / "in.csv").write_text("query,document,relevant\nword11,new,1\nword11,long,1\n")
     taken = zoo.judgements.load(tmp_path / "in.csv")
     assert zoo.judgements.of("word11") == {("long", 1): True}
-    assert (taken.judgements, taken.notes[1:]) == (1, (Naming("1 judgement", "finds none", "left out"),))
+    assert (taken.judgements, taken.notes[1:]) == (
+        1,
+        (Naming("left out", "1 judgement", "finds no passage"),),
+    )
 
 
 def test_an_id_that_ends_with_more_digits_than_a_number_has_is_an_id(zoo: Collection, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(f"query,document,relevant\nbirds,owl#{MANY},1\nbirds,owl#0,1\n")
     taken = zoo.judgements.load(tmp_path / "in.csv")
-    assert (taken.judgements, taken.notes) == (1, (Naming("1 judgement", "not there", "left out"),))
+    assert (taken.judgements, taken.notes) == (1, (Naming("left out", "1 judgement", "missing"),))
 
 
 def test_what_a_folder_has_that_cannot_be_used_is_said(zoo: Collection, tmp_path: Path) -> None:
@@ -335,7 +338,7 @@ def test_a_word_that_nobody_could_say_is_written_and_read_back(
     ("name", "text", "said"),
     [
         ("a.csv", "query,document,relevant\nbirds,owl,perhaps\n", "line 2: relevant is 'perhaps'"),
-        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is no passage"),
+        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is not a passage"),
         ("a.csv", "query,relevant\nbirds,1\n", "line 2: .*query .*document"),
         (
             "a.csv",
@@ -344,8 +347,12 @@ def test_a_word_that_nobody_could_say_is_written_and_read_back(
         ),
         ("a.jsonl", '{"query": "birds", "document": "owl", "label": 1}\n', "line 1: there is no column"),
         ("a.csv", "query,document,unsure\nbirds,owl,false\n", "line 2: there is no column"),
-        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is no passage"),
-        ("a.csv", f"query,document,relevant,passage\nbirds,owl,1,{MANY}\n", "line 2: '111.* is no passage"),
+        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is not a passage"),
+        (
+            "a.csv",
+            f"query,document,relevant,passage\nbirds,owl,1,{MANY}\n",
+            "line 2: '111.* is not a passage",
+        ),
         ("a.csv", f"query,document,relevant\nbirds,owl,{MANY}\n", "line 2: relevant is '111"),
         ("qrels", f"301 0 owl {MANY}\n", "line 1: '301 0 owl 111"),
         ("qrels", "301 0 owl\n", "line 1: '301 0 owl'"),

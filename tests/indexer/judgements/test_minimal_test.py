@@ -126,7 +126,7 @@ def test_judgements_that_were_chosen_otherwise_all_count_for_the_difference(draw
     assert found.verdict is Verdict.OPEN
     assert found.needed is not None
     assert 0 < found.needed <= found.unjudged
-    assert f"{len(imported)} judgements, {gap} of them as drawn" in found.said("dense", "hybrid")
+    assert f"{len(imported)} judgements, {gap} of them in the drawn order" in found.said("dense", "hybrid")
 
 
 def test_one_judgement_by_hand_does_not_move_the_difference() -> None:

@@ -97,7 +97,7 @@ def test_a_passage_is_its_title_and_its_text_as_the_index_encodes_them() -> None
 def test_a_text_that_was_judged_both_ways_is_left_out() -> None:
     made = rows(("q", "Same text.", True), ("q", "same text", False), ("q", "r", True), ("q", "n", False))
     assert values(made) == [("q", "r", "n")]
-    assert made.notes == (Naming("1 text", "both ways", "left out"),)
+    assert made.notes == (Naming("left out", "1 text", "contradictory"),)
 
 
 def test_one_text_in_two_documents_is_one_passage() -> None:

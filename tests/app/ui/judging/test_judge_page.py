@@ -399,7 +399,7 @@ def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library
     app.file_uploader(key="judge-import-table").upload("judged.csv", rows.encode())
     _import(app)
     assert any(each.value == Naming("1 judgement", "1 query") for each in app.success)
-    assert any("of documents that are not there" in each.value for each in app.caption)
+    assert any("of missing documents" in each.value for each in app.caption)
     assert not any("Write some questions" in each.value for each in app.markdown)  # it has one at once
     assert not app.run().success
     app = page("judge")
