@@ -112,7 +112,7 @@ def _check_size(expression: Expression) -> None:
 
 def too_deep() -> str:
     """The error message for a filter that is nested too deeply."""
-    return f"the filter nests more than {_DEEPEST} levels of not, and, or. Simplify it"
+    return f"the filter has more than {_DEEPEST} nested levels of not, and, or. Simplify it"
 
 
 def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
@@ -200,7 +200,8 @@ def scalar(value: object) -> Scalar:
             raise BadFilterError(f"{shown} is out of range. Use a number below 2^63")
         return value
     raise BadFilterError(
-        f"a filter cannot compare with a {type(value).__name__}. Use text, a number, true, false or a date"
+        f"a filter cannot compare with a value of type {type(value).__name__}. "
+        "Use text, a number, true, false or a date"
     )
 
 

@@ -64,7 +64,7 @@ class Difference:
         difference = round(self.difference, 3) + 0.0  # no -0.000
         if self.verdict is Verdict.EQUAL and not self.judged:
             return (
-                f"nothing to decide: {first} and {second} rank the passages alike. For any judgements, "
+                f"nothing to decide: {first} and {second} rank the passages alike. Whatever is judged, "
                 f"DCG@10 differs by at most {round(max(-low, high), 3) + 0.0:.3f}. "
                 "Add queries, or compare other ways"
             )

@@ -84,7 +84,7 @@ def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
     [
         (["--with", "pets"], 1, "'pets' cannot be compared with itself"),
         (["--with-where", "a = 1"], 2, "--with-where needs --with OTHER"),
-        (["--threshold", "90"], 1, "cosines go from -1 to 1"),
+        (["--threshold", "90"], 1, "cosine from -1 to 1"),
         (["--with", "none"], 1, "none"),
     ],
 )

@@ -143,7 +143,7 @@ def test_an_export_says_what_it_wrote(run: Run) -> None:
     assert "is in the part train" in run(*training, code=1).stderr  # the words are of the test part
     said = run(*training, "--part", "all")
     assert said.stdout.splitlines() == [Naming("1 triplet", "1 query", "rows.jsonl")]
-    assert "test part are in" in said.stderr
+    assert "includes test queries" in said.stderr
     said = run("judgements", "export", "pets", "--as", "evaluation", "--out", "judged")
     assert said.stdout.splitlines() == [Naming("2 judgements", "1 query", "3 passages", "judged")]
     row = objects(run("judgements", "export", "pets", "--out", "all.jsonl", "--json"))[0]

@@ -12,7 +12,7 @@ from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.clusters import partition
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.expression import Compare, InClusters, Operator, Or
-from nearsay.indexer.filters.parse import CLUSTER, Where, _Meaning
+from nearsay.indexer.filters.parse import CLUSTER, Where, _ClusterResolver
 from nearsay.indexer.query import export
 from nearsay.indexer.query.export import export_passages
 from nearsay.indexer.vectors.errors import BadFilterError, BusyError
@@ -77,7 +77,7 @@ def test_many_clusters_are_looked_for_in_one_look_at_all() -> None:
     called["name 7"] = {7}
     asked = [Compare(CLUSTER, Operator.EQUAL, value) for value in (*range(100, 2_000), "name 7", 7.0)]
     where = Or((*asked, Compare(("year",), Operator.EQUAL, 1)))
-    found = _Meaning(1, every, called, "zoo").of(where)
+    found = _ClusterResolver(1, every, called, "zoo").of(where)
     assert found == Or((InClusters(1, (7, *range(100, 2_000))), where.operands[-1]))
     assert looks <= 1
 

@@ -191,8 +191,8 @@ def test_the_same_clusters_come_on_one_thread_and_on_two():
         ({"resolution": 0.0}, "resolution = 0.0"),
         ({"least_size": 0}, "least_size = 0"),
         ({"method": "topics"}, "topics"),
-        ({"method": "density"}, "none of graph, kmeans"),
-        ({"method": "kmeans", "resolution": 2.0}, "take the method graph"),
+        ({"method": "density"}, "graph, kmeans"),
+        ({"method": "kmeans", "resolution": 2.0}, "choose the method graph"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, said):

@@ -313,8 +313,8 @@ def test_a_gated_collection_has_no_duplicates_to_explore(notes: Collection) -> N
         ("skip", 0.0, "cosine above 0 .*1"),
         ("skip", 1.5, "cosine above 0 .*1"),
         ("skip", float("nan"), "cosine above 0 .*1"),
-        ("off", 0.9, "Leave one of the two out"),
-        (None, 0.9, "collection 'notes' has no gate"),
+        ("off", 0.9, "Omit one of the two"),
+        (None, 0.9, "collection 'notes' does not check"),
     ],
 )
 def test_a_gate_that_cannot_be_is_refused(
@@ -390,7 +390,7 @@ def test_it_finds_what_comparing_one_by_one_finds_in_however_many_additions(
         pytest.MonkeyPatch.context() as patch,
         Library.open(folder, load_encoder=lambda _: WordsEncoder()) as library,
     ):
-        patch.setattr(module, "_ASKED_UP_TO", asked_up_to)
+        patch.setattr(module, "_SEARCHED_UP_TO", asked_up_to)
         patch.setattr(module, "_BLOCK", 3)
         notes = library.collection("notes", chunking="none")
         first, second = rows[:split], rows[split:]

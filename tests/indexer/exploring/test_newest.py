@@ -106,7 +106,7 @@ def test_what_came_after_the_clustering_is_counted_to_the_nearest_centre(
         (None, "in no cluster", 2),
         (1, "one", 1),
     ]
-    assert news.notes[-1] == Naming("nearest", "newer", "3 passages")
+    assert news.notes[-1] == Naming("after the clustering", "nearest", "3 passages")
 
 
 def test_the_nearest_centre_is_taken_if_a_member_is_as_far() -> None:

@@ -214,7 +214,7 @@ def test_a_value_or_a_name_is_never_taken_for_sql(database: Database, name: str)
 
 
 def test_a_name_with_a_quote_is_refused_whoever_made_the_expression() -> None:
-    with pytest.raises(BadFilterError, match="Names hold no quotes"):
+    with pytest.raises(BadFilterError, match="Remove the quotes"):
         condition(Compare(('a"', "b"), Operator.EQUAL, 1), "sqlite")
 
 

@@ -96,7 +96,7 @@ def test_a_refusal_names_the_figures_and_force_is_told_by_every_hit(zoo: Collect
     assert report.figures in str(refused.value)
     assert [line.partition(":")[0] for line in str(refused.value).splitlines()[2:]] == [
         "Judge more",
-        "Or promote it all the same",
+        "Or promote it anyway",
     ]
     assert zoo.search("a cat")[0].lineage.generation == 1
     assert zoo.promote(force=True) == 2

@@ -140,7 +140,7 @@ def test_two_generations_are_compared_by_the_queries_that_were_judged(zoo: Colle
 def test_what_cannot_be_compared_is_refused(zoo: Collection) -> None:
     with pytest.raises(BadInputError, match="compared with itself"):
         zoo.judgements.compare("dense", "dense", QUERIES)
-    with pytest.raises(BadInputError, match="no query to compare by"):
+    with pytest.raises(BadInputError, match="no queries to compare by"):
         zoo.judgements.compare("lexical", "dense")
 
 
@@ -343,10 +343,10 @@ def test_a_word_that_nobody_could_say_is_written_and_read_back(
         (
             "a.csv",
             "query,document,grade\nbirds,owl,1\n",
-            "no column 'relevant'.* 'document', 'grade'",
+            "column 'relevant' is missing.* 'document', 'grade'",
         ),
-        ("a.jsonl", '{"query": "birds", "document": "owl", "label": 1}\n', "line 1: there is no column"),
-        ("a.csv", "query,document,unsure\nbirds,owl,false\n", "line 2: there is no column"),
+        ("a.jsonl", '{"query": "birds", "document": "owl", "label": 1}\n', "line 1: the column"),
+        ("a.csv", "query,document,unsure\nbirds,owl,false\n", "line 2: the column"),
         ("a.csv", "query,document,relevant,passage\nbirds,owl,1,-1\n", "line 2: '-1' is not a passage"),
         (
             "a.csv",

@@ -106,7 +106,7 @@ def test_when_most_were_only_put_among_others_it_is_said(papers: Collection, map
     map_of(papers)
     papers.add_rows(rows(100, 130))
     (note,) = map_of(papers).notes
-    assert note == Naming("71%", "different passages", 10)
+    assert note == Naming("71%", "distinct passages", 10)
     assert note.endswith("nearsay explore map papers --replace")
     anew = map_of(papers, anew=True)
     assert (anew.new, anew.notes, bool(anew.points.laid_out[10:].any())) == (True, (), True)
@@ -168,7 +168,7 @@ def test_a_new_encoders_map_begins_from_the_old_one(papers: Collection, map_of: 
     papers.promote()
     new = map_of(papers)
     assert (new.generation, new.new, new.parameters["begun_from"]) == (2, True, 1)
-    assert new.notes == (Naming("map of generation 1", "turned"),)
+    assert new.notes == (Naming("map of generation 1", "aligned"),)
     fresh = map_of(
         papers, anew=True, seed=1
     )  # with the same seed the same vectors but for zeros lie the same
@@ -243,7 +243,7 @@ def test_a_map_of_a_generation_that_went_is_not_kept(
         return made
 
     monkeypatch.setattr(mapping, "laid_out", promoted_meanwhile)
-    assert map_of(papers).notes == (Naming("generation", "not kept"),)
+    assert map_of(papers).notes == (Naming("generation", "not saved"),)
     monkeypatch.setattr(mapping, "laid_out", laid_out)
     assert map_of(papers).parameters.get("begun_from") is None
 
