@@ -421,7 +421,7 @@ def test_a_file_that_holds_no_judgements_is_refused_in_a_sentence(page: Page, li
     app = page("judge")
     app.file_uploader(key="judge-import-table").upload("judged.csv", b"a,b\n1,2\n")
     _import(app)
-    assert "query and a document" in app.error[0].value
+    assert "columns query and document" in app.error[0].value
     assert not library.collection("samples").judgements.list()
 
 
