@@ -1,4 +1,4 @@
-"""`nearsay collections`: what a library holds."""
+"""`nearsay collections`: the collections of a library."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`nearsay ui`: the page in the browser."""
+"""`nearsay ui`: the web page."""
 
 import getpass
 import os

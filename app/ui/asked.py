@@ -1,4 +1,4 @@
-"""What is asked of the page: the controls above the results, all of which stand in the address."""
+"""The controls above the results: query, options and filter. All their values are in the address."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from nearsay.training.sentence.text_encoder import TextKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
-_ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
+_ASKED_LAST = "q_last"  # session key: the last page and its query
 PAGE = 10  # results that are shown at once
-_MOST = 1_000  # results to leaf through; a file can hold more
+_MOST = 1_000  # results on all pages; a downloaded file can hold more
 
 MODE_HELP = (
     "hybrid: by meaning and by words, which ranks best on most questions. dense: by meaning alone. "
@@ -34,35 +34,37 @@ MODE_HELP = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is looked for."""
+    """A search as the controls describe it."""
 
     query: str
     mode: SearchMode
     k: int
-    by_document: bool  # each document once
-    shade: bool  # the words' shares
-    choices: Choices  # of the metadata
-    expert: str  # a filter by hand
-    first: int  # of the results that are shown, from 0
-    like: tuple[str, ...] = ()  # documents; with any, the query is not asked
+    by_document: bool  # at most one passage of each document
+    shade: bool  # show each word's share
+    choices: Choices  # the metadata filter
+    expert: str  # a filter written by hand
+    first: int  # index of the first result shown, from 0
+    like: tuple[str, ...] = ()  # ids of documents; if there are any, the query is not searched
     unlike: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
-        """All filters together, in the filter language; "" for none."""
+        """All filters combined in the filter language; "" if there are none."""
         return filter_text(self.choices, self.expert)
 
 
 def query_control(page: str) -> str:
-    """The search box, whose query stands in the address; page: that it is on.
+    """The search box, whose query is in the address.
 
-    Not bound to the address: Streamlit would replace the one before, and what is written by us is an entry of
-    the browser's history, so that Back leads from search to search.
+    Not bound to the address by Streamlit, which would replace the browser's history entry: written here, each
+    query adds one, so that Back returns to the previous search.
+
+    page: the page that it is drawn on
     """
     said = st.query_params.get("q", "")
     before, last = st.session_state.get(_ASKED_LAST, (page, None))
-    if before != page or "q" not in st.session_state:  # from elsewhere: the menu keeps nothing in the address
-        linked = {"like", "filter", "where"} & set(st.query_params)  # which says all that is looked for
+    if before != page or "q" not in st.session_state:  # from another page: the menu drops the parameters
+        linked = {"like", "filter", "where"} & set(st.query_params)  # a link with these is complete
         st.session_state["q"] = said or ("" if linked else last or "")
     elif said != last:  # a link, or Back
         st.session_state["q"] = said
@@ -83,7 +85,7 @@ def query_control(page: str) -> str:
 
 
 def mode_control() -> SearchMode:
-    """By meaning, by words, or both."""
+    """The choice between dense, lexical and hybrid search."""
     chosen = st.selectbox(
         "Mode",
         [str(mode) for mode in (SearchMode.HYBRID, SearchMode.DENSE, SearchMode.LEXICAL)],
@@ -96,9 +98,9 @@ def mode_control() -> SearchMode:
 
 
 def ask(expert: str) -> Asked:
-    """Draw the controls; what they say.
+    """Draw the controls and return the search that they describe.
 
-    expert: the filter that was written by hand, already read
+    expert: the filter written by hand, already parsed
     """
     with st.container(horizontal=True, vertical_alignment="bottom", key="ns_ask"):
         query = query_control("search")
@@ -146,7 +148,7 @@ def ask(expert: str) -> Asked:
 
 
 def example_filter(metadata: Mapping[str, JsonValue]) -> str:
-    """A filter that lets a document of this metadata through, to show how one is written."""
+    """Return a filter that matches a document with this metadata, to show the syntax."""
     for name, value in metadata.items():
         field = written_field((name,))
         if field is None or isinstance(value, bool):
@@ -159,10 +161,10 @@ def example_filter(metadata: Mapping[str, JsonValue]) -> str:
 
 
 def hand_filter(visit: Visit) -> str:
-    """The filter that is written by hand, drawn folded away in the sidebar; "" for one that cannot be read.
+    """Draw the filter written by hand in the sidebar, folded; "" if it cannot be parsed.
 
-    What is wrong with that one is told below its field, which is unfolded, and on the page that it does not
-    count.
+    A parse error is shown below the field, which is then unfolded, and the page warns that the filter is
+    ignored.
     """
     first = visit.collection.browser.page(None, limit=1).rows
     fault = _fault_in(st.session_state.get("where", st.query_params.get("where")) or "")
@@ -181,7 +183,7 @@ def hand_filter(visit: Visit) -> str:
             say_error(fault)
     if fault is None:
         return line
-    st.warning(  # its field may be out of sight
+    st.warning(  # the sidebar may be closed
         "The filter by hand cannot be read, and what is shown is without it. What is wrong stands below its "
         "field in the sidebar.",
         icon=":material/filter_alt_off:",
@@ -203,9 +205,9 @@ def _fault_in(line: str) -> NearsayError | None:
 
 
 def _kept_in_address() -> None:
-    """Fields that nobody sees: they keep in the address what other controls set.
+    """Draw hidden fields that keep the values of other controls in the address.
 
-    They belong inside something folded, since they would be seen until the page's style is there.
+    Draw them inside something folded, since they are visible until the page's style sheet has loaded.
     """
     with st.container(key="ns_hidden"):
         for name in ("filter", "at"):
@@ -213,12 +215,12 @@ def _kept_in_address() -> None:
 
 
 def choices_now() -> dict[str, Choice]:
-    """What is chosen of the metadata at this moment; BadInputError if the address makes no sense."""
+    """Return the metadata filter chosen now. Raises BadInputError if the one in the address is invalid."""
     return read_choices(st.session_state.get("filter") or "")
 
 
 def choices_said() -> dict[str, Choice]:
-    """What is chosen of the metadata; of an address that makes no sense it is told, and nothing is chosen."""
+    """Return the metadata filter; one in the address that is invalid is reported and ignored."""
     try:
         return choices_now()
     except BadInputError as error:
@@ -227,13 +229,13 @@ def choices_said() -> dict[str, Choice]:
 
 
 def keep_choices(choices: Choices) -> None:
-    """Choose of the metadata; only in a callback."""
+    """Set the metadata filter; only in a callback."""
     st.session_state["filter"] = written(choices)
     begin_anew()
 
 
 def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
-    """Look for what is like documents; only in a callback. None: for what answers the query again."""
+    """Search by likeness to these documents; only in a callback. With none, search by the query again."""
     for name, ids in (("like", like), ("unlike", unlike)):
         st.query_params.pop(name, None)
         if ids:
@@ -242,7 +244,7 @@ def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
 
 
 def begin_anew() -> None:
-    """Show the first results; only in a callback."""
+    """Return to the first page of results; only in a callback."""
     st.session_state["at"] = ""
 
 
@@ -252,32 +254,33 @@ def _another_query() -> None:
 
 
 def _first(k: int) -> int:
-    """The results to begin with, as the address says; anything else there means the first."""
+    """Return the index of the first result to show, from the address; 0 if it is invalid."""
     said = st.session_state.get("at") or ""
     number = int(said) if said.isdecimal() and len(said) < 7 else 1
     return (number - 1) // PAGE * PAGE if 1 <= number <= k else 0
 
 
 def _ids(name: str) -> tuple[str, ...]:
-    """The ids that the address has under a name, each once."""
+    """Return the ids under a name of the address, without duplicates."""
     return tuple(dict.fromkeys(one for one in st.query_params.get_all(name) if one.strip()))
 
 
-_LONGEST = 5_000  # characters: a question stands in the address, which servers take up to some length only
+_LONGEST = 5_000  # characters: the query is part of the address, whose length servers limit
 LONGEST_FILTER = 20_000  # characters: it may list many values
 
 
 def short_enough(query: str) -> str:
-    """The question; of one that is too long it is told, and "" is given, so that nothing is asked."""
+    """Return the query; one that is too long is reported, and "" is returned, so that nothing is searched."""
     return query if are_short(("The question", query), advice="a sentence or two find best") else ""
 
 
 def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -> bool:
-    """Whether all of these may be looked at; of the first that is too long it is told.
+    """Return whether all of these are short enough; the first that is too long is reported.
 
-    texts:  what each is called, at the begin of a sentence, and itself. They come from a form or an address,
-            and a visitor's longest would keep the encoder busy for everybody
-    most:   characters of each
+    They come from a form or the address, and a very long one would keep the encoder busy for everybody.
+
+    texts: what each is called, at the beginning of a sentence, and the text
+    most: characters of each
     advice: what to do instead
     """
     for what, text in texts:
@@ -290,7 +293,7 @@ def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -
 
 
 def is_empty(visit: Visit) -> bool:
-    """Whether no passage of the collection can be found, which is told: none came yet, or all wait."""
+    """Return whether no passage can be found: none was added, or none has a vector yet. Reports which."""
     found = visit.collection.overview()
     if found.live is not None and found.waiting < found.passages:
         return False
@@ -308,7 +311,7 @@ def is_empty(visit: Visit) -> bool:
 
 
 def tell_what_was_cut(visit: Visit, generation: GenerationRow, query: str) -> None:
-    """Say it where the encoder that a search by meaning asked takes only the beginning of the question."""
+    """Report it if the encoder truncates the query."""
     made_by = generation.encoder
     encoder = cast("Encoder", visit.library.encoder(made_by.source, fingerprint=made_by.fingerprint))
     pieces = encoder.pieces(query, kind=TextKind.QUERY)

@@ -1,4 +1,4 @@
-"""What may be chosen: encoders out of the library's list, and what one can be measured on."""
+"""Choices for forms: encoders of the library, and evaluation sets."""
 
 from pathlib import Path
 from typing import Final
@@ -18,9 +18,10 @@ _OTHER: Final = ""
 
 
 def offered(visit: Visit, *, berts: bool = False, without: str | None = None) -> dict[str, str]:
-    """What loads each encoder that is there, and what people call it; no two are called the same.
+    """Return a unique label for each encoder that exists, by the source that loads it.
 
-    berts: also the BERTs that were made here, unless the page only reads; without: the source of one to omit
+    berts: include BERTs trained here, unless nothing may be changed
+    without: the source of one to omit
     """
     labels: dict[str, str] = {}
     places: dict[str, str] = {}
@@ -33,7 +34,7 @@ def offered(visit: Visit, *, berts: bool = False, without: str | None = None) ->
 
 
 def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = None) -> str | None:
-    """Ask for one; what loads it, None while another is not named yet.
+    """Ask for an encoder and return its source; None while another one has to be entered.
 
     without: the source of one that is not offered
     """
@@ -56,7 +57,7 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
     return (typed or "").strip() or None
 
 
-JUDGED: Final = "judgements"  # stands for a folder that is written when it is wanted
+JUDGED: Final = "judgements"  # placeholder for a folder that `spec_of` writes
 KIND_NAMES: Final = {
     EvaluationKind.STS: "scored pairs",
     EvaluationKind.TRIPLETS: "triplets",
@@ -67,11 +68,11 @@ KIND_NAMES: Final = {
     EvaluationKind.CLUSTERING: "labelled texts to cluster",
     EvaluationKind.CLASSIFICATION: "labelled texts",
 }
-_FEWEST_QUERIES: Final = 5  # judged ones, of which a fifth is measured on
+_FEWEST_QUERIES: Final = 5  # judged queries; a fifth of them is the test part
 
 
 def evaluation_sets(visit: Visit) -> dict[str, str]:
-    """`KIND:PATH` as commands take it, and what people call it."""
+    """Return a unique label for each evaluation set, by `KIND:PATH` as commands take it."""
     sets = {
         f"sts:{sample_file('scored-pairs')}": "sample: scored pairs",
         f"triplets:{sample_file('triplets')}": "sample: triplets",
@@ -87,7 +88,7 @@ def evaluation_sets(visit: Visit) -> dict[str, str]:
 
 
 def spec_of(visit: Visit, chosen: str) -> str:
-    """What the command takes; judgements are written out, and only the judged passages are searched."""
+    """Return the set as commands take it; judgements are exported first, with only the judged passages."""
     if chosen != JUDGED:
         return chosen
     visit.check_writing()
@@ -104,6 +105,6 @@ def _kind(file: Path) -> EvaluationKind | None:
         layout = file_layout(file)
     except BadInputError:
         return None
-    if layout is None or layout.kind is EvaluationKind.NLI:  # a linear layer would need a second file
+    if layout is None or layout.kind is EvaluationKind.NLI:  # would need a second file
         return None
     return layout.kind
