@@ -1,4 +1,4 @@
-"""A collection whose methods can be awaited, so that a server's event loop goes on meanwhile."""
+"""Async wrapper of a collection, for event loops."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -28,24 +28,23 @@ def _awaited(
 
 
 class AsyncCollection:
-    """The methods of a `Collection`, each in a thread of asyncio's own pool.
+    """The methods of a `Collection` as coroutines, each run in asyncio's default thread pool.
 
     papers = AsyncCollection(library.collection("papers"))
     hits = await papers.search("hungry animals in winter", k=5)
 
-    A call that is cancelled, as by a timeout, is only waited for no longer: what has begun in its thread is
-    done to its end.
+    Cancelling a call, for example by a timeout, only stops waiting for it: the thread finishes its work.
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Nothing is read yet; `collection` stays usable beside it."""
+        """Nothing is read yet; `collection` remains usable."""
         self.collection = collection
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.collection!r})"
 
     async def documents(self, where: Where | None = None) -> AsyncIterator[StoredDocument]:
-        """The documents that a filter lets through, in the order they were added."""
+        """Iterate over the documents that match a filter, in order of addition."""
         found = iter(self.collection.documents(where))
         while some := await asyncio.to_thread(lambda: list(islice(found, _SOME))):
             for document in some:

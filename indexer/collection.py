@@ -1,4 +1,4 @@
-"""A collection: a named set of documents in a library, and everything that can be done with it."""
+"""A collection: a named set of documents in a library."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -59,9 +59,9 @@ _USUAL = ReadOptions()
 
 
 class Collection:
-    """Documents, their vectors, and the search over them; made by `Library.collection`.
+    """Documents, their vectors, and search over them. Get one with `Library.collection`.
 
-    Safe to share between threads.
+    Thread-safe.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Collection:
         encoder: str | TextEncoder | None,
         promise: ContractChange = KEPT,
     ) -> None:
-        """Nothing is read or made yet."""
+        """Nothing is read or created yet."""
         self.library = library
         self.name = record.name
         self._store = library.store
@@ -98,21 +98,21 @@ class Collection:
         wait: float | None = None,
         index: Literal["now", "later"] = "later",
     ) -> "AddReport":
-        """Add or update the documents of files by id; unchanged ones are not embedded again.
+        """Add or update documents from files, by id. Unchanged documents are not embedded again.
 
-        sources: files, folders, globs, '-' for standard input
-        text, id, title, metadata: the names of the fields; None = guessed, and said in the report's notes
-        options: everything else about reading
-        strict:  read everything first, and write nothing if a row cannot be used (StrictError)
-        near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
-            gate and its threshold (a cosine, 0.95 at first) are remembered. See docs/adding.md
-        wait:    seconds for another writer to finish; None = as the library was opened with
-        index:   later: the report says when an index would pay off, and `optimize` makes it; until then all
-            is searched exactly. now: one is chosen by measuring, or what is new gets its own, where due
+        sources: files, folders, globs, or '-' for standard input
+        text, id, title, metadata: names of the fields; None = guessed, and reported in the report's notes
+        options: all other reading options
+        strict:  read everything first and write nothing if a row is faulty (StrictError)
+        near_duplicates: what to do with near-duplicates of earlier documents: report, skip, link, or off;
+            None = as before. It is saved with the threshold (a cosine, 0.95 by default), see docs/adding.md
+        wait:    seconds to wait for another writer; None = the library's
+        index:   later = search new passages exactly until `optimize`; the report says when an index would pay
+                 off. now = also choose an index, or index what is new, where due
 
-        A document whose id is there already is replaced with its title, text and all its metadata; `update`
-        changes single fields. Killed anywhere, the same call goes on where it was. BadInputError if nothing
-        can be used, EncoderMismatchError, BusyError and DiskFullError each with its remedy.
+        A document with an existing id is replaced, with all its metadata; `update` changes single fields. If
+        the process is killed, the same call resumes. Raises BadInputError if nothing is usable,
+        EncoderMismatchError, BusyError and DiskFullError.
         """
         chosen = replace(
             options,
@@ -137,17 +137,17 @@ class Collection:
         wait: float | None = None,
         index: Literal["now", "later"] = "later",
     ) -> "AddReport":
-        """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory.
+        """Add or update documents from Python: texts, mappings or `Document`s. `strict` holds all in memory.
 
-        vectors: of the rows, (rows, d) of length 1, made before by the collection's encoder from title, a
-            space and text; they are stored, rounded to its `dtype`, for the rows, each of which is a passage.
-            BadInputError for another number, dimension or length, and where some rows that are embedded to
-            compare come out otherwise. For vectors of any other origin make the collection with
-            `encoder=VectorsOnly(name, dimension)`. A row that is there with the same title and text keeps
-            the vector that it has
+        vectors: (rows, d) of unit length, a row each, if you have embedded the rows with the collection's
+                 encoder: the title, a space and the text. They are stored in the collection's `dtype`.
+                 BadInputError for a wrong number, dimension or length, or if they differ from those of a few
+                 rows that are embedded as a check. For vectors from elsewhere, create the collection with
+                 `encoder=VectorsOnly(name, dimension)`. An existing row with the same title and text keeps
+                 its vector
 
-        Lists of up to 1,000 rows that several threads add at once are gathered: one of the threads enters and
-        embeds everything in one go, and each gets the report of its own rows.
+        Lists of up to 1,000 rows from several threads are combined: one thread adds all of them in one
+        transaction, and each caller gets the report on its own rows.
         """
         how = self._writing.how(near_duplicates, near_duplicate_threshold, index, progress, wait)
         return self._writing.add_rows(rows, options, vectors, how, strict=strict)
@@ -162,12 +162,12 @@ class Collection:
         missing: Literal["error", "ignore"] = "error",
         wait: float | None = None,
     ) -> int:
-        """Change metadata of documents by id, and of those that a filter lets through; how many changed.
+        """Change the metadata of documents by id, by a filter, or both. Returns how many changed.
 
-        metadata: fields and their new values; None takes a field away; others stay, unless `replace` is true
+        metadata: new values of fields; None removes a field. Other fields stay, unless `replace` is True
 
-        Nothing is embedded again. UnknownDocumentError if an id is not there; with missing="ignore" it is
-        passed over. Adding the document again from a file or row sets all its metadata by that.
+        Nothing is embedded again. Raises UnknownDocumentError for an unknown id, unless missing="ignore".
+        Adding the document again replaces its metadata.
         """
         ids = ids if isinstance(ids, str) else list(ids)
         with self._writing.held("update", wait) as (store, row):
@@ -181,10 +181,10 @@ class Collection:
         missing: Literal["error", "ignore"] = "error",
         wait: float | None = None,
     ) -> int:
-        """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
+        """Remove documents by id, by a filter, or both. Returns how many. Searches skip them at once.
 
-        UnknownDocumentError if an id is not there; then nothing is removed. With missing="ignore" it is
-        passed over. BadInputError for an empty filter, which every document passes: see `delete`.
+        Raises UnknownDocumentError for an unknown id and removes nothing then, unless missing="ignore";
+        BadInputError for an empty filter, which would match every document: use `delete`.
         """
         ids = ids if isinstance(ids, str) else list(ids)
         with self._writing.held("remove", wait) as (store, row):
@@ -193,7 +193,7 @@ class Collection:
         return removed
 
     def delete(self, *, wait: float | None = None) -> None:
-        """Remove the collection itself with everything in it."""
+        """Delete the collection with everything in it."""
         from nearsay.indexer.writing.compaction import delete_collection
 
         with self._writing.held("delete", wait) as (store, row):
@@ -209,14 +209,15 @@ class Collection:
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> Plan:
-        """Measure indexes over the live vectors and take the smallest that keeps the contract; its plan.
+        """Measure indexes on the live vectors and build the smallest one that meets the recall target.
 
-        recall:   as "0.95@10", of the truly nearest; None = as it was
-        memory:   the most that an index may hold, as "2GB" or in bytes; "none" = no limit, None = as it was
-        queries:  texts or vectors (n, d); None = those given before, if enough to show recall, else stored
-        progress: hears of candidates; what it raises ends the work and leaves the old index
+        recall:   recall target, as "0.95@10"; None = unchanged
+        memory:   memory limit of the index, as "2GB" or in bytes; "none" = no limit, None = unchanged
+        queries:  texts or vectors (n, d) to measure with; None = earlier ones if there are enough, or stored
+                  vectors
+        progress: called for each candidate; an exception from it stops the work and keeps the old index
 
-        BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
+        Returns the plan. Raises BadInputError for invalid settings or queries.
         """
         generation = self._record.live()
         contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
@@ -226,16 +227,16 @@ class Collection:
     def optimize(
         self, *, newer: bool = False, progress: ProgressListener = unheard, wait: float | None = None
     ) -> Plan:
-        """Make one index of everything; its plan.
+        """Build one index of all passages. Returns its plan.
 
-        Additions make none unless asked to (`index="now"`). The first index of over 50,000 passages is chosen
-        by measurement, as `tune` does, and again once the collection has doubled. Searches and additions go
-        on meanwhile. On a cluster, its workers build an index by groups.
+        Additions do not build one unless you pass `index="now"`. Above 50,000 passages, its kind is chosen by
+        measurement, as in `tune`, and again when the collection has doubled. Searches and additions can
+        continue meanwhile. On a cluster, the workers build it in groups.
 
-        newer: once a twentieth more has come (a tenth on a cluster), and 16,384 passages at least, index that
-            alone: it joins the newest index as that was trained, or gets its own (docs/large-collections.md)
+        newer: index only new passages, if they are a twentieth of the collection (a tenth on a cluster) and
+               at least 16,384: they join the newest index or get their own (docs/large-collections.md)
 
-        MissingExtraError without FAISS; BusyError if another process indexes the collection meanwhile.
+        Raises MissingExtraError without FAISS, BusyError if another process is indexing the collection.
         """
         return self._writing.replace_index(self._record.live(), wait, progress, newer=newer)
 
@@ -246,12 +247,11 @@ class Collection:
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> "RebuildReport":
-        """Embed by another encoder beside the live generation, which goes on answering until `promote`.
+        """Embed the collection with another encoder. The live generation answers searches until `promote`.
 
-        Without an encoder the live generation is mended: words and damaged segments are made anew from the
-        catalogue's text, passages that wait are embedded, the index is built again. The same is done with the
-        encoder that the live generation was made by if it is named at a new place, which is remembered.
-        What is made anew is stored as the collection's `dtype`, if one was given.
+        Without an encoder, it repairs the live generation: the word index and damaged segments are recreated
+        from the catalogue, pending passages are embedded, and the index is built again. The same happens if
+        you name the live generation's own encoder, whose new location is then saved.
         """
         return self._writing.rebuild(encoder, progress, wait)
 
@@ -265,14 +265,14 @@ class Collection:
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> int:
-        """Make a ready generation live (the newest unless numbered), after embedding what it still lacks.
+        """Embed what a ready generation (by default the newest) lacks, and make it live. Returns its number.
 
-        gate:   measure it first against the live one, see `gate`, and promote it only if it passes; None =
-                where ten queries of the judgements' test part, or more, have a relevant passage
+        gate:   compare it with the live one first, see `gate`, and promote it only if it passes; None = if at
+                least ten test queries of the judgements have a relevant passage
         margin: see `gate`
-        force:  promote it though it does not pass, which its hits' lineage says from then on
+        force:  promote it even if it does not pass, which is recorded in the lineage of its hits
 
-        GateError, with the figures, for one that does not pass.
+        Raises GateError, with the measured figures, if it does not pass.
         """
         from nearsay.indexer.judgements.gate import passed
         from nearsay.indexer.writing.rollout import promotable
@@ -286,12 +286,12 @@ class Collection:
         return self._writing.go_live("promote", chosen, progress, wait, measured)
 
     def gate(self, generation: int | None = None, *, margin: float | None = None) -> "GateReport":
-        """Measure a generation (the newest that is ready unless numbered) against the live one.
+        """Compare a ready generation (by default the newest) with the live one.
 
-        margin: of nDCG@10 that the interval of the difference may reach below 0; None = 0.05
+        margin: how far below 0 the interval of the nDCG@10 difference may reach; None = 0.05
 
-        By hybrid search for the judgements' test queries, from which nothing learns, and on general sets. The
-        interval is valid however often one looks and however many generations one tries.
+        It runs hybrid search for the judgements' test queries, which are never trained on, and for general
+        sets. The interval is valid however often you look and however many generations you try.
         """
         from nearsay.indexer.judgements.gate import measure_gate
         from nearsay.indexer.writing.rollout import promotable
@@ -303,7 +303,7 @@ class Collection:
         return self._snapshot.searched(lambda one: how(one, encoder_of), chosen.number, newest=True)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
-        """Make the formerly live generation live again; its number. UnknownGenerationError where none was."""
+        """Make the previously live generation live again. Returns its number. UnknownGenerationError."""
         from nearsay.indexer.writing.rollout import last_retired
 
         return self._writing.go_live("rollback", last_retired, progress, wait)
@@ -316,11 +316,11 @@ class Collection:
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> "Improvement":
-        """Learn from the judgements how queries are searched for better; what was tried and is recommended.
+        """Learn from the judgements how to search better. Returns the candidates and a recommendation.
 
-        apply: make what is recommended live at once, for every reader; `undo_improvement` takes it back
-        trained: tries an encoder, see `nearsay.indexer.encoder_candidate`
-        progress: hears what is measured
+        apply: make the recommended one live for all readers; `undo_improvement` reverts it
+        trained: also train an encoder, see `nearsay.indexer.encoder_candidate`
+        progress: called while candidates are measured
         """
         from nearsay.indexer.improving import improve
 
@@ -329,7 +329,7 @@ class Collection:
         return improve(*asked, apply=apply, trained=trained, progress=progress)
 
     def undo_improvement(self, *, wait: float | None = None) -> str:
-        """Take back what `improve` made live last, and say what is live then; BadInputError without any."""
+        """Revert the last applied improvement. Returns what is live now. BadInputError if there is none."""
         from nearsay.indexer.improving import undo
 
         with self._writing.held("improve", wait) as (store, _):
@@ -338,10 +338,10 @@ class Collection:
     def compact(
         self, *, drop_retired: bool = False, grace: float | None = None, wait: float | None = None
     ) -> "CompactReport":
-        """Merge small segments, drop removed passages' vectors and files that nothing points to.
+        """Merge small segments, and delete unused files and the vectors of removed passages.
 
-        grace: seconds that a replaced file stays for other machines that may have it open; None = an hour
-            with a PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
+        grace: seconds to keep a replaced file for other machines that may have it open; None = an hour with a
+               PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
         """
         from nearsay.indexer.writing.compaction import compact
 
@@ -373,28 +373,29 @@ class Collection:
         fields: Sequence[str] | None = None,
         with_vectors: bool = False,
     ) -> Hits | list[Hits]:
-        """The k passages that answer the query best, best first; of several queries, the hits of each.
+        """Find the k best passages for a query, or for each of several queries.
 
-        query:   a text, or a vector (d,) by the collection's encoder; a list of texts or an array (n, d) for
-                 several at once, which are encoded and scored together: the hits are those of each by itself.
-                 Vectors may be lists of numbers, too
-        where:   a filter, as text ("year >= 2019 and venue = 'acl'") or as a mapping ({"venue": "acl"})
-        mode:    dense, by meaning; lexical, by words, for which no encoder is loaded; hybrid, by both: the
-                 default for texts, since it ranks about as well as the better of the two on judged sets.
-                 Vectors are searched by meaning alone
-        by_document: one hit a document, its best passage
-        fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
-        rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks each 50 anew
-        explain: say of each hit why it matched (`Hit.explanation`)
-        generation: the number of another than the live one, to compare with; passages that it lacks are said
-        offset:  pass over so many of the best: 10 for the second page of ten; at most 10,000 together with k
-        min_score: leave out hits below this `Hit.score`; in dense mode a cosine, at most 1
-        fields:  what of its document a hit carries, as filters name it: title, text, source, year,
+        query:   a text, or a vector (d,) of the collection's encoder; a list of texts or an array (n, d) for
+                 several queries, which are encoded and scored together but ranked independently. Lists of
+                 numbers are vectors, too
+        where:   filter, as text ("year >= 2019 and venue = 'acl'") or as a mapping ({"venue": "acl"})
+        mode:    dense = by meaning; lexical = by words, without loading an encoder; hybrid = both, the
+                 default for texts: on judged sets it ranks about as well as the better of the two. Vector
+                 queries are dense
+        by_document: return only the best passage of each document
+        fusion:  how hybrid search combines the two: weighted (by scores) or rrf (reciprocal rank fusion)
+        rerank:  name or folder of a cross-encoder, or an object with `scores(pairs)`: reranks hits, 50 at a
+                 time
+        explain: explain why each hit matched (`Hit.explanation`)
+        generation: search this generation instead of the live one; a note says how many passages it lacks
+        offset:  skip this many hits, for paging; `offset` + `k` may be at most 10,000
+        min_score: leave out hits with a lower `Hit.score`; in dense mode a cosine, so at most 1
+        fields:  what to return of each document: title, text, source, or metadata fields such as year or
                  author.name; the rest is empty. None = everything
-        with_vectors: give each hit its stored vector (`Hit.vector`), (d,) of length 1
+        with_vectors: return each passage's stored vector, (d,) of unit length (`Hit.vector`)
 
-        With fewer hits than k, `Hits.notes` says why. BadInputError for a query, a number or a choice that
-        makes no sense, BadFilterError, UnknownCollectionError, EncoderMismatchError, DamagedSegmentError.
+        If there are fewer than k hits, `Hits.notes` says why. Raises BadInputError for an invalid argument,
+        BadFilterError, UnknownCollectionError, EncoderMismatchError and DamagedSegmentError.
         """
         queries, one = as_queries(query)
         if mode is None:
@@ -414,13 +415,13 @@ class Collection:
         return found[0] if one else found
 
     def get_ready(self) -> None:
-        """Load what the first search would wait for; it is no search that anybody made, so none is kept."""
+        """Load everything that the first search needs. It is not logged as a search."""
         self._searcher.many(["the first search"], k=1)
 
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
-        """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.
+        """Explain why each hit of a search matched: the contribution of each word, and the best sentence.
 
-        BadInputError for hits that another encoder found, or that lack their text or title (`fields`).
+        Raises BadInputError for hits of another encoder, and for hits without text or title (see `fields`).
         """
         from nearsay.indexer.query.explain import explain_hits
 
@@ -440,37 +441,38 @@ class Collection:
         where: Where | None = None,
         by_document: bool = False,
     ) -> Hits:
-        """The k passages nearest to documents, and away from those of `without`; none of their own.
+        """Find the k passages most similar to documents, and dissimilar to those in `without`.
 
-        A document is the mean of its passages; `away`, from 0, is the weight of those against these, see
-        `nearsay.indexer.exploring.similar`. `Hit.score` is the cosine. UnknownDocumentError for an id that is
-        not there; BadInputError for a document without a vector, or on both sides; BadFilterError.
+        A document's vector is the mean of its passages; `away`, from 0 on, is the weight of `without`, see
+        `nearsay.indexer.exploring.similar`. Their own passages are left out. `Hit.score` is the cosine.
+        Raises UnknownDocumentError; BadInputError for a document without a vector or on both sides;
+        BadFilterError.
         """
         asked = ids, without, away, SearchRequest(k=k, where=where, by_document=by_document)
         return self._snapshot.searched(lambda snapshot: similar(self._store, snapshot, *asked), newest=True)
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Every living passage's number (n,) and unit-length vector (n, d)."""
+        """The numbers (n,) and unit-length vectors (n, d) of all passages that are not removed."""
         snapshot = self.snapshot()
         ids = snapshot.living()
         return ids, snapshot.vectors.rows(snapshot.vectors.positions(ids))
 
     def sample(self, count: int, seed: int) -> Sample:
-        """Some passages with their texts and stored vectors, drawn at random from those that are searched."""
+        """Draw passages at random, with their texts and stored vectors."""
         snapshot = self.snapshot()
         return drawn_sample(self._store, snapshot, self._encoder.of(snapshot.generation), count, seed)
 
     def document(self, id_: str) -> StoredDocument:
-        """One document; UnknownDocumentError if it is not there."""
+        """Get one document. UnknownDocumentError if it does not exist."""
         (found,) = self.get([id_])
         return found
 
     def get(
         self, ids: Sequence[str], *, missing: Literal["error", "ignore"] = "error"
     ) -> list[StoredDocument]:
-        """The documents of these ids, in this order, each once.
+        """Get documents by id, in this order, each once.
 
-        UnknownDocumentError if one is not there; with missing="ignore" it is left out.
+        Raises UnknownDocumentError for an unknown id; with missing="ignore" it is left out.
         """
         with self._record.reading() as (connection, row):
             there = there_of(connection, row, ids, missing)
@@ -478,27 +480,27 @@ class Collection:
         return [found[id_] for id_ in there]
 
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
-        """Documents that a filter lets through, oldest first; BadFilterError, UnknownCollectionError."""
+        """Iterate over the documents that match a filter, oldest first. Raises BadFilterError."""
         return stored_documents(self._store, self._record.row().id, where)
 
     def count(self, where: Where | None = None) -> int:
-        """How many documents a filter lets through; without one, how many there are. BadFilterError."""
+        """Count the documents that match a filter, or all of them. Raises BadFilterError."""
         return self.browser.count(where)
 
     def __len__(self) -> int:
-        """How many documents there are; 0 before the collection is made."""
+        """Number of documents; 0 if the collection does not exist yet."""
         return self.count() if self.exists() else 0
 
     def __iter__(self) -> Iterator[StoredDocument]:
-        """Every document, in the order they were added."""
+        """Iterate over all documents in order of addition."""
         return self.documents()
 
     def __contains__(self, id_: object) -> bool:
-        """Whether a document of that id is there."""
+        """Whether a document with this id exists."""
         return isinstance(id_, str) and self.exists() and bool(self.get([id_], missing="ignore"))
 
     def __bool__(self) -> bool:
-        """True, also while it is empty: a collection is no list."""
+        """Always True, also if the collection is empty."""
         return True
 
     def __repr__(self) -> str:
@@ -508,33 +510,33 @@ class Collection:
 
     @property
     def browser(self) -> "Browser":
-        """The documents page by page, for who looks through them."""
+        """The documents page by page, as for a list in a user interface."""
         from nearsay.indexer.query.browsing import Browser
 
         return Browser(self._record)
 
     def near_duplicates(self) -> list[NearDuplicate]:
-        """The documents that the gate linked to an earlier one, in the order they were added."""
+        """The documents that were linked to an earlier near-duplicate, in order of addition."""
         with self._record.reading() as (connection, row):
             return linked(connection, row.id)
 
     def generations(self) -> list[GenerationRow]:
-        """The collection's generations, oldest first."""
+        """All generations, oldest first."""
         return self._record.generations()
 
     def warnings(self) -> tuple[str, ...]:
-        """What has to be said of the live generation while its contract does not hold."""
+        """Warnings about the live generation, such as a recall target that is no longer met."""
         warning = Plan.from_json(self._record.live().plan).warning(self.name)
         return () if warning is None else (warning,)
 
     def overview(self) -> CollectionOverview:
-        """What the collection holds, by which encoder, in which segments."""
+        """The collection's sizes, generations and segments."""
         return overview(self._store, self._record.row())
 
     def export(self, out: str | Path | BinaryIO, *, where: Where | None = None, vectors: bool = False) -> int:
-        """Write JSON lines, and say how many: a document each, which `add` reads back.
+        """Write documents as JSON lines, which `add` can read back. Returns how many lines.
 
-        vectors: a passage each, with its vector; of these `add` takes the first of a document alone
+        vectors: write a line per passage, with its vector; of these, `add` takes only the first of a document
         """
         found = (
             export_passages(self._store, self.snapshot(), where)
@@ -544,15 +546,15 @@ class Collection:
         return write_lines(found, Path(out) if isinstance(out, str | Path) else out)
 
     def snapshot(self, generation: int | None = None) -> Snapshot:
-        """What a search sees at this moment: a generation's vectors, its index, what is removed.
+        """What a search of a generation sees at this moment: vectors, index and removed passages.
 
-        None = the live generation. BadInputError while the collection is empty; UnknownGenerationError.
+        Raises BadInputError if the collection is empty; UnknownGenerationError.
         """
         return self._snapshot.take(generation)
 
     @property
     def explore(self) -> "Explorer":
-        """What the collection says of itself without a query: pairs, clusters, maps, samples."""
+        """Exploration without a query: pairs, duplicates, clusters, maps and samples."""
         from nearsay.indexer.exploring.explorer import Explorer
 
         def locked(*what: Any) -> Any:  # noqa: ANN401 - writing is imported by who writes
@@ -562,23 +564,20 @@ class Collection:
 
     @property
     def judgements(self) -> "Judgements":
-        """What people said of its search results: kept, listed, written out to train and to evaluate."""
+        """Relevance judgements of search results: add, list, import, export, compare."""
         from nearsay.indexer.judgements.judgements import Judgements
 
         return Judgements(self._record, self._searcher.many, self._searcher.log)
 
     def fields(self) -> "list[FieldLook]":
-        """What kind of values each metadata field holds, as seen in the first thousand documents."""
+        """The metadata fields and the kind of their values, from the first thousand documents."""
         from nearsay.indexer.filters.fields import field_looks
 
         with self._record.reading() as (connection, row):
             return field_looks(connection, row.id)
 
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
-        """How many documents have each value of a field, the commonest first, under a filter.
-
-        BadInputError for a limit that is not from 1 to 10,000; BadFilterError.
-        """
+        """Count documents by the values of a field, most common first, under a filter; `limit` ≤ 10,000."""
         from nearsay.indexer.filters.facets import facets
 
         with self._record.reading() as (connection, row):
@@ -586,7 +585,7 @@ class Collection:
             return facets(connection, row.id, parse_field(field), expression, limit)
 
     def exists(self) -> bool:
-        """Whether the collection was made already."""
+        """Whether the collection has been created."""
         return self._record.exists()
 
     @cached_property

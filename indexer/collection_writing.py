@@ -1,4 +1,4 @@
-"""What changes a collection: each method holds its writer lock; see the same methods of `Collection`."""
+"""The writing methods of `Collection`; each holds its writer lock."""
 
 import contextlib
 import os
@@ -86,21 +86,21 @@ _GATHERED = CHANGES  # rows that one thread adds for all, in one transaction
 
 @dataclass(slots=True, eq=False)
 class FewRows:
-    """Rows that were read and named and wait to be added, then the report of it."""
+    """Rows that were read, have ids and wait to be added; afterwards the report on them."""
 
     batch: Batch
     tally: Tally
     notes: Sequence[str]
-    key: Hashable = None  # what is added together has the same
+    key: Hashable = None  # rows with the same key can be added together
     ids: frozenset[str] = frozenset()
-    taken: bool = False  # by the thread that leads
-    waits: bool = True  # whoever brought them is still there
-    entered: Tally | None = None  # once they are in the catalogue, whatever fails afterwards
-    numbers: frozenset[int] = frozenset()  # of the passages that were entered
+    taken: bool = False  # by the leading thread
+    waits: bool = True  # the caller is still waiting
+    entered: Tally | None = None  # once they are in the catalogue, even if something fails afterwards
+    numbers: frozenset[int] = frozenset()  # of the passages that were written
     report: AddReport | None = None
 
     def enter(self, entry: Entry, window: PassageWindow) -> Tally:
-        """Count what was entered; what a thread that failed afterwards entered for them is not unchanged."""
+        """Count what was written. Rows that a failed thread wrote for them do not count as unchanged."""
         if self.entered is None or entry.writes:
             self.entered = replace(self.tally, counts=self.tally.counts.copy())
             self.entered.enter(entry, len(window.numbers))
@@ -109,9 +109,9 @@ class FewRows:
 
 
 def few_rows(rows: Iterable[str | Document | Mapping[str, object]], options: ReadOptions) -> FewRows | None:
-    """The rows, read, if they are a sequence of a few; None: they are many, or nobody knows how many.
+    """Read the rows if they are a short sequence; None if there are many, or an unknown number.
 
-    BadInputError if none of them can be used.
+    Raises BadInputError if none of them is usable.
     """
     if not isinstance(rows, Sequence) or len(rows) > _FEW:
         return None
@@ -137,10 +137,10 @@ def add_few(
     encoder: TextEncoder,
     gathered: Sequence[FewRows],
 ) -> list[AddReport]:
-    """Add what several brought, no id twice, in one transaction and one segment; the report of each.
+    """Add rows of several callers, with distinct ids, in one transaction and segment. Returns their reports.
 
-    What an earlier run left waiting is embedded first and counted with the first; what a thread that failed
-    left of these rows is none of it. The caller holds the lock.
+    Passages left pending by an earlier run are embedded first and counted with the first caller; this does
+    not include what a failed thread left of these rows. The caller holds the lock.
     """
     entering = Entering(store, collection, encoder)
     entries = [entering.entry(few.batch) for few in gathered]
@@ -191,13 +191,13 @@ def add_few(
 
 
 def _embed(windows: Iterator[PassageWindow], encoder: TextEncoder, writer: SegmentWriter) -> tuple[int, int]:
-    """How many passages were embedded, and cut; where there are none, the encoder need not be loaded."""
+    """Returns how many passages were embedded and truncated. The encoder is loaded only if there are any."""
     first = next(windows, None)
     return (0, 0) if first is None else embed(chain([first], windows), encoder, writer)
 
 
 def _truncated(encoder: TextEncoder, texts: Sequence[str]) -> int:
-    """How many of the texts are longer than the encoder takes, or hold a word that it loses."""
+    """Number of texts that are longer than the encoder's maximum, or contain a word that it drops."""
     beyond, doubtful = 0, []
     for text, tokens in zip(texts, encoder.token_offsets(texts) if texts else [], strict=True):
         if len(tokens) > encoder.max_tokens:
@@ -209,7 +209,7 @@ def _truncated(encoder: TextEncoder, texts: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class Gathering:
-    """What this process's threads bring for one collection."""
+    """Rows that this process's threads want to add to one collection."""
 
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _waiting: list[FewRows] = field(default_factory=list)
@@ -221,13 +221,13 @@ class Gathering:
         wait: float,
         lead: Callable[[Callable[[], list[FewRows]], float], None],
     ) -> AddReport:
-        """Let another thread add the rows with its own, or lead: then rows of others are added, too.
+        """Let another thread add the rows with its own, or lead and also add the rows of others.
 
         wait: seconds to wait for the lock
-        lead: takes the lock within so many seconds, calls the function that it gets for what is to be added,
-              the caller's own first, and gives each its report; BusyError
+        lead: takes the lock within this many seconds, calls the given function for the rows to add, the
+              caller's own first, and gives each its report; BusyError
 
-        What a leader fails to add is left to those who brought it.
+        Rows that a leader fails to add are left to their own callers.
         """
         until = time.monotonic() + wait
         with self._changed:
@@ -270,7 +270,7 @@ class Gathering:
         return cast("AddReport", few.report)  # who leads reports, or raises
 
     def _taken(self, own: FewRows) -> list[FewRows]:
-        """A thread's own rows, and others' that can be added with them."""
+        """A thread's own rows, and those of others that can be added with them."""
         taken, ids = [own], set(own.ids)
         with self._changed:
             for few in list(self._waiting):
@@ -287,7 +287,7 @@ _GATHERINGS: dict[tuple[int, Path], Gathering] = {}
 
 
 def gathering(lock_file: Path) -> Gathering:
-    """The process's own of the collection with that lock file."""
+    """The process-wide `Gathering` of the collection with that lock file."""
     return _GATHERINGS.setdefault((os.getpid(), lock_file), Gathering())
 
 
@@ -306,12 +306,12 @@ class _Adding:
     store: Store  # as the holder of the lock may write it
     row: CollectionRow
     generation: GenerationRow
-    encoder: TextEncoder  # that made it
+    encoder: TextEncoder  # of the generation
     reports: list[AddReport] = field(default_factory=list)
 
 
 class CollectionWriting:
-    """Adds, removes, embeds and tunes under the writer lock; what it made is seen by the next search."""
+    """Adds, removes, embeds and tunes under the writer lock; the next search sees the result."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class CollectionWriting:
         snapshot: LatestSnapshot,
         promise: ContractChange,
     ) -> None:
-        """Nothing is read or made yet."""
+        """Nothing is read or created yet."""
         self._record = record
         self._encoder = encoder
         self._source = source
@@ -330,7 +330,7 @@ class CollectionWriting:
 
     @contextlib.contextmanager
     def locked(self, row: CollectionRow, what: str, wait: float | None = None) -> Iterator[Store]:
-        """Hold the writer lock; the store as its holder may write it. wait: seconds; None = the library's."""
+        """Hold the writer lock. Returns the store to write with. wait: seconds; None = the library's."""
         store = self._record.store
         wait = store.wait if wait is None else wait
         lock = writer_lock(store.locks, self._record.name, row.id, store.database, what, wait)
@@ -340,7 +340,7 @@ class CollectionWriting:
 
     @contextlib.contextmanager
     def held(self, what: str, wait: float | None = None) -> Iterator[tuple[Store, CollectionRow]]:
-        """Hold the lock of the collection as it is now; the store, and the collection."""
+        """Hold the lock of the existing collection. Returns the store and the collection."""
         row = self._record.row()
         with self.locked(row, what, wait) as store:
             yield store, row
@@ -349,7 +349,7 @@ class CollectionWriting:
     def how(
         gate: str | None, threshold: float | None, index: str, progress: ProgressListener, wait: float | None
     ) -> _How:
-        """What an addition was asked for; BadInputError for what cannot be."""
+        """Check the options of an addition; BadInputError if one is invalid."""
         if index not in ("now", "later"):
             raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
         return _How(GateRequest(gate, threshold), index, progress, wait)
@@ -363,7 +363,7 @@ class CollectionWriting:
         *,
         strict: bool,
     ) -> AddReport:
-        """Add or update the documents of files."""
+        """Add or update documents from files."""
         if strict:
             with checked_files(sources, options, stdin) as again:
                 return self._add(read(sources, options, stdin=again), how)
@@ -378,7 +378,7 @@ class CollectionWriting:
         *,
         strict: bool,
     ) -> AddReport:
-        """Add or update documents from Python values, embedded, or with vectors that one has."""
+        """Add or update documents from Python values, embedding them or with given vectors."""
         if isinstance(rows, str | Mapping | Document):
             raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
         if strict or vectors is not None:
@@ -394,9 +394,9 @@ class CollectionWriting:
     def rebuild(
         self, encoder: str | TextEncoder | None, progress: ProgressListener, wait: float | None = None
     ) -> RebuildReport:
-        """Embed by another encoder beside the live generation, or mend the live one.
+        """Embed with another encoder beside the live generation, or repair the live one.
 
-        Where the encoder that made it is not named anew, it is loaded only if a passage has to be embedded.
+        To repair, its encoder is loaded only if a passage has to be embedded, unless it is named again.
         """
         with self.held("rebuild", wait) as (store, row):
             generation = self._record.live()
@@ -442,14 +442,14 @@ class CollectionWriting:
         *,
         newer: bool = False,
     ) -> Plan:
-        """Merge segments, build one index of everything, and let it take the others' place; the plan.
+        """Merge segments, build one index of everything and replace the others by it. Returns the plan.
 
-        generation: the live one; BusyError if another went live meanwhile
-        contract:   what is measured anew, by these queries where there are any; None = as it stands
-        newer:      only what is newer joins them
+        generation: the live one; BusyError if another one went live meanwhile
+        contract:   the target to measure for, with these queries if there are any; None = unchanged
+        newer:      only index new passages
 
-        The lock is held only while files take others' place: others add meanwhile. Unless `wait` says
-        otherwise, the last of them are waited for as long as the work took.
+        The lock is held only while files are replaced, so others can add meanwhile. Unless `wait` is given,
+        it waits for them as long as the work took.
         """
         row, started = self._record.row(), time.monotonic()
         with contextlib.suppress(BusyError):  # somebody writes: an index is built over small files as well
@@ -503,7 +503,7 @@ class CollectionWriting:
         return adding.reports[0]
 
     def _add_few(self, few: FewRows, how: _How) -> AddReport:
-        """Add a few rows with those of other threads that are waiting to add some."""
+        """Add a few rows together with those of other waiting threads."""
         encoder = self._encoder_of(vectors_are_given=False)
         store, is_new = self._record.store, not self._record.exists()
         lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
@@ -523,7 +523,7 @@ class CollectionWriting:
         return gathering(lock_file).add(few, store.wait if how.wait is None else how.wait, lead)
 
     def _encoder_of(self, *, vectors_are_given: bool) -> TextEncoder:
-        """The encoder to write with; BadInputError for rows that bring no vectors where none can be made."""
+        """The encoder to write with; BadInputError if rows without vectors cannot be embedded."""
         encoder = self._encoder.for_writing()
         if isinstance(encoder, VectorsOnly) and not vectors_are_given:
             raise BadInputError(
@@ -534,9 +534,9 @@ class CollectionWriting:
 
     @contextlib.contextmanager
     def _adding(self, encoder: TextEncoder, how: _How, *, is_new: bool) -> Iterator[_Adding]:
-        """Hold the lock while rows are entered; then index and gate are kept up, and the reports say so.
+        """Hold the lock while rows are written; then update index and gate, and report on them.
 
-        is_new: the collection was not there when the caller asked for it
+        is_new: the collection did not exist when the caller asked for it
         """
         row = self._record.made()
         with self.locked(row, "add", how.wait) as store:
@@ -583,9 +583,9 @@ class CollectionWriting:
         wait: float | None,
         measured: dict[str, Any] | None = None,
     ) -> int:
-        """Make a generation that can be live; its number. measured: what the gate said of it.
+        """Make a generation live. Returns its number. measured: the result of the gate.
 
-        Whatever waits is embedded first; where nothing does, the encoder is not loaded.
+        Pending passages are embedded first; if there are none, the encoder is not loaded.
         """
         with self.held(what, wait) as (store, row):
             generation = chosen(store, row)

@@ -1,4 +1,4 @@
-"""Whether the catalogue is whole, and each collection's rows, words, vectors and index say the same."""
+"""Checks a library: the catalogue, and whether rows, words, vectors and indexes of each collection agree."""
 
 import contextlib
 import math
@@ -63,14 +63,14 @@ _NAMED = 5  # leftover folders
 
 
 def examine(library: Library, *, prove: bool = False, precision: str = "auto") -> list[Finding]:
-    """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
+    """Check every generation of every collection. Yields a finding per check; damage is found, not repaired.
 
-    prove: also compare every index of the catalogue with its table and every text with its hash, split every
-           text into words again, encode a sample of passages again, and search for each of it by its own
-           vector
-    precision: that the library's encoders are loaded in
+    prove: also compare all indexes of the catalogue with their tables and all texts with their hashes, split
+           all texts into words again, encode a sample of passages again, and search for each of it with its
+           own vector
+    precision: of the library's encoders
 
-    What cannot be read is a finding, too, and what stands beside it is looked at all the same.
+    Whatever cannot be read is a finding as well, and the rest is still checked.
     """
     findings = _looked(_SUBJECT, _catalogue(library, prove=prove))
     try:
@@ -94,9 +94,9 @@ def examine(library: Library, *, prove: bool = False, precision: str = "auto") -
 
 
 def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: str) -> Iterator[Finding]:
-    """Whether an encoder is the one that embedded, and which runtime answers a question.
+    """Whether an encoder is the one that embedded, and which runtime encodes queries.
 
-    Nothing is said of one of the hub that was not fetched by this machine.
+    Encoders on the hub that this machine has not downloaded are skipped.
     """
     subject = f"encoder {row.source}"
     bundled = is_bundled_name(row.source)
@@ -106,7 +106,7 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     if not bundled and not of_hub and not Path(row.source).is_dir():
         detail = (
             f"there is no such folder, so {names} can be searched with --mode lexical alone. "
-            f"Put it back, or embed anew: {anew}"
+            f"Put it back, or embed again: {anew}"
         )
         yield Finding(subject, detail, sound=False)
         return
@@ -120,7 +120,7 @@ def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: s
     if found != row.fingerprint:
         detail = (
             f"its files changed since {names} was embedded: the fingerprint was {row.fingerprint[:12]} and "
-            f"is {found[:12]}. Put the former files back, or embed anew: {anew}"
+            f"is {found[:12]}. Put the former files back, or embed again: {anew}"
         )
         yield Finding(subject, detail, sound=False)
         return
@@ -154,7 +154,7 @@ def _collection(library: Library, collection: Collection, *, prove: bool) -> lis
 
 
 def _looked(subject: str, look: Iterator[Finding]) -> list[Finding]:
-    """What a look finds; one that is ended by an error finds that."""
+    """The findings of a check; if it raises an error, the error."""
     found: list[Finding] = []
     try:
         found.extend(look)
@@ -164,7 +164,7 @@ def _looked(subject: str, look: Iterator[Finding]) -> list[Finding]:
 
 
 def _finding(subject: str, detail: str, remedy: str, *, sound: bool) -> Finding:
-    """What was found, with what mends it where it is not sound."""
+    """A finding with its remedy if it is not sound."""
     return Finding(subject, detail if sound else f"{detail}. {remedy}", sound=sound)
 
 
@@ -295,7 +295,7 @@ def _words(library: Library, row: CollectionRow, *, prove: bool) -> Iterator[Fin
         fault = check_words(connection, row.id, prove=prove)
     compared = ", each word compared with the text" if prove else ""
     said = f"those of {count:,} passages are there{compared}" if fault is None else str(fault)
-    anew = f"Enter them anew: nearsay index rebuild {row.name}"
+    anew = f"Recreate them: nearsay index rebuild {row.name}"
     yield _finding(f"{row.name}, words", said, anew, sound=fault is None)
 
 
@@ -305,7 +305,7 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
             return
         stray = clusterings.stray_members(connection, row.id)
     detail = f"{stray} members that are no passage or in no cluster"
-    anew = f"Make them anew: nearsay explore clusters {row.name} --replace"
+    anew = f"Recreate them: nearsay explore clusters {row.name} --replace"
     yield _finding(f"{row.name}, clusters", detail, anew, sound=not stray)
 
 
@@ -320,7 +320,7 @@ def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
             anew = (
                 f"nearsay encoders inside sample {row.name} --encoder {sample.source} --layer {sample.layer}"
             )
-            yield Finding(subject, f"{error}. Make the sample anew: {anew} --replace", sound=False)
+            yield Finding(subject, f"{error}. Create the sample again: {anew} --replace", sound=False)
         else:
             yield Finding(subject, f"{sample.tokens:,} tokens, as they were written", sound=True)
 
@@ -348,7 +348,7 @@ def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
 
 
 def _deleted(library: Library) -> Iterator[Finding]:
-    """What deleted collections and earlier versions left, where they left something."""
+    """What deleted collections and earlier versions left behind, if anything."""
     if folders := leftover_folders(library.store):
         named = ", ".join(str(each.relative_to(library.store.folder)) for each in folders[:_NAMED])
         more = ", …" if folders[_NAMED:] else ""
@@ -357,7 +357,7 @@ def _deleted(library: Library) -> Iterator[Finding]:
 
 
 def _prove(collection: Collection) -> Iterator[Finding]:
-    """Encode a sample again and search by each stored vector; the answers must be the passages themselves."""
+    """Encode a sample again and search with each stored vector, which has to find its own passage."""
     subject = f"{collection.name}, proof"
     try:
         sample = collection.sample(_SAMPLE, _SEED)
@@ -369,7 +369,7 @@ def _prove(collection: Collection) -> Iterator[Finding]:
         return
     name, source = collection.name, sample.snapshot.generation.encoder.source
     anew = (
-        f"Embed it anew: nearsay index rebuild {name} --encoder {source}, then nearsay index promote {name}"
+        f"Embed it again: nearsay index rebuild {name} --encoder {source}, then nearsay index promote {name}"
     )
     if isinstance(sample.encoder, VectorsOnly):
         yield Finding(subject, "its vectors are made elsewhere and cannot be made again here", sound=True)
@@ -400,14 +400,14 @@ def _prove(collection: Collection) -> Iterator[Finding]:
     recall = snapshot.plan.contract.recall
     doubt = _DOUBT * math.sqrt(count * recall * (1.0 - recall))
     detail += f" through the index, whose contract is {snapshot.plan.contract}" if missed else ""
-    remedy = f"Choose and build the index anew: nearsay index tune {name}"
+    remedy = f"Choose and build the index again: nearsay index tune {name}"
     yield _finding(subject, detail, remedy, sound=len(missed) <= count * (1.0 - recall) + doubt)
 
 
 def _first(found: Candidates, passage: int) -> bool:
-    """Whether a passage stands first in what its own vector found.
+    """Whether a passage is first among the results of its own vector.
 
-    Copies of one text score the same; there may be more of them than were asked for.
+    Copies of one text have equal scores, and there may be more of them than results.
     """
     ties = found.ids[found.scores >= found.scores[0] - 1e-6] if found.ids.size else found.ids
     return passage in ties or ties.size == _NEAREST

@@ -1,4 +1,4 @@
-"""An encoder that learns from the judgements' training part, as a candidate of `improve`."""
+"""An encoder trained on the judgements' training part, as a candidate of `improve`."""
 
 import contextlib
 import tempfile
@@ -44,11 +44,11 @@ def adapt_to_collection(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> AdaptationResult:
-    """Fit the collection's encoder to its passages, into the folder `out`; see `adapt_encoder`.
+    """Adapt the collection's encoder to its passages, in the folder `out`; see `adapt_encoder`.
 
-    Its judgements, if any, are measured before and after and never learned from. The collection itself stays
-    as it is: `rebuild` takes the new encoder. A larger collection than `options.pool` passages is learned
-    from a sample. Raises as `adapt_encoder`, and as `Collection.sample` does.
+    Its judgements, if any, are measured before and after, and never trained on. The collection is unchanged:
+    `rebuild` uses the new encoder. Of more passages than `options.pool`, a sample is used. Raises like
+    `adapt_encoder` and `Collection.sample`.
     """
     options, watch = options or Adaptation(), watch or Watch()
     sample, corpus = drawn_corpus(collection, options.pool, options.seed)
@@ -66,7 +66,7 @@ def adapt_to_collection(
 
 
 def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample, UnlabelledCorpus]:
-    """Some passages of a collection, drawn at random, and the same as a corpus to learn from."""
+    """A random sample of a collection's passages, and the same as a training corpus."""
     sample = collection.sample(count, seed)
     with collection.library.store.database.reading() as connection:
         rows = passages.read_passages(connection, sample.snapshot.collection.id, sample.numbers)
@@ -91,16 +91,16 @@ def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample,
 
 
 def queries_of_documents(collection: Collection, count: int) -> tuple[str, ...]:
-    """So many queries, the same each time, made from titles and sentences of a collection's documents.
+    """Queries made of titles and sentences of a collection's documents, the same each time.
 
-    Raises as `draw_pseudo_queries` for documents that hold nothing to ask.
+    Raises like `draw_pseudo_queries` if the documents have no usable ones.
     """
     _, corpus = drawn_corpus(collection, 20 * count, seed=0)
     return tuple(query.text for query in draw_pseudo_queries(corpus, count, seed=0))
 
 
 def _judged(collection: Collection) -> JudgedSet | None:
-    """The collection's judgements as a set to measure on; None where nothing relevant stands there now."""
+    """The collection's judgements as an evaluation set; None if no relevant passage is left."""
     judgements = collection.judgements
     if not any(one.relevant and one.state is JudgementState.CURRENT for one in judgements.list()):
         return None
@@ -127,15 +127,15 @@ def improve_with_encoder(
     progress: ProgressListener = unheard,
     wait: float | None = None,
 ) -> Improvement:
-    """As `Collection.improve`, with the live encoder trained further, into the folder `out`, as a candidate.
+    """`Collection.improve` with a candidate more: the live encoder, trained further, in the folder `out`.
 
-    watch: told of the training; progress: of the embedding by it, and of what is measured. Both take minutes
+    watch: watches the training; progress: watches the embedding with it and the measurements. Both take
+           minutes
 
-    Three sets are learned from in turns: each judged query with a passage that answers it and one that does
-    not, judged so or mined among the nearest; titles, sentences and salient words with the passage that they
-    come from; and the samples' triplets, so that what the encoder knew is not forgotten. The fewer rows there
-    are, the more often they are learned from (`usual_epochs`). Rows with a query that is measured on and rows
-    of the general sets are left out.
+    It is trained on three sets in turn: judged queries, each with a relevant passage and one that is not, by
+    judgement or mined among the nearest; titles, sentences and salient words with their passages; and the
+    sample triplets, against forgetting. The fewer rows, the more epochs (`usual_epochs`). Rows with a query
+    that is measured on, and rows of the general sets, are left out.
     """
     folder = Path(out).resolve()
 
@@ -186,7 +186,7 @@ def _train(
 def _judged_rows(
     name: str, learn: Sequence[Judgement], sample: Sample, corpus: UnlabelledCorpus
 ) -> SentenceExamples:
-    """Triplets of query, passage that answers it, and one that does not: judged so, or mined."""
+    """Triplets of a query, a relevant passage and one that is not, by judgement or mined."""
     chosen = sorted(learn, key=lambda one: (one.query, one.document, one.passage))
     pairs = [
         (str(row["query"]), str(row["positive"])) for row in training_rows(chosen, ExportForm.PAIRS).rows
@@ -215,7 +215,7 @@ def _texts(row: dict[str, object]) -> tuple[str, ...]:
 
 
 def _interleaved(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The first row of each query, then the second of each, so that a cut leaves out no query first."""
+    """The first row of each query, then the second of each, so that truncation drops no query entirely."""
     by_query: dict[str, list[tuple[str, ...]]] = {}
     for row in rows:
         by_query.setdefault(row[0], []).append(row)

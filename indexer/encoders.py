@@ -41,7 +41,7 @@ _SEED = re.compile(r"seed-\d+")
 
 
 class Shelf(StrEnum):
-    """A folder of the library, for one kind of thing that trainings make."""
+    """A folder of the library for one kind of trained models."""
 
     VOCABULARIES = "vocabularies"
     BERTS = "berts"
@@ -49,7 +49,7 @@ class Shelf(StrEnum):
 
     @property
     def one(self) -> str:
-        """One of its things, for a sentence."""
+        """The name of one such model, for a sentence."""
         return {"vocabularies": "a vocabulary", "berts": "a BERT", "encoders": "an encoder"}[self]
 
 
@@ -63,64 +63,64 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A finished thing on a shelf."""
+    """A finished model."""
 
     name: str
     folder: Path
-    told: str  # of what size it is, in a few words; "" where it does not say
+    told: str  # its size in a few words; "" if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderEntry(Report):
-    """One encoder of the list, or a BERT that was made here."""
+    """An encoder of the list, or a BERT trained here."""
 
     REPORT: ClassVar = "encoder"
 
     name: str
-    source: str  # what loads it: the bundled name, a folder or a hub name
+    source: str  # to load it: the bundled name, a folder or a hub name
     origin: Origin
-    there: bool = True  # it can be loaded: its folder is there
-    bert: bool = False  # a BERT: no encoder yet, but one can be trained from it
-    told: str = ""  # of a BERT: its size
+    there: bool = True  # it can be loaded: its folder exists
+    bert: bool = False  # a BERT, from which an encoder can be trained
+    told: str = ""  # size of a BERT
     uses: tuple[EncoderUse, ...] = ()
-    job: int | None = None  # the number of the job that made it
+    job: int | None = None  # number of the job that trained it
 
     @property
     def live_in(self) -> tuple[str, ...]:
-        """The collections that are searched by it."""
+        """The collections that are searched with it."""
         return tuple(use.collection for use in self.uses if use.state == "live")
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts(Report):
-    """What an encoder's folder says, without loading it."""
+    """The facts in an encoder's folder, read without loading it."""
 
     REPORT: ClassVar = "encoder facts"
 
     name: str
     source: str
     dimension: int | None
-    max_tokens: int | None  # of a text, special tokens left out
+    max_tokens: int | None  # of a text, without special tokens
     fingerprint: str
     bytes: int  # of its weights
-    lineage: tuple[str, ...]  # what it was made from and on, oldest first
-    base: str | None = None  # what its training began with
-    learned: tuple[str, ...] = ()  # the sets that it learned from: "9 pairs of clicks"
+    lineage: tuple[str, ...]  # what it was trained from and on, oldest first
+    base: str | None = None  # the encoder that its training started from
+    learned: tuple[str, ...] = ()  # its training sets: "9 pairs of clicks"
     changes: tuple[JudgedChange, ...] = ()  # measured before and after its training
 
 
 class Encoders:
-    """What `Library.encoders` gives. Nothing is kept: every call looks again."""
+    """The encoders of a library (`Library.encoders`). Not cached: every call reads again."""
 
     def __init__(self, library: Path, database: Database | None = None) -> None:
-        """`library`: its folder; without its database what collections use is not known."""
+        """`library`: its folder; without its database, the encoders of collections are unknown."""
         self._library = library
         self._database = database
 
     def list(self, *, berts: bool = False) -> list[EncoderEntry]:
-        """Each once: the bundled one, those made here, then others that collections use.
+        """All encoders: the bundled one, those trained here, then others that collections use.
 
-        berts: also the BERTs that were made here, last
+        berts: include the BERTs that were trained here, last
         """
         with refusals_within(self._library):
             found = {BUNDLED_NAME: EncoderEntry(BUNDLED_NAME, BUNDLED_NAME, Origin.BUNDLED)}
@@ -149,7 +149,7 @@ class Encoders:
             return listed
 
     def get(self, name_or_folder: str | Path) -> EncoderEntry:
-        """The encoder or BERT of a name or folder; BadInputError for none of the list, or for two."""
+        """Get an encoder or BERT by name or folder; BadInputError if there is none, or more than one."""
         listed = self.list(berts=True)
         found = _matching(listed, str(name_or_folder))
         if found is None:
@@ -160,9 +160,9 @@ class Encoders:
         return found
 
     def source(self, name: str) -> str:
-        """What loads the encoder of a name; the name itself where it is none of this library's.
+        """What loads the encoder of a name; the name itself if the list does not have it.
 
-        BadInputError for a name that two have, or one of them and another folder in the working directory.
+        Raises BadInputError if two have the name, or a folder in the working directory has it as well.
         """
         if is_bundled_name(name) or "\0" in name or name.startswith((".", "~", os.sep)):
             return name
@@ -175,7 +175,7 @@ class Encoders:
         return found.source
 
     def facts(self, name_or_folder: str) -> EncoderFacts:
-        """Read an encoder's folder; NearsayError for one that is damaged, gone or not trained to its end."""
+        """Read an encoder's folder; NearsayError if it is damaged, missing or not fully trained."""
         source = find_encoder(self.source(name_or_folder), fetch=False)
         folder = source.folder
         if not folder.weight_files():
@@ -200,7 +200,7 @@ class Encoders:
         )
 
     def _made(self) -> Iterable[tuple[str, Path]]:
-        """Names and folders of what trainings made: inside the library, then elsewhere."""
+        """Names and folders of trained models: inside the library, then elsewhere."""
         for one in made(self._library, Shelf.ENCODERS):
             yield one.name, one.folder
         for note in sorted((self._library / Shelf.ENCODERS).glob("*.json")):
@@ -209,7 +209,7 @@ class Encoders:
                 yield _named(folder), folder
 
     def _jobs(self) -> dict[str, int]:
-        """The newest job that made each product."""
+        """The newest job that produced each model."""
         if self._database is None:
             return {}
         with self._database.reading() as connection:
@@ -224,12 +224,12 @@ class Encoders:
 
 
 def source_of(row: EncoderRow) -> str:
-    """What loads the encoder of a generation; the bundled one by its name, wherever it lay."""
+    """What loads the encoder of a generation; the bundled one by its name, wherever it was."""
     return BUNDLED_NAME if is_bundled_name(row.source) or row.name == BUNDLED_NAME else row.source
 
 
 def made(library: Path, shelf: Shelf) -> list[Made]:
-    """The finished things on a shelf, by name; what is still being made is not among them."""
+    """The finished models of a kind by name, without those still being trained."""
     place = library / shelf
     folders = sorted(place.iterdir()) if place.is_dir() else []
     folders += [seed for folder in folders if folder.is_dir() for seed in sorted(folder.glob("seed-*"))]
@@ -237,7 +237,7 @@ def made(library: Path, shelf: Shelf) -> list[Made]:
 
 
 def new_folder_for(library: Path, shelf: Shelf, name: str) -> Path:
-    """Where a new thing of that name goes; BadInputError for a name that cannot be one, or that is taken."""
+    """The folder for a new model; BadInputError if the name is invalid or taken."""
     if not _NAME.fullmatch(name):
         said = f"'{name}'" if name else "an empty name"
         raise BadInputError(
@@ -252,9 +252,9 @@ def new_folder_for(library: Path, shelf: Shelf, name: str) -> Path:
 
 
 def note_made(library: Path, folder: Path) -> list[str]:
-    """Let a library know of what a training made in a folder outside it; the names that it has there.
+    """Register models trained outside a library's folder with it. Returns their names there.
 
-    Of a training of several seeds each is an encoder of its own. Nothing is noted where there is no library.
+    A training with several seeds makes several encoders. Nothing happens if there is no library.
     """
     whole = [each for each in (folder, *sorted(folder.glob("seed-*"))) if (each / "modules.json").is_file()]
     if not (library / "library.json").is_file():
@@ -269,7 +269,7 @@ def note_made(library: Path, folder: Path) -> list[str]:
 
 
 def stamp(source: str) -> int:
-    """A number that changes when the encoder's folder does, so that nothing stale is shown."""
+    """A number that changes with the encoder's folder, to invalidate caches."""
     try:
         folder = find_encoder(source, fetch=False).folder
         files = [*folder.weight_files(), folder.path / "modules.json"]
@@ -279,7 +279,7 @@ def stamp(source: str) -> int:
 
 
 def _matching(listed: list[EncoderEntry], name: str) -> EncoderEntry | None:
-    """The one of that source or name; what is gone counts only where nothing else has the name."""
+    """The entry with this source or name; a missing one counts only if no other has the name."""
     wanted = {name} if name == Path(name).name else {name, str(Path(name).expanduser().resolve())}
     exact = [each for each in listed if each.source in wanted]
     named = exact or [each for each in listed if each.name == name]
@@ -296,7 +296,7 @@ def _ambiguous(name: str, sources: list[str]) -> BadInputError:
 
 
 def _named(folder: Path) -> str:
-    """A folder's name; of one of several seeds with that of the training."""
+    """A folder's name; with several seeds, together with the training's name."""
     return f"{folder.parent.name}/{folder.name}" if _SEED.fullmatch(folder.name) else folder.name
 
 
@@ -308,7 +308,7 @@ def _may_be_there(source: str) -> bool:
 
 
 def _whole(folder: Path, shelf: Shelf) -> bool:
-    """A training writes this file last."""
+    """Whether it is complete: a training writes this file last."""
     last = {Shelf.VOCABULARIES: "vocabulary.json", Shelf.BERTS: "config.json", Shelf.ENCODERS: "modules.json"}
     unfinished = any((folder / "run" / left).exists() for left in ("finished", "checkpoints"))
     return not folder.name.startswith(".") and (folder / last[shelf]).is_file() and not unfinished
@@ -326,7 +326,7 @@ def _told(folder: Path, shelf: Shelf) -> str:
 
 
 def _dimension(folder: EncoderFolder) -> int | None:
-    """What vectors are cut to, else the last module's that says."""
+    """The truncated dimension, else that of the last module that has one."""
     cut = folder.settings().get("truncate_dim")
     if isinstance(cut, int):
         return cut
@@ -339,7 +339,7 @@ def _dimension(folder: EncoderFolder) -> int | None:
 
 
 def _max_tokens(folder: EncoderFolder) -> int | None:
-    """Where sentence-transformers 5 keeps the limit, or where it does since; two tokens are special."""
+    """The limit, from where sentence-transformers 5 or later saves it, without the two special tokens."""
     tokenizer = folder.read_settings(folder.transformer_folder() / "tokenizer_config.json")
     limits = (folder.length_settings().get("max_seq_length"), tokenizer.get("model_max_length"))
     known = [limit for limit in limits if isinstance(limit, int) and limit < _NO_LIMIT]
@@ -355,7 +355,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _changes(rows: JsonValue) -> Iterator[JudgedChange]:
-    """What result.json has of judged sets; what another version wrote otherwise is passed over."""
+    """The judged sets in result.json; entries of other versions that cannot be read are skipped."""
     for one in rows if isinstance(rows, list) else ():
         with contextlib.suppress(TypeError, ValueError, AttributeError):
             yield of_json(JudgedChange, one)

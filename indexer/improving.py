@@ -1,4 +1,4 @@
-"""From judgements to a better live search: candidates, measured, and a recommendation."""
+"""Improving a live search from judgements: candidates, measurements and a recommendation."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -64,35 +64,37 @@ _HELD_OUT: Final = 0.25  # of the queries to learn from, that an encoder is not 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way of searching that could go live; figures are nDCG@10 by hybrid search, less the live one's."""
+    """A way of searching that could go live. Figures: nDCG@10 of hybrid search, minus the live one's."""
 
     name: str
-    word_weight: float | None  # None: as it is
-    strength: float | None  # of the adapter's penalty; None: no adapter of its own
-    learned: float | None  # difference on queries of the training part that were held out of what was fitted
+    word_weight: float | None  # None: unchanged
+    strength: float | None  # of the adapter's penalty; None: no new adapter
+    learned: float | None  # difference on queries of the training part that were held out of the fit
     learned_low: float | None  # of its interval at 95 %, see `evidence`
     learned_high: float | None
-    tested: float | None  # difference on the test part; None where nothing was judged there
-    tested_low: float | None  # of its interval at 95 %, valid however often one looks
+    tested: float | None  # difference on the test part; None if it has no judgements
+    tested_low: float | None  # of its 95 % interval, valid however often you look
     tested_high: float | None
-    recall: float | None  # of the index for queries that are searched for so; None: searched exactly
-    milliseconds: float | None  # a whole query, encoded and searched for: the median, in turns with others
-    replay: tuple[Replayed, ...]  # general sets; none where nothing of them can be lost, or it fails anyway
+    recall: float | None  # of the index for the changed queries; None: exact search
+    milliseconds: (
+        float | None
+    )  # median time of a query, encoded and searched, measured alternately with others
+    replay: tuple[Replayed, ...]  # general sets; none if they cannot change, or the candidate fails anyway
     verdict: str
-    likelihood: float | None = None  # of an adapter alone: how much likelier what answers is, its logarithm
-    likelihood_low: float | None = None  # of its interval at 95 %, which decides
+    likelihood: float | None = None  # of an adapter alone: log-likelihood gain of the relevant passages
+    likelihood_low: float | None = None  # of its 95 % interval, which decides
     likelihood_high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Improvement(Report):
-    """What was tried, and what is recommended."""
+    """The candidates, and which is recommended."""
 
     REPORT: ClassVar = "improvement"
 
     training_queries: int
     test_queries: int
-    live: float | None  # nDCG@10 on the training part, as it is; None where nothing was judged
+    live: float | None  # nDCG@10 on the training part as it is now; None without judgements
     live_tested: float | None  # on the test part
     candidates: tuple[Candidate, ...]  # the first is KEEP
     recommended: str  # the name of one of them
@@ -103,7 +105,7 @@ class Improvement(Report):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedEncoder:
-    """A generation by an encoder that was trained for it, which is ready to be promoted."""
+    """A generation of a newly trained encoder, ready to be promoted."""
 
     snapshot: Snapshot
     encoder: TextEncoder
@@ -142,27 +144,26 @@ def improve(
     trained: Training | None = None,
     progress: ProgressListener = unheard,
 ) -> Improvement:
-    """Try an adapter of queries, a weight of words, and both, and say which is recommended.
+    """Try a query adapter, a weight of words, and both, and recommend one.
 
-    take:    gives the newest snapshot of a generation; None = the live one
-    locked:  gives the writer lock; apply: make what is recommended live
-    trained: trains an encoder and embeds the collection by it; None = no encoder is tried
-    progress: hears of what is measured
+    take:    returns the newest snapshot of a generation; None = the live one
+    locked:  takes the writer lock; apply: make the recommended candidate live
+    trained: trains an encoder and embeds the collection with it; None = try no encoder
+    progress: called while candidates are measured
 
-    An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
-    Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
-    adapter moves it that was fitted to the others; of the strengths that gain beyond chance, one that keeps
-    the general set (see below) is preferred. Recommended is the candidate that gains most there, if it gains
-    beyond chance (see `_row`), if it loses nothing on the test part, and if the index keeps its recall
-    contract. With an adapter or an encoder a general set's search, by meaning alone, may lose no more than
-    `held` allows; a weight of words changes nothing there and is not measured. Passages that nobody judged
-    count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
-    is tried and nothing changes. Of each part at most 1,000 queries are searched for, which their words
-    choose; an adapter is fitted to all.
+    An adapter is fitted to the queries of the judgements' training part and the vectors of their relevant
+    passages. Its strength and the weight of words are chosen by cross-validation there: each query is moved
+    by an adapter that was fitted to the others. Among the strengths whose gain is significant, one that
+    preserves the general set (see below) is preferred. The candidate with the largest gain is recommended if
+    the gain is significant (see `_row`), if it loses nothing on the test part, and if the index meets its
+    recall target. With an adapter or an encoder, dense search on a general set may lose no more than `held`
+    allows; a weight of words has no effect there and is not measured. Unjudged passages count as not
+    relevant, which favours what is live. With fewer than 8 judged training queries, nothing is tried. At most
+    1,000 queries of each part are searched for, chosen by their words; an adapter is fitted to all.
 
-    An encoder is trained on three quarters of the training part and measured on the fourth, on which all
-    gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
-    dropped, unless it was there before or has been promoted meanwhile.
+    An encoder is trained on three quarters of the training part; then all gains are compared on the last
+    quarter. If it is recommended, its generation waits for `promote`; otherwise it is dropped, unless it
+    existed before or was promoted meanwhile.
     """
     began, snapshot = time.monotonic(), take(None)
     encoder = encoder_of(snapshot.generation)
@@ -230,7 +231,7 @@ def improve(
 
 
 def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
-    """Make a refinement live; BusyError if the snapshot's generation or its refinement is no longer live."""
+    """Make a refinement live; BusyError if the snapshot's generation or refinement is no longer live."""
     collection, measured = snapshot.collection, snapshot.refinement
     with store.database.writing() as connection:
         live = generations.live(connection, collection.id)
@@ -239,13 +240,13 @@ def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
             or live.identity != snapshot.generation.identity
             or refinements.live_of(connection, collection.id, live.number, measured) is not measured
         ):
-            raise BusyError(f"'{collection.name}' is searched otherwise by now. Run the command again")
+            raise BusyError(f"'{collection.name}' has changed in the meantime. Run the command again")
         refinements.add(connection, collection.id, live.number, new)
         collections.changed(connection, collection.id)
 
 
 def _discard(store: Store, snapshot: Snapshot) -> None:
-    """Forget a ready generation that is not recommended; one that was promoted meanwhile stays."""
+    """Drop a ready generation that is not recommended, unless it was promoted meanwhile."""
     with store.database.writing() as connection:
         for row in generations.all_of(connection, snapshot.collection.id):
             if row.identity == snapshot.generation.identity and row.state is GenerationState.READY:
@@ -254,9 +255,9 @@ def _discard(store: Store, snapshot: Snapshot) -> None:
 
 
 def undo(store: Store, snapshot: Snapshot) -> str:
-    """Take the live refinement back, and say what is live then; the caller holds the writer lock.
+    """Undo the live refinement. Returns what is live now. The caller holds the writer lock.
 
-    BadInputError where there is none.
+    Raises BadInputError if there is none.
     """
     name, refined = snapshot.collection.name, snapshot.refinement
     if refined is None:
@@ -267,13 +268,13 @@ def undo(store: Store, snapshot: Snapshot) -> str:
         refinements.undo(connection, refined.number)
         collections.changed(connection, snapshot.collection.id)
         left = refinements.live_of(connection, snapshot.collection.id, snapshot.generation.number)
-    return "queries are as their encoder makes them" if left is None else left.said
+    return "queries are not refined" if left is None else left.said
 
 
 def evidence(gains: NDArray[np.float64], tested: NDArray[np.float64] | None) -> Interval:
-    """The interval at 95 % of a candidate's gain, by bootstrap over the queries of both parts.
+    """The 95 % interval of a candidate's gain, by bootstrap over the queries of both parts.
 
-    gains, tested: of the training part's queries, each held out, and of the test part's, (queries,)
+    gains, tested: of the training queries, each held out, and of the test queries, (queries,)
     """
     return interval_of_mean(gains if tested is None else np.concatenate([gains, tested]), level=_LEVEL)
 
@@ -281,10 +282,9 @@ def evidence(gains: NDArray[np.float64], tested: NDArray[np.float64] | None) -> 
 def _parts(
     snapshot: Snapshot, encoder: TextEncoder, judgements: Sequence[Judgement]
 ) -> tuple[JudgedPart, JudgedPart, tuple[str, ...]]:
-    """The judged queries to learn from and those to measure on, with a relevant passage each, and notes.
+    """The judged queries to learn from and to measure on, each with a relevant passage, and notes.
 
-    A query that the live refinement or the encoder learned from measures nothing, whichever part its words
-    say.
+    A query that the live refinement or the encoder was trained on is never measured, whichever part it is in.
     """
     refined = snapshot.refinement
     learned = set() if refined is None else set(refined.report.get("learned_from", ()))
@@ -325,9 +325,9 @@ def _parts(
 
 
 def _trials(live: LiveSearch, every: JudgedPart, measured: Sequence[int]) -> list[_Trial]:
-    """The best adapter, the best weight of words, and the best of both, by the training part.
+    """The best adapter, the best weight of words, and the best of both, on the training part.
 
-    every: the whole part, to which adapters are fitted; measured: the places of those that are searched for
+    every: the whole part, to which adapters are fitted; measured: indexes of the queries to search for
     """
     answers = live.answers(every)
     targets, train = mean_answers(every.vectors, answers), every.at(measured)
@@ -361,7 +361,7 @@ def _trials(live: LiveSearch, every: JudgedPart, measured: Sequence[int]) -> lis
 
 
 def _kept(train: JudgedPart, base_test: NDArray[np.float64] | None) -> Candidate:
-    """The row of what there is."""
+    """The row of the present state."""
     zero = 0.0 if train.judged else None
     nothing = None if base_test is None else 0.0
     return Candidate(KEEP, None, None, zero, zero, zero, nothing, nothing, nothing, None, None, (), "")
@@ -375,7 +375,7 @@ def _measured(
     base_test: NDArray[np.float64] | None,
     test_choices: Sequence[Choices],
 ) -> Candidate:
-    """The row of an adapter or a weight; its verdict is why it is not to be taken, "" where nothing is."""
+    """The row of an adapter or a weight; its verdict says why to reject it, "" if nothing does."""
     each: NDArray[np.float64] | None = None
     recall: float | None = None
     deciding = None
@@ -426,10 +426,10 @@ def _row(
 ) -> Candidate:
     """A candidate's row.
 
-    gains:    nDCG@10 of queries that were held out, less the live one's, (queries,); each: of the test part's
-    general:  measures it on general sets, which is done where nothing else stands against it
-    likelier: gains in log-likelihood, of both; they decide, instead of nDCG@10, whether a gain is beyond
-              chance and whether it is one on the test part, too
+    gains:    nDCG@10 of held-out queries minus that of the live search, (queries,); each: of the test part
+    general:  measures it on general sets, only if nothing else rejects it
+    likelier: gains in log-likelihood of both; they decide instead of nDCG@10 whether the gain is significant
+              and whether the test part loses
     """
     learned = evidence(gains, each if likelier is None else None)
     deciding, judged = (learned, each) if likelier is None else (evidence(likelier[0], None), likelier[1])
@@ -439,7 +439,7 @@ def _row(
     verdict = ""
     replayed: tuple[Replayed, ...] = ()
     if deciding.low <= 0 or gains.mean() <= 0:
-        verdict = "no gain beyond chance"
+        verdict = "no significant gain"
     elif judged is not None and judged.mean() < 0:
         verdict = "loses on the test part"
     elif recall is not None and recall < contract.recall:
@@ -468,7 +468,7 @@ def _row(
 
 
 def _held_out(train: JudgedPart) -> JudgedPart:
-    """A quarter of the queries to learn from, which their words choose: no encoder is trained on them."""
+    """A quarter of the training queries, chosen by their words, that no encoder is trained on."""
     queries = list(train.judged)
     places = [at for at, query in enumerate(queries) if drawn_share(f"held out {query}") < _HELD_OUT]
     return train.at(places or [min(range(len(queries)), key=queries.__getitem__)])
@@ -491,7 +491,7 @@ def _with_verdict(row: Candidate, recommended: str) -> Candidate:
 def _refinement(
     snapshot: Snapshot, train: JudgedPart, test: JudgedPart, base: NDArray[np.float64], trial: _Trial
 ) -> Refinement:
-    """What is made live, with where it comes from; a test query is never among what it learned from."""
+    """The refinement to make live, with its origin; no test query is ever among its training queries."""
     learned = [query_hash(query) for query in train.judged]
     if set(learned) & {query_hash(query) for query in test.judged}:
         raise ValueError("a query to measure on is among those to learn from")

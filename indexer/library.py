@@ -1,4 +1,4 @@
-"""A library: a folder and a catalogue database in which everything lives."""
+"""A library: a folder and a catalogue database."""
 
 import contextlib
 import json
@@ -40,9 +40,9 @@ EncoderLoader = Callable[[str], TextEncoder]
 
 
 class Library:
-    """The way in: `Library.open(folder)`, then `library.collection(name)`.
+    """A folder with collections and the encoders that embed them. Open one with `Library.open`.
 
-    Safe to share between threads. Encoders are loaded once and kept.
+    Thread-safe. Encoders are loaded once and cached.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Library:
         load_encoder: EncoderLoader,
         look_at_encoder: Callable[[str], str | None] | None = None,
     ) -> None:
-        """Use `Library.open`; `look_at_encoder`: gives the fingerprint that loading a name would give."""
+        """Use `Library.open`. `look_at_encoder`: computes an encoder's fingerprint without loading it."""
         self.store = store
         self._load = load_encoder
         self._look = look_at_encoder
@@ -74,23 +74,25 @@ class Library:
         wait: float = WAIT,
         cluster: "Cluster | None" = None,
     ) -> "Library":
-        """Open the library in `folder`; one that is not there is made, unless `create` is false.
+        """Open the library in `folder`, creating it if it does not exist.
 
-        database:     URL of a PostgreSQL catalogue; None for SQLite inside the folder
-        device:       cpu, cuda, cuda:1, mps, for the encoders; None for the best there is. cuda (every GPU
-                      that FAISS can use) and cuda:1 are also searched on; with None no GPU is, since an index
-                      on a GPU is made anew by every process, from all vectors
-        precision:    auto, float32, bfloat16 or float16, for the encoders that are loaded
-        load_encoder: gives the encoder of a name or folder; None for one that loads it from there or a hub
-        wait:         seconds that who wants to write a collection waits for another one that does; BusyError
-                      after that, which names it. Each method that writes takes a `wait` of its own
-        cluster:      a Ray cluster whose workers embed what is added or rebuilt; see `Cluster`. Its machines
-                      see the folder under the same path, and the catalogue, which is PostgreSQL unless all
-                      of it is one machine
+        database:     URL of a PostgreSQL database for the catalogue; None = SQLite in the folder
+        device:       device for the encoders: cpu, cuda, cuda:1 or mps; None = the fastest available. With
+                      cuda (all GPUs that FAISS can use) or cuda:1, searches run on the GPU, too; with None
+                      they run on the CPU, because every process would have to copy the vectors to the GPU
+                      first
+        precision:    number format for the encoders: auto, float32, bfloat16 or float16
+        create:       False = raise an error if there is no library in the folder
+        load_encoder: function that loads an encoder by name or folder; None = load it from disk or the hub
+        wait:         seconds to wait for another writer before BusyError, which names that writer. Methods
+                      that write have a `wait` of their own
+        cluster:      Ray cluster whose workers embed documents, see `Cluster`. Its machines need the
+                      library's folder under the same path, and a PostgreSQL catalogue unless it is a single
+                      machine
 
-        BadInputError for a folder without a library where `create` is false, and for a URL that names none;
-        CatalogueError where folder and catalogue do not belong together or cannot be read; MissingExtraError
-        for PostgreSQL without its extra; DiskFullError. All derive from NearsayError.
+        Raises BadInputError if there is no library and `create` is False, or if the URL is invalid;
+        CatalogueError if the folder and the catalogue do not match or cannot be read; MissingExtraError if
+        the PostgreSQL extra is not installed; DiskFullError. All of them derive from NearsayError.
         """
         home = Path(folder)
         try:
@@ -122,7 +124,7 @@ class Library:
             raise BadInputError(
                 f"the catalogue of {home} is a PostgreSQL database. Name it: --database URL"
                 if database is None
-                else f"the catalogue of {home} is the SQLite file inside it. Leave --database away, and "
+                else f"the catalogue of {home} is the SQLite file inside it. Omit --database, and "
                 "unset NEARSAY_DATABASE"
             )
         # Not a URL as text: a folder's name may hold '?' or '%'. Workers of a cluster began in other folders.
@@ -140,7 +142,7 @@ class Library:
         return cls(store, load, None if load_encoder else _fingerprint_on_disk)
 
     def __repr__(self) -> str:
-        """The folder, and where the catalogue is if it is not in there."""
+        """The folder, and where the catalogue is if it is not in the folder."""
         where = "" if self.store.database.dialect == "sqlite" else ", catalogue in PostgreSQL"
         return f"Library({str(self.store.folder)!r}{where})"
 
@@ -151,17 +153,20 @@ class Library:
         self.close()
 
     def close(self) -> None:
-        """Give the database connections back, and leave the cluster."""
+        """Close the database connections and disconnect from the cluster."""
         if self._shards is not None:
             self._shards.close()
             self._shards = None
         self.store.database.close()
 
     def serve(self, collection: str, shards: int, replicas: int = 1) -> "list[ShardState]":
-        """Start shards of the collection's live generation on the cluster, in the place of those that run.
+        """Start search shards for a collection's live generation on the cluster, replacing running ones.
 
-        returns: what each holds. Libraries opened with Cluster(…, searches=True) ask them, until `release`.
-        ClusterError where the files do not divide into so many; BusyError while another process does the same
+        returns: the state of each shard. Libraries opened with Cluster(…, searches=True) use them until
+                 `release`
+
+        Raises ClusterError if there are too few files for so many shards, BusyError if another process is
+        doing the same.
         """
         from nearsay.indexer.cluster.serving import serve
 
@@ -179,7 +184,7 @@ class Library:
 
     @property
     def shards(self) -> "Shards | None":
-        """The way to the shards that searches go to; None where this process searches."""
+        """The shards that answer searches; None = this process does."""
         cluster = self.store.cluster
         if self._shards is None and cluster is not None and cluster.searches:
             from nearsay.indexer.cluster.serving import Shards
@@ -189,7 +194,7 @@ class Library:
 
     @property
     def encoders(self) -> "Encoders":
-        """The list of encoders: bundled, made by this library's trainings, used by its collections."""
+        """The list of encoders: bundled, trained in this library, or used by its collections."""
         from nearsay.indexer.encoders import Encoders
 
         return Encoders(self.store.folder, self.store.database)
@@ -197,11 +202,11 @@ class Library:
     def encoder(
         self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False
     ) -> TextEncoder:
-        """The encoder of a name or folder, loaded once; an encoder is given back as it is.
+        """Load an encoder, or return the cached one. An encoder object is returned unchanged.
 
-        source:      a name as `encoders` has it, a folder, or a hub name
-        fingerprint: what it has to be; one that was loaded before its folder changed is loaded again
-        anew:        load it again whatever was loaded before
+        source:      a name from `encoders`, a folder, or a name on the hub
+        fingerprint: expected fingerprint; an encoder cached before its folder changed is loaded again
+        anew:        ignore the cache
         """
         if not isinstance(source, str):
             self._encoders[source.source] = source
@@ -226,9 +231,9 @@ class Library:
         return kept
 
     def fingerprint_of(self, source: str) -> str | None:
-        """The fingerprint of the encoder of a name as it is now, which is not loaded; None if unknown.
+        """The current fingerprint of an encoder, computed without loading it; None if it is unknown.
 
-        Unknown is what is not on this machine, and what a `load_encoder` of the caller has not given yet.
+        It is unknown if the encoder is not on this machine, or if `load_encoder` has not loaded it yet.
         """
         if self._look is not None:
             return self._look(source)
@@ -249,18 +254,19 @@ class Library:
         memory: str | int | None = None,
         dtype: str | None = None,
     ) -> Collection:
-        """The collection of that name; it is made when documents are first added.
+        """Get a collection. It is created when documents are first added.
 
-        encoder:  name, folder or object; None for the one it was embedded by, or the bundled one;
-                  `VectorsOnly` where vectors are made elsewhere
-        chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
-        recall:   the share of the nearest passages that an index has to find, as "0.95@10" (the usual)
-        memory:   the most memory that an index may hold, as "2GB"; both are kept when something is added, but
-            where an index was measured for others already, only when one is measured for these
-        dtype:    float32, float16 or int8: how vectors are stored that are first added, or that `rebuild`
-            makes by an encoder; None for as they are, or float32. Scores are those of the rounded vectors
+        encoder:  name, folder or encoder object; None = the collection's encoder, or the bundled one for a
+                  new collection; `VectorsOnly` if you compute the vectors yourself
+        chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None = the collection's, or tokens
+        recall:   recall target of the index, as "0.95@10" (the default): the share of the exact 10 nearest
+                  passages that a search must return
+        memory:   memory limit of an index, as "2GB". Both settings are saved with the next addition; an
+                  existing index keeps its own until a new one is measured
+        dtype:    float32, float16 or int8: how new vectors, and those of `rebuild`, are stored; None = as
+                  they are, or float32. Scores are computed from the rounded vectors
 
-        BadInputError for a name or a setting that cannot be used.
+        Raises BadInputError for an invalid name or setting.
         """
         if not _NAME.fullmatch(name):
             raise BadInputError(
@@ -275,9 +281,9 @@ class Library:
         return Collection(self, record, encoder, ContractChange(recall, memory))
 
     def shared(self, name: str) -> Collection:
-        """The collection of that name, one object for all who ask: what one has opened, others find open.
+        """Get a collection as an object shared by all callers, so that its open files are reused.
 
-        The last eight are kept.
+        The last eight are cached.
         """
         with self._sharing:
             kept = self._shared.pop(name, None) or self.collection(name)
@@ -287,17 +293,17 @@ class Library:
         return kept
 
     def names(self) -> list[str]:
-        """The names of the collections, in order."""
+        """The names of all collections, sorted."""
         with self.store.database.reading() as connection:
             return collections.names(connection)
 
     def collections(self) -> list[Collection]:
-        """The collections, by name."""
+        """All collections, sorted by name."""
         return [self.collection(name) for name in self.names()]
 
 
 def _identity(path: Path) -> dict[str, Any]:
-    """The folder's own id and kind of catalogue; empty if it is no library yet."""
+    """The folder's id and kind of catalogue; empty if it is not a library yet."""
     try:
         kept = json.loads(path.read_text("utf-8"))
         return {"id": str(kept["id"]), "database": str(kept["database"])}
@@ -310,7 +316,7 @@ def _identity(path: Path) -> dict[str, Any]:
 
 
 def _absolute(database: str) -> str | sa.URL:
-    """The URL with the whole path of a SQLite file: workers of a cluster began in other folders."""
+    """The URL with the absolute path of a SQLite file, because cluster workers start in other folders."""
     if not database.startswith("sqlite:///"):
         return database
     url = sa.make_url(database)
@@ -318,7 +324,7 @@ def _absolute(database: str) -> str | sa.URL:
 
 
 def _agree(catalogue: Database, identity: Path, kept: dict[str, Any], wanted: str) -> None:
-    """The folder and the database have to belong together: segments of one make no sense beside the other."""
+    """Check that folder and database belong together: segments are useless with another database."""
     with catalogue.reading() as connection:
         known = connection.execute(sa.select(libraries.c.id)).scalar_one_or_none()
         used = connection.execute(sa.select(sa.exists().select_from(segments))).scalar_one()

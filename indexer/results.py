@@ -56,16 +56,16 @@ _Kind = TypeVar("_Kind", bound=Report)
 
 
 def class_of(kind: str) -> type[Report]:
-    """The class of a kind of report; KeyError for a kind that there is not."""
+    """The class of a kind of report; KeyError if there is none."""
     module, _, name = REPORTS[kind].partition(":")
     found: type[Report] = getattr(import_module(module), name)
     return found
 
 
 def reports(lines: Iterable[Any]) -> Iterator[Report]:
-    """The reports among the lines that a command printed with --json; other lines are passed over.
+    """Parse the reports among the lines printed with --json; other lines are skipped.
 
-    So is a report of a kind, or with a lack, that only another version of nearsay knows.
+    So are reports of a kind, or with missing fields, that only another version of nearsay knows.
     """
     for line in lines:
         kind = line.get("report") if isinstance(line, Mapping) else None
@@ -78,11 +78,11 @@ def reports(lines: Iterable[Any]) -> Iterator[Report]:
 
 
 def every(lines: Iterable[Any], kind: type[_Kind]) -> Iterator[_Kind]:
-    """The reports of a class among the lines that a command printed."""
+    """Parse the reports of a class among printed lines."""
     named = (line for line in lines if isinstance(line, Mapping) and line.get("report") == kind.REPORT)
     return (one for one in reports(named) if isinstance(one, kind))
 
 
 def newest(lines: Iterable[Any], kind: type[_Kind]) -> _Kind | None:
-    """The last report of a class among the lines that a command printed; None where there is none."""
+    """Parse the last report of a class among printed lines, or None."""
     return next(every(reversed([*lines]), kind), None)

@@ -1,1 +1,1 @@
-"""The SQL side of a library: what is true about documents, passages, generations and segments."""
+"""The SQL side of a library: documents, passages, generations and segments."""

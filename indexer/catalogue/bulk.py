@@ -1,4 +1,4 @@
-"""Many rows into a table, numbers out of one, values to compare with, without SQLAlchemy's work on each."""
+"""Bulk inserts, reads and comparisons, without SQLAlchemy's overhead per row."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from nearsay.indexer.vectors.errors import CatalogueError
 
 
 class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLAlchemy's own are
-    """Whether a column has one of many values.
+    """Whether a column's value is among many.
 
-    They are sent as one parameter: a statement is compiled once for all lengths, and takes more of them than
-    `column.in_`, which writes a parameter for each of at most some thousand.
+    They are sent as one parameter, so the statement is compiled only once, and takes more values than
+    `column.in_`, which writes one parameter for each of at most a few thousand.
     """
 
     name = "one_of"
@@ -31,9 +31,9 @@ class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLA
         values: Sequence[Any] | str,
         each: sa.types.TypeEngine[Any] | None = None,
     ) -> None:
-        """values: those of one kind, or the name of the parameter that has them when the statement is run.
+        """values: values of one type, or the name of the statement's parameter for them.
 
-        each: the kind; None = the column's. SQLite compares by the values' own, whatever it is
+        each: the type; None = the column's. SQLite compares by the types of the values in any case
         """
         kind = _Many(column.type if each is None else each)
         if isinstance(values, str):
@@ -42,7 +42,7 @@ class one_of(FunctionElement[bool]):  # noqa: N801 - read as a function, as SQLA
             super().__init__(column, sa.bindparam(None, list(values), type_=kind))
 
     def self_group(self, against: object = None) -> "one_of":  # noqa: ARG002
-        """As it is: SQLAlchemy would ask SQLite whether it is 1, and no index would serve."""
+        """Return self: SQLAlchemy would otherwise compare with 1, which no index can serve."""
         return self
 
 
@@ -70,33 +70,33 @@ def _compiled(element: one_of, compiler: sa.sql.compiler.SQLCompiler, **options:
 
 
 def count_of(connection: sa.Connection, rows: sa.FromClause, *where: sa.ColumnElement[bool]) -> int:
-    """How many rows there are for which the conditions hold."""
+    """Count the rows that meet the conditions."""
     statement = sa.select(sa.func.count()).select_from(rows).where(*where)
     return int(connection.execute(statement).scalar_one())
 
 
 def highest(connection: sa.Connection, column: sa.ColumnElement[int], *where: sa.ColumnElement[bool]) -> int:
-    """The highest number in a column of rows for which the conditions hold; 0 without any."""
+    """The highest number in a column of the rows that meet the conditions; 0 without any."""
     return connection.execute(sa.select(sa.func.max(column)).where(*where)).scalar_one() or 0
 
 
 def number_list(connection: sa.Connection, statement: sa.Select[Any]) -> NDArray[np.int64]:
-    """The one column of whole numbers that a statement gives, in any order.
+    """The only column of integers of a statement, in any order.
 
-    At most some 50 million: a text in a database holds no more than a gigabyte.
+    At most some 50 million, because a text in a database holds at most a gigabyte.
     """
     return number_lists(connection, statement)[0]
 
 
 def number_lists(connection: sa.Connection, statement: sa.Select[Any]) -> Sequence[NDArray[np.int64]]:
-    """The same of several columns; what stood in a row stands at one place of all lists."""
+    """The same for several columns; all lists have the order of the rows."""
     rows = statement.subquery()
     listed = connection.execute(sa.select(*(sa.func.aggregate_strings(each, ",") for each in _texts(rows))))
     return [numbers_in(text) for text in listed.one()]
 
 
 def numbers_in(text: str | None) -> NDArray[np.int64]:
-    """Whole numbers with a comma between, as the database puts them together; None: there were none."""
+    """Integers from a comma-separated list made by the database; None = empty."""
     if text is None:
         return np.zeros(0, dtype=np.int64)
     numbers = np.zeros(0, dtype=np.int64)
@@ -120,11 +120,11 @@ _ROWS = 500  # in one statement of SQLite's: of 12 columns, 6,000 values of the 
 def insert_columns(
     connection: sa.Connection, table: sa.TableClause, columns: Mapping[str, Sequence[object]]
 ) -> None:
-    """Insert rows, given as columns of equal length; values are as the driver takes them: JSON as text.
+    """Insert rows given as columns of equal length, with values as the driver takes them (JSON as text).
 
-    SQLite gets some hundreds in a statement: Python's interpreter lock is given back once for all of them,
-    so that other threads do not take turns with each row. PostgreSQL gets them a column at a time, as arrays:
-    to send each row would take as long as to store it. There `table` has to know its columns' types.
+    SQLite gets some hundreds per statement, so that Python's interpreter lock is released once for all of
+    them and other threads do not alternate with each row. PostgreSQL gets arrays, one per column, because
+    sending each row takes as long as storing it. For that, `table` has to know its columns' types.
     """
     names = ", ".join(f'"{name}"' for name in columns)
     for rows, values in _given(connection, table, columns):
@@ -137,7 +137,7 @@ def update_columns(
     keys: Mapping[str, Sequence[object]],
     columns: Mapping[str, Sequence[object]],
 ) -> None:
-    """Give rows other values; their keys and the values as columns of equal length, see `insert_columns`."""
+    """Update rows; keys and new values are columns of equal length, see `insert_columns`."""
     places = {name: f"c{place}" for place, name in enumerate([*keys, *columns])}
     anew = ", ".join(f'"{name}" = given.{places[name]}' for name in columns)
     which = " AND ".join(f'"{table.name}"."{name}" = given.{places[name]}' for name in keys)
@@ -152,7 +152,7 @@ def update_columns(
 def _given(
     connection: sa.Connection, table: sa.TableClause, columns: Mapping[str, Sequence[object]]
 ) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Rows as SQL, with a parameter for each value, for PostgreSQL for each column; and the parameters."""
+    """Rows as SQL, with a parameter per value (for PostgreSQL per column), and the parameters."""
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
         raise ValueError(f"the columns of '{table.name}' are of several lengths: {sorted(lengths)}")

@@ -1,7 +1,6 @@
-"""Clusterings in the catalogue: one a generation, the newest.
+"""Clusterings in the catalogue: the newest of each generation.
 
-Passages that were removed since keep their rows among the members until the collection is compacted; whoever
-counts members leaves them out.
+Removed passages remain members until the collection is compacted; functions that count members exclude them.
 """
 
 import dataclasses
@@ -31,7 +30,7 @@ _ROWS = 50_000  # members in one call: their Python objects take some 10 MB
 
 @dataclass(frozen=True, slots=True)
 class ClusteringRow:
-    """A clustering as the catalogue has it."""
+    """A clustering in the catalogue."""
 
     id: int
     collection_id: int
@@ -39,28 +38,28 @@ class ClusteringRow:
     method: str
     parameters: Mapping[str, Any]
     report: Mapping[str, Any]
-    passages: int  # that were looked at, outliers among them
+    passages: int  # clustered ones and outliers
     through: int  # the last of them
     created_at: str
 
     @property
     def made_of(self) -> int:
-        """The generation whose vectors were clustered; it may be dropped since."""
+        """The generation whose vectors were clustered; it may have been dropped since."""
         return int(self.report.get(HANDED_OVER, self.generation))
 
     @property
     def made_through(self) -> int:
-        """The last passage that was there when it was made: those between it and `through` were assigned."""
+        """The last passage when it was computed; those up to `through` were assigned later."""
         return int(self.report.get(MADE_THROUGH, self.through))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """A cluster as the catalogue has it."""
+    """A cluster in the catalogue."""
 
     number: int
-    parent: int | None  # the cluster of the level above
-    level: int  # 0: holds passages itself
+    parent: int | None  # the cluster one level above
+    level: int  # 0 = contains passages directly
     name: str
     named_by_user: bool
     terms: tuple[str, ...]
@@ -71,7 +70,7 @@ class ClusterRow:
 
 
 class NamedCluster(NamedTuple):
-    """What a filter can say of a cluster, see `ClusterRow`."""
+    """A cluster that a filter can name, see `ClusterRow`."""
 
     number: int
     parent: int | None
@@ -81,14 +80,14 @@ class NamedCluster(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Which passage is in which cluster of level 0."""
+    """The clusters of passages at level 0."""
 
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising
-    numbers: NDArray[np.int32]  # (n,) the clusters'
-    cosines: NDArray[np.float64]  # (n,) to the clusters' centres; (0,) where they were not asked for
+    ids: NDArray[np.int64]  # (n,) passage numbers, ascending
+    numbers: NDArray[np.int32]  # (n,) of the clusters
+    cosines: NDArray[np.float64]  # (n,) to the clusters' centres; (0,) if not requested
 
     def among(self, ids: NDArray[np.int64]) -> "Members":
-        """Those of the passages; ids: their numbers, none twice."""
+        """The members among some passages; ids: their numbers, without duplicates."""
         there = np.isin(self.ids, ids, assume_unique=True)
         return Members(self.ids[there], self.numbers[there], self.cosines[there])
 
@@ -106,7 +105,7 @@ def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | No
 
 
 def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
-    """The cluster's name of each of these passages, at most some hundred, that is in one."""
+    """The cluster names of those of at most a few hundred passages that are in a cluster."""
     row = of_live(connection, collection_id)
     if row is None:
         return {}
@@ -120,14 +119,14 @@ def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence
 
 
 def latest(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:
-    """The clustering that was made last, of whatever generation."""
+    """The most recent clustering of any generation."""
     statement = sa.select(clusterings).where(clusterings.c.collection_id == collection_id)
     row = connection.execute(statement.order_by(clusterings.c.id.desc()).limit(1)).one_or_none()
     return None if row is None else ClusteringRow(*row)
 
 
 def clusters_of(connection: sa.Connection, clustering: int) -> list[ClusterRow]:
-    """The clusters of every level, by level and falling size, ties by number."""
+    """The clusters of all levels, by level and descending size, then by number."""
     columns = [clusters.c[name] for name in ClusterRow.__slots__]
     statement = sa.select(*columns).where(clusters.c.clustering == clustering)
     order = (clusters.c.level, clusters.c.size.desc(), clusters.c.number)
@@ -137,19 +136,19 @@ def clusters_of(connection: sa.Connection, clustering: int) -> list[ClusterRow]:
 
 
 def named_clusters(connection: sa.Connection, clustering: int) -> list[NamedCluster]:
-    """The clusters of every level, the lowest first: quick, since every search with such a filter asks."""
+    """The clusters of all levels, lowest first. Fast, because every search with a cluster filter calls it."""
     columns = [clusters.c[name] for name in NamedCluster._fields]
     statement = sa.select(*columns).where(clusters.c.clustering == clustering).order_by(clusters.c.level)
     return [NamedCluster(*row) for row in connection.execute(statement)]
 
 
 def count(connection: sa.Connection, clustering: int) -> int:
-    """How many clusters hold passages themselves."""
+    """Number of clusters that contain passages directly."""
     return count_of(connection, clusters, clusters.c.clustering == clustering, clusters.c.level == 0)
 
 
 def stray_members(connection: sa.Connection, collection_id: int) -> int:
-    """How many rows of members name a passage that never was, or a cluster that is not there."""
+    """Number of members with a passage that never existed, or a cluster that does not exist."""
     of_it = clusterings.join(cluster_members, clusterings.c.id == cluster_members.c.clustering)
     member = cluster_members.c.passage
     passage = passages.select().where(passages.c.number == member)
@@ -166,7 +165,7 @@ def stray_members(connection: sa.Connection, collection_id: int) -> int:
 
 
 def leave_removed(connection: sa.Connection, collection_id: int) -> None:
-    """Take the passages that were removed out of the collection's clusters, of every generation."""
+    """Delete removed passages from the clusters of all generations of a collection."""
     own = sa.select(clusterings.c.id).where(clusterings.c.collection_id == collection_id)
     gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == collection_id)
     connection.execute(
@@ -177,7 +176,7 @@ def leave_removed(connection: sa.Connection, collection_id: int) -> None:
 
 
 def members(connection: sa.Connection, clustering: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The passages in clusters, rising, (n,), and each one's cluster, (n,); removed ones among them."""
+    """The passages in clusters, ascending, (n,), and their clusters, (n,), including removed passages."""
     columns = (cluster_members.c.passage, cluster_members.c.cluster)
     statement = sa.select(*columns).where(cluster_members.c.clustering == clustering)
     ids, numbers = number_lists(connection, statement)
@@ -193,9 +192,9 @@ def replace(
     rows: Sequence[ClusterRow],
     who: Members,
 ) -> int:
-    """Put a clustering in the place of its generation's former one, in the transaction at hand; its id.
+    """Replace a generation's clustering in the current transaction. Returns its id.
 
-    values: the columns of `clusterings` but `id`
+    values: the columns of `clusterings` except `id`
     """
     leave_clustering(connection, values["collection_id"], values["generation"])
     made = clusterings.insert().values(**values).returning(clusterings.c.id)
@@ -212,7 +211,7 @@ def replace(
 
 
 def add_members(connection: sa.Connection, clustering: int, who: Members) -> None:
-    """Enter passages into clusters."""
+    """Insert passages into clusters."""
     for begin in range(0, who.ids.size, _ROWS):
         some = slice(begin, begin + _ROWS)
         ids, numbers, cosines = who.ids[some], who.numbers[some], who.cosines[some]
@@ -226,14 +225,14 @@ def add_members(connection: sa.Connection, clustering: int, who: Members) -> Non
 
 
 def rename(connection: sa.Connection, clustering: int, number: int, name: str) -> bool:
-    """Give a cluster a user's name; False if there is no such cluster."""
+    """Set a user's name for a cluster. False if there is no such cluster."""
     where = (clusters.c.clustering == clustering) & (clusters.c.number == number)
     values = {"name": name, "named_by_user": True}
     return connection.execute(clusters.update().where(where).values(values)).rowcount == 1
 
 
 def take_cluster_numbers(connection: sa.Connection, collection_id: int, count: int) -> int:
-    """Reserve numbers for so many new clusters; the first. None is given twice in a collection."""
+    """Reserve this many cluster numbers. Returns the first. No number is used twice in a collection."""
     statement = (
         collections.update()
         .where(collections.c.id == collection_id)

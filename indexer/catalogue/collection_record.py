@@ -1,4 +1,4 @@
-"""What the catalogue says of one named collection, and the errors of what is not there."""
+"""A named collection in the catalogue, and the errors if it, or something of it, does not exist."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 
 class EncoderSource(Protocol):
-    """What gives the encoder of a name: a library, which loads each once."""
+    """Loads encoders by name and caches them; a library."""
 
     def encoder(
         self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False
     ) -> TextEncoder:
-        """The encoder of a name or folder; an encoder is given back as it is."""
+        """Load the encoder of a name or folder; an encoder object is returned unchanged."""
 
     def fingerprint_of(self, source: str) -> str | None:
-        """The fingerprint of the encoder of a name as it is now, which is not loaded; None if unknown."""
+        """The current fingerprint of an encoder, computed without loading it; None if unknown."""
 
 
 class CollectionEncoder:
-    """The encoder that the caller named, or the one that a generation was made by."""
+    """The encoder that the caller named, or that of a generation."""
 
     def __init__(
         self, store: Store, name: str, source: EncoderSource, given: str | TextEncoder | None
@@ -49,7 +49,7 @@ class CollectionEncoder:
         return self._given is not None
 
     def for_writing(self) -> TextEncoder:
-        """The encoder that is named, else the live generation's, else the bundled one."""
+        """The named encoder, else the live generation's, else the bundled one."""
         if self._given is not None:
             return self._source.encoder(self._given)
         with self._store.database.reading() as connection:
@@ -58,10 +58,10 @@ class CollectionEncoder:
         return self._source.encoder(BUNDLED_NAME) if generation is None else self.of(generation)
 
     def of(self, generation: GenerationRow, *, numbered: bool = False) -> TextEncoder:
-        """The encoder that made the generation, the one that was given if that is it.
+        """The generation's encoder: the named one, if it is that one.
 
-        numbered: the generation was chosen by its number, as where two are compared: it need not be the named
-            encoder's. EncoderMismatchError for any other that is not.
+        numbered: the generation was chosen by its number, as in a comparison, so the named encoder may
+                  differ. Otherwise a different one raises EncoderMismatchError
         """
         given = self._given
         if isinstance(given, str):
@@ -73,16 +73,17 @@ class CollectionEncoder:
         return given
 
     def loaded(self, generation: GenerationRow) -> TextEncoder:
-        """The generation's encoder from where the catalogue says it is; EncoderMismatchError if changed."""
+        """Load the generation's encoder from its saved location; EncoderMismatchError if it has changed."""
         made_by = generation.encoder
         encoder = self._source.encoder(made_by.source, fingerprint=made_by.fingerprint)
         check_encoder(self._name, generation, encoder)
         return encoder
 
     def refuse_changed(self, generation: GenerationRow) -> None:
-        """EncoderMismatchError if the generation's encoder is known to be another now; it is not loaded.
+        """Raise EncoderMismatchError if the generation's encoder is known to have changed; does not load it.
 
-        One that is not on this machine, as where another one embeds, is not known to be.
+        An encoder that is not on this machine, for example because another one embeds, is not known to have
+        changed.
         """
         made_by = generation.encoder
         if self._source.fingerprint_of(made_by.source) not in (None, made_by.fingerprint):
@@ -90,7 +91,7 @@ class CollectionEncoder:
 
 
 def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
-    """EncoderMismatchError unless `encoder` is the one that made the generation's vectors."""
+    """Raise EncoderMismatchError unless `encoder` computed the generation's vectors."""
     made_by = generation.encoder
     if encoder.fingerprint == made_by.fingerprint:
         return
@@ -108,7 +109,7 @@ def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncod
 
 
 def check_dtype(collection: str, generation: GenerationRow, dtype: VectorDtype | None) -> None:
-    """BadInputError if the generation's vectors are stored otherwise than asked; None: nothing was."""
+    """Raise BadInputError if the generation's vectors have another data type; None = any."""
     if dtype is not None and dtype is not generation.dtype:
         raise BadInputError(
             f"the vectors of collection '{collection}' are stored as {generation.dtype}, not {dtype}. Leave "
@@ -117,21 +118,21 @@ def check_dtype(collection: str, generation: GenerationRow, dtype: VectorDtype |
 
 
 def _anew(collection: str, source: str, more: str = "") -> str:
-    """What gives a collection the vectors of an encoder; more: options of the command."""
+    """The command that embeds a collection with an encoder; more: options of the command."""
     if source.startswith("vectors:"):  # made elsewhere: there is nothing to embed by
         return f"add the rows of '{collection}' with those vectors to a new collection"
     return f"re-embed it: nearsay index rebuild {collection} --encoder {source}{more}"
 
 
 class CollectionRecord:
-    """A collection by its name; every question is asked of the catalogue anew."""
+    """A collection by its name. Every property reads the catalogue again."""
 
     def __init__(
         self, store: Store, name: str, chunking: Chunking | None, dtype: VectorDtype | None = None
     ) -> None:
-        """`chunking`: how a collection that is made is cut, and what one that is there has to be cut by.
+        """`chunking`: of a new collection; an existing one must have the same.
 
-        dtype: how the vectors of a generation that is made are stored
+        dtype: how a new generation stores its vectors
         """
         self.store = store
         self.name = name
@@ -139,7 +140,7 @@ class CollectionRecord:
         self._chunking = chunking
 
     def row(self) -> CollectionRow:
-        """The collection; UnknownCollectionError, which names those that are there, if there is none."""
+        """The collection; UnknownCollectionError, which lists the existing ones, if there is none."""
         with self.store.database.reading() as connection:
             row = collections.find(connection, self.name)
             there = collections.names(connection) if row is None else []
@@ -154,18 +155,18 @@ class CollectionRecord:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[sa.Connection, CollectionRow]]:
-        """One consistent look at the catalogue, and the collection; raises as `row` does."""
+        """Open a read transaction. Yields it with the collection; raises like `row`."""
         row = self.row()
         with self.store.database.reading() as connection:
             yield connection, row
 
     def exists(self) -> bool:
-        """Whether the collection was made already."""
+        """Whether the collection has been created."""
         with self.store.database.reading() as connection:
             return collections.find(connection, self.name) is not None
 
     def made(self) -> CollectionRow:
-        """The collection, made if it is not there; BadInputError if it is cut otherwise than asked."""
+        """The collection, created if it does not exist; BadInputError if its chunking differs."""
         with self.store.database.reading() as connection:
             row = collections.find(connection, self.name)
         if row is None:
@@ -182,19 +183,19 @@ class CollectionRecord:
                 row = self.row()
         if self._chunking is not None and str(self._chunking) != row.chunking:
             raise BadInputError(
-                f"collection '{self.name}' is cut by '{row.chunking}', not '{self._chunking}'. "
-                "Leave --chunking away, or add to a new collection"
+                f"collection '{self.name}' is chunked by '{row.chunking}', not '{self._chunking}'. "
+                "Omit --chunking, or add to a new collection"
             )
         return row
 
     def require(self, connection: sa.Connection, row: CollectionRow) -> None:
-        """BusyError if the collection is no longer the one that `row` told of."""
+        """Raise BusyError if the collection has been replaced since `row` was read."""
         found = collections.find(connection, self.name)
         if found is None or found.id != row.id:
             raise BusyError(f"collection '{self.name}' was removed by another process. Run the command again")
 
     def forget_empty(self, store: Store, row: CollectionRow) -> None:
-        """Remove the collection if nothing came into it; store: as the holder of the writer lock has it."""
+        """Delete the collection if it is empty; store: that of the writer lock's holder."""
         with store.database.writing() as connection:
             if collections.size(connection, row.id) == (0, 0):
                 collections.delete(connection, row.id)
@@ -205,19 +206,19 @@ class CollectionRecord:
             return generations.all_of(connection, row.id)
 
     def live(self) -> GenerationRow:
-        """The generation that answers; BadInputError while there is none."""
+        """The live generation; BadInputError if there is none."""
         for generation in self.generations():
             if generation.state is GenerationState.LIVE:
                 return generation
         raise self.empty()
 
     def require_live(self, generation: GenerationRow) -> None:
-        """BusyError if another generation went live, or the collection was removed."""
+        """Raise BusyError if another generation went live, or the collection was deleted."""
         if self.live().identity != generation.identity:
             raise BusyError(f"'{self.name}' has another live generation now. Run the command again")
 
     def empty(self) -> BadInputError:
-        """The error of asking a collection that nothing was added to."""
+        """The error for a collection to which nothing has been added."""
         return BadInputError(
             f"collection '{self.name}' is empty. Add to it: nearsay documents add {self.name} FILE"
         )

@@ -25,7 +25,7 @@ from nearsay.indexer.catalogue.tables import (
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """A collection as the catalogue has it at one moment."""
+    """A collection in the catalogue at one moment."""
 
     id: int
     name: str
@@ -37,7 +37,7 @@ class CollectionRow:
 
 @dataclass(frozen=True, slots=True)
 class WriterRow:
-    """Who took a collection's writer lock last."""
+    """The last holder of a collection's writer lock."""
 
     host: str
     process: int
@@ -46,36 +46,36 @@ class WriterRow:
 
 
 def find(connection: sa.Connection, name: str) -> CollectionRow | None:
-    """The collection of that name, if there is one."""
+    """The collection of that name, or None."""
     row = connection.execute(_by_name(), {"wanted": name}).one_or_none()
     return None if row is None else CollectionRow(*row)
 
 
 @functools.cache
 def _by_name() -> sa.Select[Any]:
-    """The statement of `find`: every search begins with it, and putting it together takes long."""
+    """The statement of `find`, cached because every search runs it and composing it takes long."""
     columns = [collections.c[name] for name in CollectionRow.__slots__]
     return sa.select(*columns).where(collections.c.name == sa.bindparam("wanted"))
 
 
 def name_of(connection: sa.Connection, collection_id: int) -> str:
-    """The name of a collection that is there."""
+    """The name of an existing collection."""
     statement = sa.select(collections.c.name).where(collections.c.id == collection_id)
     return str(connection.execute(statement).scalar_one())
 
 
 def names(connection: sa.Connection) -> list[str]:
-    """Every collection's name, by code point: PostgreSQL's own order is that of a language."""
+    """The names of all collections by code point, because PostgreSQL's own order depends on a language."""
     return sorted(connection.execute(sa.select(collections.c.name)).scalars())
 
 
 def ids(connection: sa.Connection) -> list[int]:
-    """Every collection's number in the catalogue."""
+    """The catalogue numbers of all collections."""
     return list(connection.execute(sa.select(collections.c.id)).scalars())
 
 
 def create(connection: sa.Connection, name: str, chunking: str, created_at: str) -> CollectionRow:
-    """Make an empty collection."""
+    """Create an empty collection."""
     values = {
         "name": name,
         "chunking": chunking,
@@ -92,7 +92,7 @@ def create(connection: sa.Connection, name: str, chunking: str, created_at: str)
 
 
 def delete(connection: sa.Connection, collection_id: int) -> None:
-    """Remove a collection and every row of it."""
+    """Delete a collection with all its rows."""
     judgements.forget(connection, collection_id)
     lexical_rows.drop_table(connection, collection_id)
     columns.forget_columns(connection, collection_id)
@@ -104,7 +104,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
 
 
 def changed(connection: sa.Connection, collection_id: int, *, compacted: bool = False) -> None:
-    """Tell readers that what they know of the collection is old."""
+    """Tell readers to read the collection again."""
     values: dict[str, object] = {"version": collections.c.version + 1}
     if compacted:
         values["compactions"] = collections.c.compactions + 1
@@ -112,7 +112,7 @@ def changed(connection: sa.Connection, collection_id: int, *, compacted: bool = 
 
 
 def take_fence(connection: sa.Connection, collection_id: int, writer: WriterRow) -> int | None:
-    """Note that a writer took the lock; its token, higher than any before. None if there is no collection."""
+    """Register a writer that took the lock. Returns its token, higher than all before, or None."""
     statement = (
         collections.update()
         .where(collections.c.id == collection_id)
@@ -123,16 +123,16 @@ def take_fence(connection: sa.Connection, collection_id: int, writer: WriterRow)
 
 
 def fence(connection: sa.Connection, collection_id: int) -> int | None:
-    """The newest writer's token; None without a collection. In a writing transaction it stays the newest.
+    """The newest writer's token; None without a collection. It cannot change during a writing transaction.
 
-    PostgreSQL locks the row until the transaction ends; in SQLite a writing transaction is alone.
+    PostgreSQL locks the row until the transaction ends; in SQLite there is only one writing transaction.
     """
     statement = sa.select(collections.c.fence).where(collections.c.id == collection_id)
     return connection.execute(statement.with_for_update(key_share=True)).scalar_one_or_none()
 
 
 def last_writer(connection: sa.Connection, collection_id: int) -> WriterRow | None:
-    """Who took the writer lock last; None if nobody did."""
+    """The last holder of the writer lock, or None."""
     statement = sa.select(collections.c.writer).where(collections.c.id == collection_id)
     found = connection.execute(statement).scalar_one_or_none()
     return None if found is None else WriterRow(**found)
@@ -141,7 +141,7 @@ def last_writer(connection: sa.Connection, collection_id: int) -> WriterRow | No
 def take_numbers(
     connection: sa.Connection, collection_id: int, documents: int, passages: int
 ) -> tuple[int, int]:
-    """Reserve numbers for so many new documents and passages; the first of each. None is given twice."""
+    """Reserve numbers for new documents and passages. Returns the first of each. None is used twice."""
     statement = (
         collections.update()
         .where(collections.c.id == collection_id)
@@ -156,7 +156,7 @@ def take_numbers(
 
 
 def size(connection: sa.Connection, collection_id: int) -> tuple[int, int]:
-    """How many documents and passages there are."""
+    """Number of documents and of passages."""
     of_it = (
         count_of(connection, each, each.c.collection_id == collection_id) for each in (documents, passages)
     )

@@ -1,4 +1,4 @@
-"""Columns of metadata fields that were read once, kept so that other processes need not read them."""
+"""Saved columns of metadata fields, so that other processes need not read them from the documents."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,16 +11,16 @@ from nearsay.indexer.catalogue.tables import columns
 
 @dataclass(frozen=True, slots=True)
 class KeptColumn:
-    """A column as it was when it was kept: what was committed since is to be read after it."""
+    """A saved column; whatever was committed later has to be read in addition."""
 
-    path: tuple[str, ...]  # names, from the metadata inwards; (): the passages' owners
+    path: tuple[str, ...]  # names, outermost first; () = the documents of the passages
     compactions: int  # of the collection
-    sequence: int  # the last change of a document, or removal of a passage, that it has
+    sequence: int  # the last change of a document or removal of a passage that it includes
     content: bytes
 
 
 def kept_paths(connection: sa.Connection, collection_id: int, compactions: int) -> set[tuple[str, ...]]:
-    """Of which fields there is a column that can be brought up: one from before a compaction cannot."""
+    """Fields with a saved column that can be updated; one from before a compaction cannot."""
     found = connection.execute(sa.select(columns.c.path).where(_of(collection_id, compactions)))
     return {tuple(json.loads(path)) for path in found.scalars()}
 
@@ -28,7 +28,7 @@ def kept_paths(connection: sa.Connection, collection_id: int, compactions: int) 
 def kept_column(
     connection: sa.Connection, collection_id: int, compactions: int, path: Sequence[str]
 ) -> KeptColumn | None:
-    """The column of a field; None without one, or where it cannot be brought up."""
+    """The saved column of a field; None without one, or if it cannot be updated."""
     wanted = sa.select(columns.c.sequence, columns.c.content).where(
         _of(collection_id, compactions), columns.c.path == _written(path)
     )
@@ -39,7 +39,7 @@ def kept_column(
 def keep_columns(
     connection: sa.Connection, collection_id: int, kept: Iterable[KeptColumn], moment: str
 ) -> None:
-    """Put columns in the place of their fields'."""
+    """Save columns, replacing those of the same fields."""
     for column in kept:
         path = _written(column.path)
         of_it = (columns.c.collection_id == collection_id) & (columns.c.path == path)
@@ -56,7 +56,7 @@ def keep_columns(
 
 
 def forget_columns(connection: sa.Connection, collection_id: int) -> None:
-    """Forget all columns of a collection."""
+    """Delete all saved columns of a collection."""
     connection.execute(columns.delete().where(columns.c.collection_id == collection_id))
 
 

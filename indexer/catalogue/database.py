@@ -1,13 +1,12 @@
-"""One catalogue database: its engine, its transactions, its schema.
+"""The catalogue database: engine, transactions, schema.
 
-SQLite runs in write-ahead mode with full synchronisation at commit and takes its write lock when a writing
-transaction begins (BEGIN IMMEDIATE), so no transaction fails half-way for a lock. Errors of the database come
-out as `NearsayError`s that say what to do.
+SQLite runs in write-ahead mode with full synchronisation at commit, and takes its write lock when a writing
+transaction begins (BEGIN IMMEDIATE), so that no transaction fails half-way because of a lock. Database errors
+become `NearsayError`s with a remedy.
 
-A reader of such a database writes, too: a file that readers share (-shm). Where that cannot be made, on a
-read-only file system, without the right to write or on a full disk, the file is read as one that nobody
-changes (`immutable=1`), as long as no writer left anything in the write-ahead log beside it.
-https://www.sqlite.org/wal.html#read_only_databases
+Even a reader of such a database writes a file, the shared memory (-shm). If that cannot be created (a
+read-only file system, no write permission, a full disk), the database is opened as `immutable=1`, provided
+that no writer left anything in the write-ahead log. https://www.sqlite.org/wal.html#read_only_databases
 """
 
 import contextlib
@@ -70,7 +69,7 @@ _OF_THE_PARENT: list[sa.Pool] = []  # of a process that was forked: never closed
 
 
 def _connect_anew() -> None:
-    """After a fork, in the new process: two processes that use one connection get each other's answers."""
+    """Reconnect in a forked process: two processes on one connection get each other's answers."""
     for engine in _ENGINES:
         _OF_THE_PARENT.append(engine.pool)
         engine.dispose(close=False)
@@ -82,21 +81,21 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, slots=True)
 class Vacuumed:
-    """What became of the room that deleted rows took."""
+    """The result of reclaiming the space of deleted rows."""
 
     bytes_freed: int
-    note: str | None = None  # why it is still taken
+    note: str | None = None  # why it could not be reclaimed
 
 
 class Database:
-    """The catalogue behind a URL; safe to use from several threads."""
+    """The catalogue database. Thread-safe."""
 
     def __init__(
         self, at: str | sa.URL | sa.Engine, check: Callable[[sa.Connection], None] | None = None
     ) -> None:
-        """`at`: a SQLAlchemy URL of SQLite or PostgreSQL, of which nothing is connected yet; or its engine.
+        """`at`: a SQLAlchemy URL of SQLite or PostgreSQL, not connected yet, or its engine.
 
-        check: begins each writing transaction, and refuses it by raising
+        check: called at the beginning of each writing transaction; refuses it by raising
         """
         self.engine = at if isinstance(at, sa.Engine) else _engine(at)
         self._check = check
@@ -105,7 +104,7 @@ class Database:
             _ENGINES.add(self.engine)
 
     def __reduce__(self) -> NoReturn:
-        """TypeError: pickle asks for what cannot be sent, and not every part of a library says so."""
+        """Raise TypeError with a clear message, if somebody pickles an object that contains a library."""
         raise TypeError(
             "an open library or collection cannot be sent to another process. "
             "Open it there: Library.open(folder)"
@@ -118,19 +117,19 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state of the catalogue from beginning to end."""
+        """A transaction that sees one state of the catalogue throughout."""
         with self.translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextlib.contextmanager
     def writing(self, patience: float | None = None) -> Iterator[sa.Connection]:
-        """A transaction that commits as a whole when the block ends, and not at all when it raises.
+        """A transaction that commits when the block ends and rolls back if it raises.
 
-        patience: seconds that another writer of an SQLite database is waited for; then BusyError. None = as
-            long as usual
+        patience: seconds to wait for another writer of an SQLite database before BusyError; None = the usual
+                  time
 
-        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
-        whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
+        SQLAlchemy's IntegrityError is passed on, because the caller knows what existed before; for a writer
+        whose transactions are checked it becomes CatalogueError, since nobody else can conflict with it.
         """
         with self.translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
@@ -143,7 +142,7 @@ class Database:
                 yield writer
 
     def migrate(self, *, create: bool) -> None:
-        """Bring the schema to this version of nearsay; CatalogueError if the database is of a newer one."""
+        """Migrate the schema to this version; CatalogueError if the database is from a newer one."""
         with self.reading() as connection:
             if sa.inspect(connection).has_table("alembic_version"):
                 present = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
@@ -155,11 +154,11 @@ class Database:
         upgrade(self, metadata, create=create)
 
     def vacuum(self) -> Vacuumed:
-        """Give the disk back what deleted rows took in an SQLite file, where it is a quarter of it or more.
+        """Shrink an SQLite file if deleted rows take a quarter of it or more.
 
-        Readers go on meanwhile; writers wait, for as long as the rest takes to be written twice, so that a
-        file with more than 1 GB left is not done unasked. It takes that much room on the way. Nothing that
-        goes wrong with it is an error: the file is as it was.
+        Readers continue. Writers wait while the remaining data is written twice, so a file with more than 1
+        GB of it is only vacuumed on request. It needs as much free space. A failure is not an error; the file
+        is unchanged.
         """
         if self.dialect != "sqlite":
             return Vacuumed(0)
@@ -189,12 +188,12 @@ class Database:
             return Vacuumed(max(before - _size(path), 0))
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self.engine.dispose()
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
-        """What the database raises in here is an error of nearsay's, with its remedy."""
+        """Turn database errors within the block into nearsay's, with a remedy."""
         try:
             yield
         except IntegrityError as error:
@@ -225,7 +224,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """Its URL without the password; a file's name in it stays as it is, which SQLAlchemy 2.1 quotes."""
+        """The URL without its password; a file name in it is not quoted, unlike in SQLAlchemy 2.1."""
         url = self.engine.url
         if self.dialect == "sqlite" and not url.query:
             return f"sqlite:///{url.database or ''}"
@@ -235,7 +234,7 @@ class Database:
         return CatalogueError(f"the catalogue {_place(self.shown)} is damaged ({reason}). {_REMEDY}")
 
     def _fault(self) -> str | None:
-        """What is wrong with the file, as far as it is found within seconds."""
+        """What is wrong with the file, if it can be found within seconds."""
         from nearsay.indexer.catalogue.integrity import file_fault
 
         try:
@@ -251,7 +250,7 @@ def is_writing(connection: sa.Connection) -> bool:
 
 
 def _size(path: Path) -> int:
-    """The bytes of an SQLite file and its write-ahead log."""
+    """The size of an SQLite file and its write-ahead log in bytes."""
     found = 0
     for part in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(OSError):
@@ -260,7 +259,7 @@ def _size(path: Path) -> int:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What SQLAlchemy or the user broke off with, before others failed for it, as in tidying up."""
+    """The error of SQLAlchemy or the user's that caused the others, for example while cleaning up."""
     before = error.__context__
     while before is not None and not isinstance(error, KeyboardInterrupt):
         if isinstance(error, DBAPIError) and _sqlstate(error.orig) != _ABORTED:
@@ -270,7 +269,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _sqlstate(error: BaseException | None) -> str:
-    """PostgreSQL's code of an error. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+    """PostgreSQL's error code. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
     return getattr(error, "sqlstate", None) or ""
 
 
@@ -315,7 +314,7 @@ def _connect_sqlite(
     arguments: list[Any],
     options: dict[str, Any],
 ) -> Any:  # noqa: ANN401 - the driver's own type
-    """Connect to the file, or to its unchanging content where nothing can be written beside it."""
+    """Connect to the file, or read it as immutable if nothing can be written beside it."""
     connection: Any = dialect.connect(*arguments, **options)
     try:
         connection.isolation_level = None  # transactions begin in _on_sqlite_begin, not inside the driver
@@ -366,7 +365,7 @@ def _on_sqlite_connect(connection: Any, _record: Any) -> None:  # noqa: ANN401 -
 
 
 def _on_sqlite_checkout(_connection: Any, record: Any, _proxy: Any) -> None:  # noqa: ANN401
-    """Connect anew if a file that was read as unchanging did change, or may be written by now."""
+    """Reconnect if a file that was opened as immutable has changed, or may be writable by now."""
     if _UNCHANGING in record.info:
         path, identity, error = record.info[_UNCHANGING]
         if error.sqlite_errorcode in _NO_ROOM:  # new for this transaction
@@ -380,16 +379,16 @@ def _on_sqlite_checkout(_connection: Any, record: Any, _proxy: Any) -> None:  # 
 
 
 def _on_sqlite_checkin(_connection: Any, record: ConnectionPoolEntry) -> None:  # noqa: ANN401
-    """Look for room again at the next transaction."""
+    """Check the free space again at the next transaction."""
     if _UNCHANGING in record.info and record.info[_UNCHANGING][2].sqlite_errorcode in _NO_ROOM:
         record.invalidate()
 
 
 def _on_sqlite_error(context: ExceptionContext) -> None:
-    """Connect anew after a write that was refused: perhaps the file may be written by now.
+    """Reconnect after a refused write, because the file may be writable by now.
 
-    SQLite opens for reading alone what it cannot open for writing just then, as with too many files open, and
-    the connection would refuse every later write, too.
+    SQLite opens read-only what it cannot open for writing at that moment, for example with too many open
+    files, and the connection would refuse all later writes, too.
     """
     code: int = getattr(context.original_exception, "sqlite_errorcode", 0)
     if code & 0xFF == sqlite3.SQLITE_READONLY:
@@ -397,10 +396,10 @@ def _on_sqlite_error(context: ExceptionContext) -> None:
 
 
 def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:
-    """Put a database into write-ahead mode, or wait for the one that is doing so.
+    """Put a database into write-ahead mode, or wait for another process that is doing so.
 
-    SQLite refuses this change at once, without its busy timeout, where another connection is about to write:
-    two that open a new catalogue together would find it locked.
+    SQLite refuses this at once, without its busy timeout, if another connection is about to write: two
+    processes that create a catalogue together would find it locked.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -481,7 +480,7 @@ def _translate(error: BaseException, url: str) -> NearsayError:
         )
     if name == "SQLITE_CORRUPT_VTAB":
         said = f"the words of a collection in {_place(url)} are damaged ({reason}). See of which, and how to "
-        return CatalogueError(f"{said}enter them anew: nearsay doctor --prove")
+        return CatalogueError(f"{said}recreate them: nearsay doctor --prove")
     damaged = any(said in lowered for said in ("malformed", "not a database", "could not decode"))
     said = f"is damaged ({reason}). {_REMEDY}" if damaged else f"refused: {reason}. {_CHECK}"
     if "connection failed" in lowered:
@@ -490,7 +489,7 @@ def _translate(error: BaseException, url: str) -> NearsayError:
 
 
 def _lacks_room(name: str, url: str) -> bool:
-    """Whether the file that readers share could not be made for want of room: SQLite does not say."""
+    """Whether the shared-memory file of readers could not be created for lack of space."""
     if name != "SQLITE_IOERR_SHMSIZE":
         return False
     try:
@@ -500,7 +499,7 @@ def _lacks_room(name: str, url: str) -> bool:
 
 
 def _opening(url: str) -> str:
-    """What mends a file that SQLite cannot open; it does not say why."""
+    """The remedy for a file that SQLite cannot open; it does not say why."""
     path = Path(_place(url))
     logged = path.with_name(f"{path.name}-wal")
     if os.access(logged, os.F_OK) and not os.access(path.parent, os.W_OK):
@@ -519,7 +518,7 @@ def _place(url: str) -> str:
 
 
 def _json(value: object) -> str:
-    """A function of its own: psycopg caches by a function's code, and warns of closures."""
+    """A separate function, because psycopg caches by a function's code and warns about closures."""
     return json_text(value)
 
 

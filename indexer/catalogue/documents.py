@@ -1,4 +1,4 @@
-"""Documents in the catalogue, and what becomes of their passages when they change."""
+"""Documents in the catalogue, and the passages that change with them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ _SECOND = 19  # characters of a moment up to its second: 2026-11-21T18:45:00
 
 
 def untouched(connection: sa.Connection, collection_id: int, ids: Sequence[str], since: str) -> set[str]:
-    """Those of the ids that are there and were neither added nor changed since a moment.
+    """The existing ids whose documents were neither added nor changed since a moment.
 
-    since: ISO 8601 in UTC; what was written within the same second counts as changed
+    since: ISO 8601 in UTC; a change within the same second counts
     """
     moment = since[:_SECOND]
     statement = sa.select(documents.c.id).where(
@@ -36,7 +36,7 @@ def untouched(connection: sa.Connection, collection_id: int, ids: Sequence[str],
 
 @dataclass(slots=True)
 class NewDocuments:
-    """All that can be said of new documents before they have numbers: made while others are written."""
+    """Columns of new documents before they have numbers, prepared while others are written."""
 
     ids: list[str] = field(default_factory=list)
     titles: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class NewDocuments:
     named_by_content: list[bool] = field(default_factory=list)
 
     # A passage each:
-    owners: list[int] = field(default_factory=list)  # the place of its document in the lists above
+    owners: list[int] = field(default_factory=list)  # the index of its document in the lists above
     ordinals: list[int] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class NewDocuments:
     def of(
         cls, prepared: Sequence[PreparedDocument], spans: Sequence[Sequence[tuple[int, int]]]
     ) -> "NewDocuments":
-        """Lay documents out with the spans of their passages, as `cut` gave them."""
+        """Arrange documents and the spans of their passages, as returned by `cut`."""
         laid = cls()
         for item, own in zip(prepared, spans, strict=True):
             laid._add(item, own)
@@ -81,7 +81,7 @@ class NewDocuments:
 
 @dataclass(frozen=True, slots=True)
 class KnownDocument:
-    """What decides whether a document has to be written or embedded again."""
+    """What decides whether a document is written or embedded again."""
 
     number: int
     content_hash: str
@@ -91,7 +91,7 @@ class KnownDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as the library holds it."""
+    """A document of a collection."""
 
     id: str
     title: str
@@ -104,7 +104,7 @@ class StoredDocument:
 
 
 def known(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, KnownDocument]:
-    """Those of the ids that the collection has."""
+    """Those of the ids that exist in the collection."""
     hashes = (documents.c.content_hash, documents.c.row_hash)
     columns = (documents.c.id, documents.c.number, *hashes, documents.c.named_by_content)
     where = (documents.c.collection_id == collection_id) & one_of(documents.c.id, ids)
@@ -118,7 +118,7 @@ def are_there(connection: sa.Connection, collection_id: int) -> bool:
 
 
 def insert(connection: sa.Connection, collection_id: int, new: NewDocuments, moment: str) -> PassageWindow:
-    """Add new documents with their passages; the passages, to be embedded."""
+    """Insert new documents with their passages. Returns the passages to embed."""
     count = len(new.ids)
     if not count:
         return PassageWindow([], [])
@@ -150,7 +150,7 @@ def _insert_passages(
     ordinals: Sequence[int],
     pieces: Sequence[Piece],
 ) -> PassageWindow:
-    """Enter passages, numbered from the first, with their words; owners: the numbers of their documents."""
+    """Insert passages, numbered from the first, with their words; owners: their documents' numbers."""
     if not pieces:
         return PassageWindow([], [])
     starts, ends, texts, hashes = zip(*pieces, strict=True)
@@ -175,10 +175,10 @@ def replace_text(
     changed: Sequence[tuple[int, PreparedDocument, Sequence[Piece]]],
     moment: str,
 ) -> PassageWindow:
-    """Give documents new titles and texts; the passages that are new by it, to be embedded.
+    """Change titles and texts of documents. Returns the new passages to embed.
 
-    A passage whose encoded text the document had before keeps its number and so its vector. Links between
-    near-duplicates are left to the gate that will look at the new passages, or forgotten where none will.
+    A passage whose encoded text the document had before keeps its number, and so its vector. Links between
+    near-duplicates are left to a gate that will check the new passages; without a gate they are deleted.
     """
     if not changed:
         return PassageWindow([], [])
@@ -221,7 +221,7 @@ def relabel(
     changed: Sequence[tuple[int, PreparedDocument]],
     moment: str,
 ) -> None:
-    """Give documents new metadata; their texts and vectors stay."""
+    """Change the metadata of documents; texts and vectors stay."""
     if changed:
         numbers, items = zip(*changed, strict=True)
         _rewrite(connection, collection_id, numbers, items, moment, {})
@@ -235,7 +235,7 @@ def _rewrite(
     moment: str,
     texts: Mapping[str, Sequence[object]],
 ) -> None:
-    """Give documents new metadata, and new values of some more columns."""
+    """Update the metadata and some more columns of documents."""
     keys = {"collection_id": [collection_id] * len(numbers), "number": numbers}
     columns: dict[str, Sequence[object]] = {
         "metadata": [json_text(dict(item.document.metadata)) for item in items],
@@ -250,7 +250,7 @@ def _rewrite(
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
-    """Remove the documents for which the condition holds, with their passages; how many documents."""
+    """Delete the documents that meet the condition, with their passages. Returns how many documents."""
     chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
     numbers = list(connection.execute(chosen).scalars())
     for begin in range(0, len(numbers), _REMOVED):
@@ -266,13 +266,13 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
 
 
 def of_source(connection: sa.Connection, collection_id: int, source: str) -> Iterator[str]:
-    """The ids of the documents that a source holds without naming them, to be read in the transaction."""
+    """The ids of a source's documents that have no id of their own, to be read in the transaction."""
     statement = sa.select(documents.c.id).where(_unnamed_of(collection_id, source))
     return iter(connection.execute(statement.execution_options(yield_per=10_000)).scalars())
 
 
 def count_of_source(connection: sa.Connection, collection_id: int, source: str) -> int:
-    """How many documents a source holds without naming them."""
+    """Number of a source's documents that have no id of their own."""
     return count_of(connection, documents, _unnamed_of(collection_id, source))
 
 
@@ -291,9 +291,9 @@ def matching(
     after: int = 0,
     limit: int | None = 1000,
 ) -> Iterator[tuple[int, StoredDocument]]:
-    """The next documents for which the condition holds, by number, after a number.
+    """The next documents that meet the condition, by number, after a number.
 
-    limit: None for all, in any order
+    limit: None = all, in any order
     """
     passage_count = (
         sa.select(sa.func.count())
@@ -326,13 +326,13 @@ def matching(
 
 
 def fetch_all(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, StoredDocument]:
-    """Those of the documents that are there, by id."""
+    """The existing documents among the ids, by id."""
     listed = matching(connection, collection_id, one_of(documents.c.id, ids), limit=None)
     return {one.id: one for _, one in listed}
 
 
 def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
-    """The ids of those of the documents, by number, that are there."""
+    """The ids of the existing documents among the numbers."""
     where = (documents.c.collection_id == collection_id) & one_of(documents.c.number, numbers)
     statement = sa.select(documents.c.number, documents.c.id).where(where)
     return {row[0]: row[1] for row in connection.execute(statement)}
@@ -345,7 +345,7 @@ def first_metadata(connection: sa.Connection, collection_id: int) -> Iterator[Ma
 
 
 def fields_seen(connection: sa.Connection, collection_id: int) -> list[str]:
-    """The names of the metadata fields of the first thousand documents, in order."""
+    """The names of metadata fields in the first thousand documents, in order."""
     return sorted({name for row in first_metadata(connection, collection_id) for name in row})
 
 

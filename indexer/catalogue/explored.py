@@ -1,4 +1,4 @@
-"""Maps and samples of tokens in the catalogue, and what goes with what was explored."""
+"""Maps and samples of tokens in the catalogue, and deletion of exploration results."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +24,7 @@ HANDED_OVER = "handed over by"
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """A map as the catalogue has it."""
+    """A map in the catalogue."""
 
     generation: int
     parameters: Mapping[str, Any]
@@ -33,19 +33,19 @@ class MapRow:
 
 
 def map_of(connection: sa.Connection, collection_id: int, generation: int) -> MapRow | None:
-    """The map of a generation, if it has one of its own."""
+    """A generation's map, if it has one of its own."""
     row = _map(connection, _of_generation(maps, collection_id, generation))
     return None if row is None or HANDED_OVER in row.parameters else row
 
 
 def newest_map(connection: sa.Connection, collection_id: int) -> MapRow | None:
-    """The map that was made last, of whatever generation; that may be dropped since."""
+    """The most recent map of any generation, which may have been dropped since."""
     row = _map(connection, maps.c.collection_id == collection_id)
     return None if row is None else replace(row, generation=row.parameters.get(HANDED_OVER, row.generation))
 
 
 def map_number(connection: sa.Connection, collection_id: int, generation: int) -> int | None:
-    """The number of a generation's map in the catalogue, which no other map ever had; None without one."""
+    """The catalogue number of a generation's map, never used for another; None without a map."""
     where = _of_generation(maps, collection_id, generation)
     row = connection.execute(sa.select(maps.c.id, maps.c.parameters).where(where)).one_or_none()
     return None if row is None or HANDED_OVER in row.parameters else row.id
@@ -54,7 +54,7 @@ def map_number(connection: sa.Connection, collection_id: int, generation: int) -
 def keep_map(
     connection: sa.Connection, collection_id: int, row: MapRow, *, passages: int, through: int
 ) -> None:
-    """Put a map in the place of its generation's; passages: how many it has; through: the last of them."""
+    """Replace a generation's map; passages: how many it contains; through: the last of them."""
     _leave(connection, maps, _of_generation(maps, collection_id, row.generation))
     values = asdict(row) | {"collection_id": collection_id, "passages": passages, "through": through}
     connection.execute(maps.insert().values(values))
@@ -68,10 +68,10 @@ def _map(connection: sa.Connection, where: sa.ColumnElement[bool]) -> MapRow | N
 
 @dataclass(frozen=True, slots=True)
 class TokenSampleRow:
-    """A sample as the catalogue has it."""
+    """A sample of tokens in the catalogue."""
 
     collection_id: int
-    source: str  # what loads the encoder
+    source: str  # from which the encoder can be loaded
     fingerprint: str  # of the encoder
     layer: int  # from 1
     tokens: int
@@ -83,7 +83,7 @@ class TokenSampleRow:
 def samples_of(
     connection: sa.Connection, collection_id: int, fingerprint: str | None = None
 ) -> list[TokenSampleRow]:
-    """The samples of a collection, the newest first; fingerprint: only that encoder's."""
+    """The samples of a collection, newest first; fingerprint: only those of this encoder."""
     columns = [token_samples.c[name] for name in TokenSampleRow.__slots__]
     statement = sa.select(*columns).where(token_samples.c.collection_id == collection_id)
     if fingerprint is not None:
@@ -92,22 +92,22 @@ def samples_of(
 
 
 def sample_files(connection: sa.Connection, collection_id: int) -> set[str]:
-    """The hashes of the segments that hold a collection's samples."""
+    """The hashes of the segments that contain a collection's samples."""
     return {row.sha256 for row in samples_of(connection, collection_id)}
 
 
 def keep_sample(connection: sa.Connection, row: TokenSampleRow) -> None:
-    """Put a sample in the place of its encoder's and layer's."""
+    """Replace the sample of an encoder's layer."""
     key = ("collection_id", "fingerprint", "layer")
     _leave(connection, token_samples, sa.and_(*(token_samples.c[name] == getattr(row, name) for name in key)))
     connection.execute(token_samples.insert().values(asdict(row)))
 
 
 def hand_over(connection: sa.Connection, collection_id: int, generation: int) -> None:
-    """Keep what the next clustering and the next map begin from, before their generation is dropped.
+    """Before a generation is dropped, save what the next clustering and the next map start from.
 
-    These are the clustering and the map that were made last, where the live generation has none of its own.
-    The live generation holds them then, without showing them.
+    These are the most recent clustering and map, if the live generation has none of its own. The live
+    generation then stores them without showing them.
     """
     where = (generations.c.collection_id == collection_id) & (generations.c.state == "live")
     live = connection.execute(sa.select(generations.c.number).where(where)).scalar_one_or_none()
@@ -126,24 +126,24 @@ def hand_over(connection: sa.Connection, collection_id: int, generation: int) ->
 
 
 def leave_clustering(connection: sa.Connection, collection_id: int, generation: int) -> None:
-    """Forget a generation's clustering."""
+    """Delete a generation's clustering."""
     _leave(connection, clusterings, _of_generation(clusterings, collection_id, generation))
 
 
 def leave_generation(connection: sa.Connection, collection_id: int, generation: int) -> None:
-    """Forget a generation's clustering and map."""
+    """Delete a generation's clustering and map."""
     for table in (clusterings, maps):
         _leave(connection, table, _of_generation(table, collection_id, generation))
 
 
 def leave_collection(connection: sa.Connection, collection_id: int) -> None:
-    """Forget a collection's clusterings, maps, gate, near-duplicates and samples of tokens."""
+    """Delete a collection's clusterings, maps, gate, near-duplicates and samples of tokens."""
     for table in (clusterings, maps, gates, near_duplicates, token_samples):
         _leave(connection, table, table.c.collection_id == collection_id)
 
 
 def leave_documents(connection: sa.Connection, collection_id: int, numbers: list[int]) -> None:
-    """Forget of what documents are near-duplicates, and which are theirs, before they are removed."""
+    """Delete the near-duplicate links from and to documents, before they are removed."""
     for column in (near_duplicates.c.document, near_duplicates.c.original):
         # One at a time: SQLite would read all links of the collection for "either".
         of_them = (near_duplicates.c.collection_id == collection_id) & one_of(column, numbers)

@@ -1,4 +1,4 @@
-"""When documents were added, and the values of a metadata field, one by one."""
+"""The values of a metadata field, and the times of addition, per document."""
 
 from collections.abc import Iterator
 
@@ -17,9 +17,9 @@ _LONGEST = 500  # characters of a text: no date has more
 def document_values(
     connection: sa.Connection, collection_id: int, path: tuple[str, ...]
 ) -> Iterator[tuple[int, object]]:
-    """The number of each document that has the metadata field, and its value.
+    """The number of each document with the metadata field, and its value.
 
-    A number is an int or a float, and text stays text; a list, an object, true and false are None.
+    Numbers are int or float, and text is str; lists, objects and booleans are None.
     """
     value = metadata_value(path, connection.dialect.name)
     statement = sa.select(
@@ -36,13 +36,13 @@ def document_values(
 
 
 def added_since(connection: sa.Connection, collection_id: int, since: str) -> NDArray[np.int64]:
-    """The numbers of the documents that were added at a moment, as the catalogue writes it, or later."""
+    """The numbers of documents added at a moment (formatted as in the catalogue) or later."""
     chosen = (documents.c.collection_id == collection_id) & (documents.c.added_at >= since)
     return number_list(connection, sa.select(documents.c.number).where(chosen))
 
 
 def added_moments(connection: sa.Connection, collection_id: int) -> Iterator[tuple[int, str]]:
-    """Each document's number and when it was added, ISO 8601 in UTC."""
+    """Each document's number and the time of its addition, ISO 8601 in UTC."""
     columns = (documents.c.number, documents.c.added_at)
     statement = sa.select(*columns).where(documents.c.collection_id == collection_id)
     rows = connection.execute(statement.execution_options(yield_per=_ROWS))

@@ -29,7 +29,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 
 class GenerationState(StrEnum):
-    """building → ready → live → retired; a roll-back makes a retired one live again."""
+    """building → ready → live → retired; a rollback makes a retired one live again."""
 
     BUILDING = "building"
     READY = "ready"
@@ -38,7 +38,7 @@ class GenerationState(StrEnum):
 
 
 class SegmentState(StrEnum):
-    """Whether a segment may be answered from."""
+    """Whether a segment may be used."""
 
     CURRENT = "current"
     QUARANTINED = "quarantined"
@@ -46,7 +46,7 @@ class SegmentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderRow:
-    """An encoder as the catalogue remembers it."""
+    """An encoder in the catalogue."""
 
     id: int
     name: str
@@ -60,7 +60,7 @@ class EncoderRow:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRow:
-    """A collection embedded by one encoder under one plan."""
+    """A collection embedded with one encoder and searched with one plan."""
 
     collection_id: int
     number: int
@@ -70,19 +70,19 @@ class GenerationRow:
     plan: dict[str, Any]
     created_at: str
     promoted_at: str | None
-    promotion: int | None  # of two that were live, the later one has the higher; None: never live
+    promotion: int | None  # increases with each promotion; None: never live
     encoder: EncoderRow
-    gate: dict[str, Any] | None = None  # what the gate measured when it was promoted last
-    dtype: VectorDtype = VectorDtype.FLOAT32  # that its vectors are written in
+    gate: dict[str, Any] | None = None  # what the gate measured before the last promotion
+    dtype: VectorDtype = VectorDtype.FLOAT32  # of its stored vectors
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What no other generation has or had, of whichever collection."""
+        """Unique among the generations of all collections, including deleted ones."""
         return self.collection_id, self.number
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """What made the encoder, and what was said against the generation when it was promoted."""
+        """The encoder's lineage, and whether the generation failed the gate when it was promoted."""
         gate = self.gate
         if not gate:  # nothing was measured
             return self.encoder.lineage
@@ -112,14 +112,14 @@ class SegmentRow:
     last_passage: int
 
     def header(self, encoder: EncoderRow) -> SegmentHeader:
-        """What the file has to say of itself."""
+        """The header that the file must have."""
         return SegmentHeader(self.kind, encoder.fingerprint, encoder.dimension, self.count)
 
 
 def register_encoder(connection: sa.Connection, encoder: TextEncoder) -> int:
-    """The encoder's number in the catalogue; one that moved is remembered at its new place.
+    """Insert an encoder, or update its location. Returns its number in the catalogue.
 
-    Another collection's writer may enter the same encoder at this moment.
+    Another collection's writer may insert the same encoder at the same time.
     """
     where = encoders.c.fingerprint == encoder.fingerprint
     found = connection.execute(sa.select(encoders.c.id, encoders.c.source).where(where)).one_or_none()
@@ -152,7 +152,7 @@ def all_of(connection: sa.Connection, collection_id: int) -> list[GenerationRow]
 
 
 def live(connection: sa.Connection, collection_id: int) -> GenerationRow | None:
-    """The generation that answers, if there is one yet."""
+    """The live generation, if there is one."""
     for generation in all_of(connection, collection_id):
         if generation.state is GenerationState.LIVE:
             return generation
@@ -160,7 +160,7 @@ def live(connection: sa.Connection, collection_id: int) -> GenerationRow | None:
 
 
 def numbered(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
-    """The generation of that number; UnknownGenerationError, which names those that are there, if none is."""
+    """The generation of that number; UnknownGenerationError, listing the existing ones, if there is none."""
     for generation in every:
         if generation.number == number:
             return generation
@@ -169,7 +169,7 @@ def numbered(every: list[GenerationRow], number: int, collection: str) -> Genera
 
 
 def as_it_is(connection: sa.Connection, generation: GenerationRow, collection: str) -> GenerationRow:
-    """A generation as the catalogue has it now; BusyError if it was dropped."""
+    """Read a generation again; BusyError if it was dropped."""
     for row in all_of(connection, generation.collection_id):
         if row.identity == generation.identity:
             return row
@@ -186,7 +186,7 @@ def begin(
     plan: dict[str, Any],
     dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> int:
-    """Begin a generation; its number in the collection, which no other ever gets."""
+    """Create a generation. Returns its number in the collection, which is never used again."""
     number = _taken_number(connection, collection_id)
     values = {
         "collection_id": collection_id,
@@ -221,7 +221,7 @@ def set_state(
     state: GenerationState,
     gate: dict[str, Any] | None = None,
 ) -> None:
-    """Move a generation to another state; gate: what was measured before, None: as it was."""
+    """Change a generation's state; gate: what was measured before, None = unchanged."""
     values: dict[str, Any] = {"state": state}
     if gate is not None:
         values["gate"] = gate
@@ -232,14 +232,14 @@ def set_state(
 
 
 def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[str, Any]) -> None:
-    """Keep the plan that a generation is searched by, with the report that chose it."""
+    """Save a generation's plan, with the report that chose it."""
     connection.execute(generations.update().where(row_of(generation)).values(plan=plan))
 
 
 def keep_queries(
     connection: sa.Connection, generation: GenerationRow, queries: NDArray[np.float32] | None
 ) -> None:
-    """Keep the user's queries (n, d) that the plan was measured with, in the place of others; None: none."""
+    """Save the user's queries (n, d) that the plan was measured with, replacing others; None = none."""
     _forget(connection, generation, plan_queries)
     if queries is not None:
         vectors = np.ascontiguousarray(queries, dtype="<f4").tobytes()
@@ -248,7 +248,7 @@ def keep_queries(
 
 
 def queries_of(connection: sa.Connection, generation: GenerationRow) -> NDArray[np.float32] | None:
-    """The user's queries (n, d) that the plan was measured with; None: none, or they were not kept."""
+    """The user's queries (n, d) that the plan was measured with; None if there are none."""
     whose = plan_queries.c.collection_id == generation.collection_id
     whose &= plan_queries.c.generation == generation.number
     vectors = connection.execute(sa.select(plan_queries.c.vectors).where(whose)).scalar_one_or_none()
@@ -258,9 +258,9 @@ def queries_of(connection: sa.Connection, generation: GenerationRow) -> NDArray[
 
 
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
-    """Forget a generation with its segments, refinements, queries, clusters and map.
+    """Delete a generation with its segments, refinements, queries, clusters and map.
 
-    What the next clustering and the next map begin from stays: see `explored.hand_over`.
+    What the next clustering and the next map start from is saved: see `explored.hand_over`.
     """
     hand_over(connection, generation.collection_id, generation.number)
     leave_generation(connection, generation.collection_id, generation.number)
@@ -277,7 +277,7 @@ def _forget(connection: sa.Connection, generation: GenerationRow, table: sa.Tabl
 def segments_of(
     connection: sa.Connection, collection_id: int, generation: int | None = None
 ) -> list[SegmentRow]:
-    """The segments of a generation, or of all of a collection's, by their passages."""
+    """The segments of a generation, or of all generations of a collection, by passage."""
     columns = [segments.c[name] for name in SegmentRow.__slots__]
     statement = sa.select(*columns).where(segments.c.collection_id == collection_id)
     if generation is not None:
@@ -300,7 +300,7 @@ def add_segment(
     count: int,
     span: tuple[int, int],
 ) -> None:
-    """Enter a file that is durably written already; `span`: the first and last passage it covers."""
+    """Insert a segment whose file is already durable; `span`: the first and last passage in it."""
     values = {
         "collection_id": generation.collection_id,
         "generation": generation.number,
@@ -317,12 +317,12 @@ def add_segment(
 
 
 def set_segment_state(connection: sa.Connection, segment: SegmentRow, state: SegmentState) -> None:
-    """Put a segment into quarantine, or out of it."""
+    """Quarantine a segment, or release it."""
     connection.execute(segments.update().where(segments.c.id == segment.id).values(state=state))
 
 
 def remove_segment(connection: sa.Connection, segment: SegmentRow) -> None:
-    """Forget a segment; its file becomes an orphan."""
+    """Delete a segment's row; its file becomes an orphan."""
     connection.execute(segments.delete().where(segments.c.id == segment.id))
 
 
@@ -332,7 +332,7 @@ def _next_promotion(collection_id: int) -> sa.ScalarSelect[int]:
 
 
 def _readable(kind: str, of_kind: type, *values: object) -> None:
-    """CatalogueError unless all values are of their kind: SQLite keeps any value in any column."""
+    """Raise CatalogueError unless all values have the right type: SQLite stores any value in any column."""
     for value in values:
         if not isinstance(value, of_kind):
             raise CatalogueError(
@@ -342,7 +342,7 @@ def _readable(kind: str, of_kind: type, *values: object) -> None:
 
 
 def row_of(generation: GenerationRow) -> sa.ColumnElement[bool]:
-    """The condition for the generation's row."""
+    """The condition that selects the generation's row."""
     return sa.and_(
         generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
     )
@@ -368,7 +368,7 @@ def _encoder(values: Mapping[str, Any]) -> EncoderRow:
 
 @dataclass(frozen=True, slots=True)
 class EncoderUse:
-    """A generation that an encoder made."""
+    """A generation embedded with an encoder."""
 
     collection: str
     generation: int
@@ -384,7 +384,7 @@ class KnownEncoder:
 
 
 def known_encoders(connection: sa.Connection) -> list[KnownEncoder]:
-    """Every encoder that ever embedded something here, in the order in which they came."""
+    """All encoders that ever embedded something here, oldest first."""
     rows = connection.execute(sa.select(encoders).order_by(encoders.c.id)).mappings()
     known = [_encoder(dict(row)) for row in rows]
     uses: dict[int, list[EncoderUse]] = {}

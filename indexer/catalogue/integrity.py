@@ -1,9 +1,8 @@
-"""Whether the catalogue itself is whole: its file, the kinds of its values, and the hashes it keeps of texts.
+"""Integrity checks of the catalogue: its file, the types of its values, and the hashes of texts.
 
-A disk or a memory that changes a bit of a SQLite file goes unnoticed by SQLite where the file's structure
-stays possible. What has no hash and no copy in an index (a moment, a cosine, a name) cannot be checked
-further than that it can be read. PostgreSQL has checksums of its own (initdb --data-checksums): there only
-hashes are compared.
+A flipped bit in a SQLite file goes unnoticed by SQLite as long as the file's structure stays valid. Values
+without a hash or a copy in an index (a time, a cosine, a name) can only be checked for being readable.
+PostgreSQL has its own checksums (initdb --data-checksums); there only hashes are compared.
 """
 
 import itertools
@@ -44,11 +43,10 @@ _KINDS: dict[type[sa.types.TypeEngine[Any]], tuple[str, ...]] = {
 
 
 def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None = None) -> str | None:
-    """What is wrong with the database's file and its values; None if nothing is, or in PostgreSQL.
+    """What is wrong with the database file and its values; None if nothing is. PostgreSQL: always None.
 
-    full:    also compare every index with its table, look whether every value is of its column's kind, and
-             whether what a row belongs to is there
-    seconds: stop looking after so long, as if nothing were wrong
+    full:    also compare every index with its table, and check the type of every value and all foreign keys
+    seconds: stop after this time as if nothing were wrong
     """
     if connection.dialect.name != "sqlite":
         return None
@@ -76,7 +74,7 @@ def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None =
 
 
 def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
-    """Which number of the collection is given out twice, or keeps passages from being found; None if none."""
+    """A number of the collection that is used twice or hides passages; None if there is none."""
     row = connection.execute(
         sa.select(
             collections.c.next_document, collections.c.next_passage, collections.c.next_generation
@@ -106,7 +104,7 @@ def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
 
 
 def differing_texts(connection: sa.Connection, collection_id: int) -> Iterator[str]:
-    """The ids of documents that are not what their hashes, or those of their passages, say."""
+    """The ids of documents whose text does not match their hash or those of their passages."""
     yield from _differing_documents(connection, collection_id)
     statement = (
         sa.select(documents.c.id, documents.c.title, documents.c.text)

@@ -1,6 +1,6 @@
-"""Jobs in the catalogue: what was asked for, and how it ended.
+"""Jobs in the catalogue.
 
-A state is text here: what one means, and whether a job that should be alive is, `nearsay.app.jobs` knows.
+A state is plain text here; `nearsay.app.jobs` knows what it means, and whether a job's process is alive.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ from nearsay.indexer.catalogue.tables import jobs
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job that is asked for."""
+    """A job to start."""
 
     kind: str
     title: str
-    arguments: Sequence[str]  # what stands behind `nearsay` on the command line
-    working_folder: str  # where names of files in the arguments begin
+    arguments: Sequence[str]  # of the command `nearsay`
+    working_folder: str  # that relative file names in the arguments start from
     collection: str | None
     product: str | None
-    resumes: int | None  # the number of the job that this one goes on with
+    resumes: int | None  # the number of the job that this one resumes
     created_at: str
-    subject: Mapping[str, JsonValue] | None = None  # its command and the values that decide what it finds
+    subject: Mapping[str, JsonValue] | None = None  # its command and the values that determine its result
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job as the catalogue has it at one moment."""
+    """A job in the catalogue at one moment."""
 
     number: int
     kind: str
@@ -57,26 +57,26 @@ class JobRow:
     ended_at: str | None
     exit_code: int | None
     message: str | None
-    subject: Mapping[str, JsonValue] | None = None  # None: it was started by an older version
+    subject: Mapping[str, JsonValue] | None = None  # None: started by an older version
 
 
 def create(connection: sa.Connection, new: NewJob) -> int:
-    """Enter a job that waits for its turn; its number, which no other job gets."""
+    """Insert a job that waits for its turn. Returns its number, never used for another."""
     values = {name: getattr(new, name) for name in NewJob.__slots__}
     values |= {"arguments": list(new.arguments), "state": "waiting"}
     return int(connection.execute(jobs.insert().values(values).returning(jobs.c.number)).scalar_one())
 
 
 def find(connection: sa.Connection, number: int) -> JobRow | None:
-    """The job of that number, if there is one."""
+    """The job of that number, or None."""
     row = connection.execute(_rows().where(jobs.c.number == number)).one_or_none()
     return None if row is None else _row(row)
 
 
 def resumed(connection: sa.Connection, number: int, after: int) -> int | None:
-    """The newest job that goes on with a job and came after another; None if none does.
+    """The newest job that resumes a job and was created after another; None if there is none.
 
-    The job is locked until the transaction ends, so that of two who resume it one sees the other's.
+    The job is locked until the transaction ends, so that of two simultaneous resumes one sees the other.
     """
     connection.execute(sa.select(jobs.c.number).where(jobs.c.number == number).with_for_update())
     later = sa.select(sa.func.max(jobs.c.number)).where(jobs.c.resumes == number, jobs.c.number > after)
@@ -91,7 +91,7 @@ def newest(
     collection: str | None = None,
     limit: int | None = None,
 ) -> list[JobRow]:
-    """The jobs, the newest first; states, collection: only those; limit: at most so many."""
+    """The jobs, newest first; states, collection: only those; limit: at most this many."""
     statement = _rows().order_by(jobs.c.number.desc())
     if states is not None:
         statement = statement.where(jobs.c.state.in_(states))
@@ -103,23 +103,23 @@ def newest(
 
 
 def spawned(connection: sa.Connection, number: int, *, pid: int, host: str) -> None:
-    """Enter the process of a job."""
+    """Save the process of a job."""
     connection.execute(jobs.update().where(jobs.c.number == number).values(pid=pid, host=host))
 
 
 def begun(connection: sa.Connection, number: int, at: str) -> None:
-    """A job's turn has come."""
+    """Mark a job as running."""
     connection.execute(jobs.update().where(jobs.c.number == number).values(state="running", started_at=at))
 
 
 def ended(connection: sa.Connection, number: int, ending: Ending) -> None:
-    """A job has ended."""
+    """Save how a job ended."""
     values = {name: getattr(ending, name) for name in Ending.__slots__}
     connection.execute(jobs.update().where(jobs.c.number == number).values(values))
 
 
 def delete(connection: sa.Connection, number: int) -> None:
-    """Forget a job."""
+    """Delete a job."""
     connection.execute(jobs.delete().where(jobs.c.number == number))
 
 

@@ -1,7 +1,7 @@
-"""JSON as text, and a metadata field as SQL sees it, asked alike of SQLite's JSON and PostgreSQL's jsonb.
+"""JSON encoding, and metadata fields as SQL expressions, for SQLite's JSON and PostgreSQL's jsonb alike.
 
-Where the field is missing every question may be answered with NULL: ask inside CASE or COALESCE. `text` and
-`number` say something only where `is_text` and `is_number` hold. Text of up to 18 digits counts as a number.
+If the field is missing, any expression may be NULL: use it inside CASE or COALESCE. `text` and `number` are
+only valid where `is_text` and `is_number` hold. Text of up to 18 digits counts as a number.
 """
 
 import json
@@ -19,11 +19,11 @@ from nearsay.indexer.catalogue.tables import documents
 
 
 def _writer(*, sort_keys: bool) -> Callable[[object], str]:
-    """What `json.dumps(…, ensure_ascii=False, sort_keys=sort_keys)` does, in half its time for a small value.
+    """Like `json.dumps(…, ensure_ascii=False, sort_keys=sort_keys)`, in half its time for a small value.
 
-    `JSONEncoder.encode` makes a new encoder in C for each value; where Python has that encoder, and it takes
-    what CPython's took in 3.11, it is made once here. It looks for no circles: values come from readers that
-    hold them to a depth.
+    `JSONEncoder.encode` creates an encoder in C for each value; if Python has that encoder with CPython
+    3.11's signature, it is created only once here. It does not check for cycles, since the readers limit the
+    depth of values.
     """
     plain = json.JSONEncoder(ensure_ascii=False, sort_keys=sort_keys)
     make = getattr(standard, "c_make_encoder", None)
@@ -66,7 +66,7 @@ class SqlValue:
 
 
 def metadata_value(path: Sequence[str], dialect: str) -> SqlValue:
-    """The value that stands at a path of names in a document's metadata; `dialect`: sqlite or postgresql."""
+    """The value at a path of names in a document's metadata; `dialect`: sqlite or postgresql."""
     if dialect == "sqlite":
         where = _path("$", path)
         kind = sa.func.json_type(documents.c.metadata, where, type_=sa.Text)
@@ -75,16 +75,16 @@ def metadata_value(path: Sequence[str], dialect: str) -> SqlValue:
 
 
 def metadata_json(path: Sequence[str], dialect: str) -> ColumnElement[str]:
-    """The value at a path of names, every digit kept, as the first of a JSON list; NULL or null: none."""
+    """The value at a path of names, all digits kept, as the first of a JSON list; NULL or null: none."""
     if dialect == "sqlite":  # of several paths it gives a list; the second leads nowhere in an object
         return sa.func.json_extract(documents.c.metadata, _path("$", path), "$[0]", type_=sa.Text)
     return sa.cast(sa.func.jsonb_build_array(_postgres_found(path)), sa.Text)
 
 
 def elements(path: Sequence[str], dialect: str) -> tuple[FromClause, SqlValue]:
-    """The elements of the list at a path: what to select from, and each one.
+    """The elements of the list at a path: the selectable, and each element.
 
-    SQLite: only where the value is a list; elsewhere members of an object, or the value itself, come out.
+    SQLite: only valid if the value is a list; otherwise it yields an object's members or the value itself.
     """
     if dialect == "sqlite":
         each = sa.func.json_each(documents.c.metadata, _path("$", path)).table_valued(

@@ -1,8 +1,8 @@
 """Judgements in the catalogue.
 
-They name documents by their ids and hold texts, so nothing that happens to a document touches them. One
-statement writes one, and the last word wins; the rows of no other table change, nothing that a snapshot holds
-depends on them, and so neither the collection's writer lock nor its version has a part in it.
+They refer to documents by id and contain their texts, so changes to documents do not affect them. A judgement
+is written by one statement, and the last one counts. No other table changes and no snapshot depends on them,
+so they need neither the collection's writer lock nor a new version of it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ from nearsay.indexer.catalogue.tables import collections, documents, judgements,
 
 
 class SearchMode(StrEnum):
-    """By meaning, by words, or by both."""
+    """dense = by meaning, lexical = by words, hybrid = both."""
 
     DENSE = "dense"  # the cosine of vectors
     LEXICAL = "lexical"  # the words that query and passage share, no encoder needed
@@ -29,7 +29,7 @@ class SearchMode(StrEnum):
 
 
 class JudgementState(StrEnum):
-    """What became of the passage since it was judged."""
+    """What has happened to the passage since it was judged."""
 
     CURRENT = "current"  # it stands in the collection as it was judged
     CHANGED = "changed"  # its document has another text, or none, at that place
@@ -38,59 +38,59 @@ class JudgementState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One judgement; it holds what was judged, so that it outlives the document."""
+    """A judgement, with a copy of what was judged, so that it outlives the document."""
 
     query: str
     document: str  # its id
-    passage: int  # 0-based place of the passage in its document
-    relevant: bool  # the passage answers the query
-    title: str  # of the document, as it was judged
-    text: str  # of the passage, as it was judged
-    rank: int | None  # from 1, of the hit that was judged; None: it was no hit
+    passage: int  # 0-based position in the document
+    relevant: bool  # whether the passage answers the query
+    title: str  # of the document, when it was judged
+    text: str  # of the passage, when it was judged
+    rank: int | None  # of the judged hit, from 1; None: it was not a hit
     score: float | None  # of that hit
-    mode: SearchMode | None  # how that hit was looked for
-    encoder: str | None  # the name of that which answered, or would have; None: none did yet
+    mode: SearchMode | None  # of the search
+    encoder: str | None  # name of the live encoder; None: there was none
     fingerprint: str | None  # of the encoder
-    generation: int | None  # that answered, or would have
-    created_at: str  # ISO 8601, UTC; of the last word
+    generation: int | None  # the live one
+    created_at: str  # of the last change, ISO 8601, UTC
     state: JudgementState = JudgementState.CURRENT
-    unsure: bool = False  # whoever judged it could not say; `relevant` is False and means nothing
-    rater: str | None = None  # who said so
+    unsure: bool = False  # the rater could not say; `relevant` is False and has no meaning
+    rater: str | None = None  # name of the person
     note: str | None = None
 
     @property
     def encoded(self) -> str:
-        """What an encoder is given for the passage: title and text."""
+        """The text that an encoder gets for the passage: title and text."""
         return encoded_text(self.title, self.text)
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Convert to a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """How often passages were judged for a query."""
+    """Number of judgements of a query."""
 
     query: str
     relevant: int
     not_relevant: int
-    judged_at: str  # the last time, ISO 8601, UTC
+    judged_at: str  # last judgement, ISO 8601, UTC
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementCounts:
-    """How many judgements a collection has."""
+    """Number of judgements of a collection."""
 
     queries: int
     relevant: int
     not_relevant: int
-    changed: int  # of these: the passage is another one now
-    removed: int  # of these: the document is gone
+    changed: int  # of these, the passage has changed since
+    removed: int  # of these, the document was removed
 
     @property
     def judgements(self) -> int:
-        """All of them."""
+        """Number of all judgements."""
         return self.relevant + self.not_relevant
 
 
@@ -102,14 +102,14 @@ _COLUMNS = (
 
 
 def query_hash(query: str) -> str:
-    """What a query is told from others by."""
+    """Hash that identifies a query."""
     return text_hash(query)
 
 
 def put(connection: sa.Connection, collection_id: int, *every: Judgement) -> None:
-    """Keep judgements, one or more, in the place of what was said before of a query and a passage.
+    """Save judgements, replacing earlier ones of the same query and passage.
 
-    Of two on the same the last one stays. SQLAlchemy's IntegrityError if the collection is no longer there.
+    Of duplicates, the last one is saved. Raises SQLAlchemy's IntegrityError if the collection was deleted.
     """
     rows = [
         {name: getattr(judgement, name) for name in _COLUMNS if name != "document_id"}
@@ -131,7 +131,7 @@ def put(connection: sa.Connection, collection_id: int, *every: Judgement) -> Non
 def take_back(
     connection: sa.Connection, collection_id: int, query: str, document_id: str, passage: int | None
 ) -> int:
-    """Forget what was said of a query and a passage, or all of a document's; how many there were."""
+    """Delete the judgements of a query and a passage, or of all passages of a document. Returns how many."""
     where = _of(collection_id, query) & (judgements.c.document_id == document_id)
     if passage is not None:
         where &= judgements.c.passage == passage
@@ -139,9 +139,9 @@ def take_back(
 
 
 def forget(connection: sa.Connection, collection_id: int) -> int:
-    """Forget all judgements of a collection, as when it is removed in this transaction; how many there were.
+    """Delete all judgements of a collection. Returns how many.
 
-    Whoever judges meanwhile waits for its row to be gone, and is told so.
+    If the collection is deleted in this transaction, whoever judges meanwhile waits and then gets an error.
     """
     of_it = collections.c.id == collection_id
     connection.execute(sa.select(collections.c.id).where(of_it).with_for_update())
@@ -160,7 +160,7 @@ def listed(
 ) -> list[Judgement]:
     """The judgements of a query, of a document, or all, in the order in which they were first made.
 
-    unsure: those of which nobody could say, instead of the others
+    unsure: those that the rater could not decide, instead of the others
     """
     where = _of(collection_id, query) & judgements.c.unsure.is_(unsure)
     if document_id is not None:
@@ -175,10 +175,9 @@ def listed(
 def said_of(
     connection: sa.Connection, collection_id: int, hashes: Collection[str]
 ) -> list[tuple[tuple[str, tuple[str, int]], str, bool]]:
-    """What was said of passages with the texts of these hashes, whatever became of them; in any order.
+    """The judgements of passages by the hashes of their texts, in any order, even if these were removed.
 
-    Each with its query, its document's id and its place, the hash, and whether it answers: a word that nobody
-    could say is False.
+    Each with query, document id, passage, hash and relevance; undecided ones are False.
     """
     each = judgements.c
     statement = sa.select(each.query, each.document_id, each.passage, each.text_hash, each.relevant)
@@ -187,7 +186,7 @@ def said_of(
 
 
 def queries(connection: sa.Connection, collection_id: int) -> list[JudgedQuery]:
-    """The queries that passages were judged for, in the order in which that began."""
+    """The judged queries, in the order of their first judgement."""
     relevant = sa.func.sum(sa.case((judgements.c.relevant, 1), else_=0))
     statement = (
         sa.select(
@@ -204,7 +203,7 @@ def queries(connection: sa.Connection, collection_id: int) -> list[JudgedQuery]:
 
 
 def counts(connection: sa.Connection, collection_id: int) -> JudgementCounts:
-    """How many judgements there are."""
+    """Count the judgements."""
     each = (
         sa.select(judgements.c.query_hash, judgements.c.relevant, _state())
         .select_from(_with_documents())
@@ -226,7 +225,7 @@ def _of(collection_id: int, query: str | None) -> ColumnElement[bool]:
 
 
 def _with_documents() -> sa.Join:
-    """Each judgement with its document, where that is there."""
+    """Each judgement with its document, if it still exists."""
     document = (documents.c.collection_id == judgements.c.collection_id) & (
         documents.c.id == judgements.c.document_id
     )
@@ -234,10 +233,10 @@ def _with_documents() -> sa.Join:
 
 
 def _state() -> ColumnElement[str]:
-    """What became of a judgement's passage.
+    """What has happened to a judgement's passage.
 
-    The document's passages are found by an index that has their numbers: asked for all at once, SQLite would
-    read every passage of the collection.
+    The document's passages are found by an index on their numbers; asked for all at once, SQLite would read
+    every passage of the collection.
     """
     of_document = passages.alias("of_document")
     numbers = sa.select(of_document.c.number).where(
@@ -270,10 +269,10 @@ TEST_SHARE = 0.2  # of the queries
 
 
 class Part(StrEnum):
-    """Which of the two; the words of a query decide, so it is in the same one for ever.
+    """Training or test part of the queries; determined by a query's words, so that it never changes.
 
-    What differs in case, punctuation and spaces alone is one query: asked again in another way, it would
-    measure what was learned from it.
+    Queries that differ only in case, punctuation and spaces are in the same part, because one would measure
+    what was learned from the other.
     """
 
     TRAIN = "train"
@@ -286,12 +285,12 @@ def in_part(judgements: Iterable[Judgement], part: Part | None) -> list[Judgemen
 
 
 def drawn_share(query: str) -> float:
-    """A number from 0 to 1 that a query's words decide, evenly spread."""
+    """A number from 0 to 1, uniformly distributed, determined by a query's words."""
     return int(query_hash(normalised_text(query))[:8], 16) / 16**8
 
 
 def drawn(queries: Iterable[str], most: int) -> list[int]:
-    """The places of at most that many of the queries, ascending; each query's words alone decide."""
+    """The indexes of at most this many of the queries, ascending; determined by each query's words alone."""
     shares = [drawn_share(f"drawn {query}") for query in queries]
     return sorted(sorted(range(len(shares)), key=shares.__getitem__)[:most])
 
@@ -306,9 +305,9 @@ JudgedQueries = Mapping[
 
 
 def judged_queries(judgements: Iterable[Judgement], part: Part) -> JudgedQueries:
-    """The part's queries that have a relevant passage, in the order in which judging them began.
+    """The part's queries with a relevant passage, in the order of their first judgement.
 
-    Words of passages that were changed or removed since do not count.
+    Judgements of passages that were changed or removed since do not count.
     """
     found: dict[str, dict[tuple[str, int], bool]] = {}
     for one in in_part(judgements, part):

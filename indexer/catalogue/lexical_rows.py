@@ -53,7 +53,7 @@ def table_name(collection_id: int) -> str:
 
 
 def plain_words(text: str) -> str:
-    """The text's words in lower case with a space between, without diacritics and signs."""
+    """The words of a text in lower case, separated by spaces, without diacritics and punctuation."""
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c))
@@ -62,7 +62,7 @@ def plain_words(text: str) -> str:
 
 
 def create_table(connection: sa.Connection, collection_id: int, like: int | None = None) -> None:
-    """Make a new collection's lexical table; like: one that this connection alone sees, as another's is."""
+    """Create a collection's lexical table; like: as a temporary copy of this one's structure."""
     name = table_name(collection_id)
     if connection.dialect.name == "sqlite":
         schema, made = "main", f"(words, content='', tokenize='{TOKENIZER}')"
@@ -84,14 +84,14 @@ def create_table(connection: sa.Connection, collection_id: int, like: int | None
 
 
 def drop_table(connection: sa.Connection, collection_id: int) -> None:
-    """Forget every word of a collection."""
+    """Delete the words of a collection."""
     connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table_name(collection_id)}")
 
 
 def insert_rows(
     connection: sa.Connection, collection_id: int, numbers: Sequence[int], texts: Sequence[str]
 ) -> None:
-    """Enter new passages: their numbers and, for each, the text that is encoded."""
+    """Insert new passages: their numbers and the encoded texts."""
     if not numbers:
         return
     name = table_name(collection_id)
@@ -109,7 +109,7 @@ def insert_rows(
 
 
 def delete_rows(connection: sa.Connection, collection_id: int, chosen: ColumnElement[bool]) -> None:
-    """Take out the passages for which a condition over `passages` holds, before they or their text change."""
+    """Delete the passages that meet a condition over `passages`, before they or their text change."""
     name = table_name(collection_id)
     if connection.dialect.name == "sqlite":
         # FTS5 is told what stood there: a wrong text would leave wrong counts behind.
@@ -124,7 +124,7 @@ def delete_rows(connection: sa.Connection, collection_id: int, chosen: ColumnEle
 
 
 def fill_table(connection: sa.Connection, collection_id: int, into: int | None = None) -> None:
-    """Enter every passage of a collection into an empty table: its own, or that of the number `into`."""
+    """Insert every passage of a collection into an empty table: its own, or that of the number `into`."""
     after = 0
     table = collection_id if into is None else into
     while True:
@@ -137,7 +137,7 @@ def fill_table(connection: sa.Connection, collection_id: int, into: int | None =
 
 
 def _texts(collection_id: int) -> sa.Select[Any]:
-    """Each passage's number and encoded text, as `passage.encoded_text` puts it together."""
+    """Each passage's number and encoded text, as `passage.encoded_text` builds it."""
     text = sa.case((documents.c.title == "", piece()), else_=documents.c.title + " " + piece())
     return (
         sa.select(passages.c.number, text)
@@ -150,12 +150,12 @@ _UNDEFINED_TABLE: Final = "42P01"  # https://www.postgresql.org/docs/current/err
 
 
 def is_gone(error: DBAPIError) -> bool:
-    """Whether there is no such table (any longer)."""
+    """Whether an error means that the table does not exist (any more)."""
     return getattr(error.orig, "sqlstate", None) == _UNDEFINED_TABLE or "no such table" in str(error.orig)
 
 
 def is_damaged(error: DBAPIError) -> bool:
-    """Whether FTS5 found its table damaged, which says nothing against the rest of the catalogue."""
+    """Whether an error means that FTS5 found its table damaged; the rest of the catalogue may be intact."""
     return getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB"
 
 
@@ -164,12 +164,12 @@ _PROVING = 0  # no collection has this number
 
 @dataclass(frozen=True, slots=True)
 class LexicalFault:
-    """What is wrong with a lexical table."""
+    """Faults of a lexical table."""
 
-    missing: int  # passages that it lacks
+    missing: int  # passages without a row
     stray: int  # rows without a passage
-    wrong: int  # words whose places differ from the text, and passages' lengths; 0 unless proved
-    damaged: bool = False  # SQLite cannot read it, so that nothing was counted
+    wrong: int  # words with wrong positions, and wrong lengths of passages; 0 unless proved
+    damaged: bool = False  # SQLite cannot read it, so nothing was counted
 
     def __str__(self) -> str:
         if self.damaged:
@@ -181,10 +181,10 @@ class LexicalFault:
 
 
 def check_words(connection: sa.Connection, collection_id: int, *, prove: bool = False) -> LexicalFault | None:
-    """Compare the table with the passages; None if they agree. Nothing of the catalogue is written.
+    """Compare the table with the passages; None if they agree. The catalogue is not changed.
 
-    prove: make the table anew in a temporary one and compare every word. It takes as long as entering all
-           the text, and as much disk in the temporary folder as the words do in the catalogue
+    prove: rebuild the table as a temporary one and compare every word. It takes as long as inserting all
+           text, and as much disk space in the temporary folder as the words in the catalogue
     """
     try:
         return _fault(connection, collection_id, prove=prove)
@@ -205,7 +205,7 @@ def _fault(connection: sa.Connection, collection_id: int, *, prove: bool) -> Lex
 
 
 def refill(connection: sa.Connection, collection_id: int) -> None:
-    """Make the table anew from the catalogue's text, in a writing transaction."""
+    """Rebuild the table from the catalogue's text, in a writing transaction."""
     if connection.dialect.name == "sqlite" or not _is_there(connection, collection_id):
         drop_table(connection, collection_id)
         create_table(connection, collection_id)
@@ -219,7 +219,7 @@ def _is_there(connection: sa.Connection, collection_id: int) -> bool:
 
 
 def _numbers_there(connection: sa.Connection, collection_id: int) -> NDArray[np.int64] | None:
-    """The passages that the table has, rising; None without a table."""
+    """The passages in the table, ascending; None without a table."""
     if not _is_there(connection, collection_id):
         return None
     name = table_name(collection_id)
@@ -245,7 +245,7 @@ def _wrong(connection: sa.Connection, collection_id: int) -> int:
 
 
 def _differing_words(connection: sa.Connection, kept: str, made: str) -> int:
-    """Words that do not stand in the same places of the same passages in both tables of SQLite."""
+    """Words whose positions differ between two tables of SQLite."""
     for schema, table in (("main", kept), ("temp", made)):
         connection.exec_driver_sql(
             f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab({schema}, {table}, instance)"
@@ -265,7 +265,7 @@ def _differing_words(connection: sa.Connection, kept: str, made: str) -> int:
 
 
 def _differing_sizes(connection: sa.Connection, kept: str, made: str) -> int:
-    """Passages whose number of words differs, and one more where their sum does: scores are made of both."""
+    """Passages whose number of words differs, plus one if the totals differ: scores depend on both."""
     one, other = (f"SELECT id, sz FROM {name}_docsize" for name in (f"main.{kept}", f"temp.{made}"))  # noqa: S608
     differing = f"SELECT id FROM ({one} EXCEPT {other}) UNION SELECT id FROM ({other} EXCEPT {one})"  # noqa: S608
     wrong = int(connection.exec_driver_sql(f"SELECT count(*) FROM ({differing})").scalar_one())  # noqa: S608

@@ -1,4 +1,4 @@
-"""The gate of a collection, and the near-duplicates that it linked, in the catalogue."""
+"""The near-duplicate gate of a collection, and the near-duplicates that it linked."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates, 
 
 
 class GateAction(StrEnum):
-    """What becomes of a near-duplicate."""
+    """What happens to a near-duplicate."""
 
     REPORT = "report"  # it is told of
     SKIP = "skip"  # it is removed again
@@ -23,42 +23,42 @@ class GateAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A collection's gate."""
+    """A collection's check of new documents for near-duplicates."""
 
     action: GateAction
     threshold: float  # cosine
-    checked_through: int  # every passage up to it was looked at
+    checked_through: int  # all passages up to this number were checked
 
 
 @dataclass(frozen=True, slots=True)
 class NearDuplicate:
-    """A document that says nearly the same as one that was there before."""
+    """A document that is nearly the same as an earlier one."""
 
     id: str
-    original: str  # the other's id
-    cosine: float  # mean over the passages of both of the cosine of their nearest there; 1 for copies only
+    original: str  # id of the earlier document
+    cosine: float  # mean of the cosines to the nearest passage of the other, both ways; 1: copies
 
 
 def gate_of(connection: sa.Connection, collection_id: int) -> GateRow | None:
-    """The collection's gate, if it has one."""
+    """The collection's gate, or None."""
     columns = (gates.c.action, gates.c.threshold, gates.c.checked_through)
     row = connection.execute(sa.select(*columns).where(gates.c.collection_id == collection_id)).one_or_none()
     return None if row is None else GateRow(GateAction(row.action), row.threshold, row.checked_through)
 
 
 def set_gate(connection: sa.Connection, collection_id: int, gate: GateRow) -> None:
-    """Give the collection this gate instead of what it had."""
+    """Replace the collection's gate."""
     close_gate(connection, collection_id)
     connection.execute(gates.insert().values(collection_id=collection_id, **asdict(gate)))
 
 
 def close_gate(connection: sa.Connection, collection_id: int) -> None:
-    """Take the collection's gate away; what it linked stays."""
+    """Delete the collection's gate; existing links stay."""
     connection.execute(gates.delete().where(gates.c.collection_id == collection_id))
 
 
 def passed(connection: sa.Connection, collection_id: int, through: int) -> None:
-    """Note that every passage up to a number was looked at."""
+    """Record that all passages up to a number were checked."""
     of_it = gates.c.collection_id == collection_id
     connection.execute(gates.update().where(of_it).values(checked_through=through))
 
@@ -70,9 +70,10 @@ def link(
     found: Sequence[tuple[int, int, float]],
     moment: str,
 ) -> None:
-    """Remember what was found of the documents that were looked at, instead of what was known of them.
+    """Save the near-duplicates found among documents, replacing what was known of these.
 
-    looked_at: numbers of documents; found: numbers of the near-duplicate and of its original, their cosine
+    looked_at: numbers of the checked documents; found: numbers of near-duplicate and original, and their
+               cosine
     """
     leave_documents(connection, collection_id, list(looked_at))
     if found:
@@ -88,14 +89,14 @@ def link(
 
 
 def leave_newer(connection: sa.Connection, collection_id: int, through: int) -> None:
-    """Forget the links from and to documents with a passage numbered above `through`."""
+    """Delete the links from and to documents with a passage numbered above `through`."""
     newer = (passages.c.collection_id == collection_id) & (passages.c.number > through)
     numbers = connection.execute(sa.select(passages.c.document).where(newer).distinct()).scalars()
     leave_documents(connection, collection_id, list(numbers))
 
 
 def linked_numbers(connection: sa.Connection, collection_id: int) -> NDArray[np.int64]:
-    """The documents' numbers (m, 2): near-duplicate and original."""
+    """The document numbers (m, 2) of near-duplicates and their originals."""
     columns = (near_duplicates.c.document, near_duplicates.c.original)
     statement = sa.select(*columns).where(near_duplicates.c.collection_id == collection_id)
     rows = connection.execute(statement.order_by(near_duplicates.c.document)).all()
@@ -103,7 +104,7 @@ def linked_numbers(connection: sa.Connection, collection_id: int) -> NDArray[np.
 
 
 def linked(connection: sa.Connection, collection_id: int) -> list[NearDuplicate]:
-    """The near-duplicates that are linked, in the order they were added."""
+    """The linked near-duplicates in order of addition."""
     original = documents.alias("original")
     statement = (
         sa.select(documents.c.id, original.c.id, near_duplicates.c.cosine)

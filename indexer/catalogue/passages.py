@@ -1,4 +1,4 @@
-"""Passages in the catalogue, as the encoder and the searches need them."""
+"""Passages in the catalogue, for encoding and for searches."""
 
 import functools
 import hashlib
@@ -28,7 +28,7 @@ _HEADLINE = 80  # characters
 
 @dataclass(frozen=True, slots=True)
 class PassageWindow:
-    """Passages on their way to the encoder: numbers rising, a text each."""
+    """Passages to encode: ascending numbers and their texts."""
 
     numbers: list[int]
     texts: list[str]
@@ -36,13 +36,13 @@ class PassageWindow:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDocument:
-    """A document with its id, its hashes and, once cut, its passages."""
+    """A document with its id, its hashes and, once chunked, its passages."""
 
     document: Document
     id: str
     content_hash: str
     row_hash: str
-    characters: int  # of its text and of its metadata as JSON: what a row takes in memory
+    characters: int  # of its text and its metadata as JSON; its size in memory
 
     @property
     def named_by_content(self) -> bool:
@@ -60,14 +60,14 @@ class Piece(NamedTuple):
 
 
 def encoded_text(title: str, piece: str) -> str:
-    """What is encoded for a passage: the document's title, a space, the passage (as BEIR does)."""
+    """The text to encode for a passage: the document's title, a space, the passage (as in BEIR)."""
     return f"{title} {piece}" if title else piece
 
 
 def headline(title: str, id_: str, text: str) -> str:
-    """What a passage is called in a line: its document's title, its id, or how its text begins.
+    """A one-line name of a passage: its document's title, its id, or the beginning of its text.
 
-    The last where the id is nothing but a hash, as that of a row without one is (see `prepare`).
+    The last if the id is only a hash, as for a row without an id (see `prepare`).
     """
     if title.strip():
         return " ".join(title.split())
@@ -77,7 +77,7 @@ def headline(title: str, id_: str, text: str) -> str:
 
 
 def heading(title: str, id_: str, text: str) -> tuple[str, int]:
-    """What a passage is called above its text, and how many of the text's characters that says already."""
+    """The heading of a passage, and how many characters of the text it repeats."""
     called = headline(title, id_, text)
     if title.strip() or called == id_:
         return called, len(text) if text in (called, title) else 0
@@ -87,17 +87,17 @@ def heading(title: str, id_: str, text: str) -> tuple[str, int]:
 
 
 def text_hash(text: str) -> str:
-    """32 hexadecimal digits of the text's SHA-256."""
+    """The first 32 hexadecimal digits of the text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def content_hash(document: Document) -> str:
-    """A hash of what is embedded: title and text."""
+    """The hash of what is embedded: title and text."""
     return text_hash(f"{document.title}\0{document.text}")
 
 
 def prepare(document: Document, id_: str | None = None) -> PreparedDocument:
-    """The document under the id it will have, hashed; `id_`: None = its own, else its source and content."""
+    """Hash a document and give it its id; `id_`: None = its own, else made of source and content."""
     content = content_hash(document)
     if id_ is None:
         id_ = f"{document.source or ''}#{content[:16]}" if document.id is None else document.id
@@ -112,8 +112,8 @@ def cut(
 ) -> list[list[tuple[int, int]]]:
     """The character spans of each document's passages.
 
-    A text of at most as many bytes in UTF-8 as there is room in tokens is one passage without being
-    tokenized: a token covers a byte or more (a character can be several tokens, as Hangul is in BERT).
+    A text with at most as many UTF-8 bytes as the window has tokens is one passage and is not tokenized,
+    since a token covers at least one byte (a character can be several tokens, as Hangul is in BERT).
     """
     titles = [document.title for document in documents]
     title_tokens = (
@@ -139,7 +139,7 @@ def cut(
 
 
 def pieces_of(document: Document, spans: Sequence[tuple[int, int]]) -> list[Piece]:
-    """A document's passages, by the spans of its text that `cut` gave."""
+    """A document's passages from the spans returned by `cut`."""
     texts = [encoded_text(document.title, document.text[start:end]) for start, end in spans]
     return [Piece(*span, text, text_hash(text)) for span, text in zip(spans, texts, strict=True)]
 
@@ -153,9 +153,9 @@ _ROWS = 10_000  # fetched at a time
 
 
 def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each passage's document; of one that was removed meanwhile a number of its own, below 0.
+    """The document number of each passage; a unique negative number for a passage that was removed meanwhile.
 
-    ids: (n,) rising. 16 bytes a passage of the collection are held.
+    ids: (n,) ascending. Takes 16 bytes of memory for each passage of the collection
     """
     columns = (passages.c.number, passages.c.document)
     statement = sa.select(*columns).where(passages.c.collection_id == collection_id)
@@ -170,7 +170,7 @@ def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.
 def whole_documents(
     connection: sa.Connection, collection_id: int, owners: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which of some passages are of a document all of whose passages they are; owners: (n,) of each."""
+    """Which passages belong to documents that are complete among them; owners: (n,) of each."""
     count = sa.func.count().label("held")
     statement = sa.select(passages.c.document, count).where(passages.c.collection_id == collection_id)
     numbers, held = number_lists(connection, statement.group_by(passages.c.document))
@@ -184,7 +184,7 @@ def whole_documents(
 
 
 def document_ids(connection: sa.Connection, collection_id: int, numbers: NDArray[np.int64]) -> dict[int, str]:
-    """The id of the document of each of the passages that are there."""
+    """The document ids of the existing passages among these."""
     statement = sa.select(passages.c.number, documents.c.id).join(documents, same_document())
     statement = statement.where(passages.c.collection_id == collection_id)
     rows = connection.execute(statement.where(one_of(passages.c.number, numbers.tolist())))
@@ -192,7 +192,7 @@ def document_ids(connection: sa.Connection, collection_id: int, numbers: NDArray
 
 
 def by_text(connection: sa.Connection, collection_id: int) -> Iterator[int]:
-    """The numbers of all passages by the hashes of their texts: an order that knows nothing of the adding."""
+    """All passage numbers, ordered by the hash of their text, independent of the order of addition."""
     statement = (
         sa.select(passages.c.number)
         .where(passages.c.collection_id == collection_id)
@@ -203,7 +203,7 @@ def by_text(connection: sa.Connection, collection_id: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class PassageRow:
-    """A passage with its document, as a search fetches it."""
+    """A passage with its document, as fetched for a search."""
 
     number: int
     document_id: str
@@ -219,7 +219,7 @@ class PassageRow:
 def windows(
     database: Database, collection_id: int, first: int, last: int, limit: int
 ) -> Iterator[PassageWindow]:
-    """The passages numbered from `first` to `last`, so many at a time, with the texts to encode."""
+    """Yield the passages from `first` to `last` in windows, with the texts to encode."""
     while True:
         statement = (
             sa.select(passages.c.number, documents.c.title, piece())
@@ -237,7 +237,7 @@ def windows(
 
 
 def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
-    """What was encoded for each of the passages that are there."""
+    """The encoded texts of the existing passages among these."""
     found = titles_and_texts(connection, collection_id, numbers)
     return {number: encoded_text(*one) for number, one in found.items()}
 
@@ -245,7 +245,7 @@ def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequen
 def titles_and_texts(
     connection: sa.Connection, collection_id: int, numbers: Sequence[int]
 ) -> dict[int, tuple[str, str]]:
-    """The title of its document and the text of each of the passages that are there."""
+    """Title and text of the existing passages among these."""
     statement = (
         sa.select(passages.c.number, documents.c.title, piece())
         .join(documents, same_document())
@@ -262,7 +262,7 @@ def passage_numbers(
     after: int = 0,
     through: int | None = None,
 ) -> NDArray[np.int64]:
-    """The numbers (n,) of the passages above `after` and up to `through`, rising."""
+    """The numbers (n,) of the passages above `after` and up to `through`, ascending."""
     statement = sa.select(passages.c.number).where(
         passages.c.collection_id == collection_id, passages.c.number > after
     )
@@ -272,7 +272,7 @@ def passage_numbers(
 
 
 def numbers_by_id(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, list[int]]:
-    """The numbers of documents' passages, in the order of each one's text, by the ids that are there."""
+    """The passage numbers of existing documents by id, in the order of the text."""
     where = (documents.c.collection_id == collection_id) & one_of(documents.c.id, ids)
     rows = connection.execute(sa.select(documents.c.number, documents.c.id).where(where))
     named = {number: id_ for number, id_ in rows}  # noqa: C416 - rows are no pairs for mypy
@@ -297,9 +297,9 @@ def read_passages(
     *,
     longest: int | None = None,
 ) -> dict[int, PassageRow]:
-    """Those of the passages that are there and whose document the condition holds for.
+    """Read the existing passages among these whose document meets the condition.
 
-    longest: characters of each passage's text that are read; None = all
+    longest: maximum number of characters of each text; None = all
     """
     statement = _rows(cut=longest is not None)
     if condition is not None:
@@ -312,7 +312,7 @@ def read_passages(
 
 @functools.cache
 def _rows(*, cut: bool) -> sa.Select[Any]:
-    """The statement of `read_passages`: putting it together takes longer than running it."""
+    """The statement of `read_passages`, cached because composing it takes longer than running it."""
     text = sa.func.substr(piece(), 1, sa.bindparam("longest", type_=sa.Integer())) if cut else piece()
     columns = (
         passages.c.number,
@@ -334,7 +334,7 @@ def _rows(*, cut: bool) -> sa.Select[Any]:
 
 
 def piece() -> ColumnElement[str]:
-    """A passage's text, out of its document's."""
+    """A passage's text, cut from its document's."""
     return sa.func.substr(documents.c.text, passages.c.start + 1, passages.c.end - passages.c.start)
 
 

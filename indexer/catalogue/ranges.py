@@ -1,9 +1,8 @@
-"""Which passages have a vector in a generation: a set of ranges of their numbers.
+"""The passages that have a vector in a generation, as a set of ranges of their numbers.
 
-The ranges that follow each other from the first passage on are one number, the generation's watermark
-(`embedded_through`); a row is kept for each range above it. Whoever embeds passages enters their range in the
-transaction that enters their segment, so of two who embed the same passages the second is refused and what it
-wrote is an orphan.
+Contiguous ranges from the first passage on are one number, the generation's watermark (`embedded_through`);
+each range above it is a row. A range is committed in the same transaction as its segment, so if two processes
+embed the same passages, the second is refused and its file is an orphan.
 """
 
 from collections.abc import Sequence
@@ -21,14 +20,14 @@ from nearsay.indexer.vectors.errors import LostLockError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:
-    """Passages by number, both ends included."""
+    """Consecutive passage numbers, both ends included."""
 
     first: int
     last: int
 
 
 def embedded(connection: sa.Connection, generation: GenerationRow) -> list[Range]:
-    """The ranges whose passages have a vector, rising; the first is what the watermark stands for."""
+    """The ranges whose passages have a vector, ascending; the first one is that of the watermark."""
     rows = connection.execute(
         sa.select(embedded_ranges.c.first_passage, embedded_ranges.c.last_passage)
         .where(_of(generation))
@@ -39,7 +38,7 @@ def embedded(connection: sa.Connection, generation: GenerationRow) -> list[Range
 
 
 def covered(ranges: Sequence[Range], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the passages lie in one of the ranges; `ranges` rising, `numbers` of any shape."""
+    """Which of the passages are in one of the ranges; `ranges` ascending, `numbers` of any shape."""
     firsts = np.array([each.first for each in ranges], dtype=np.int64)
     lasts = np.array([each.last for each in ranges], dtype=np.int64)
     at = np.searchsorted(firsts, numbers, side="right") - 1
@@ -48,9 +47,9 @@ def covered(ranges: Sequence[Range], numbers: NDArray[np.int64]) -> NDArray[np.b
 
 
 def waiting(connection: sa.Connection, generation: GenerationRow, size: int | None = None) -> list[Range]:
-    """The gaps between the ranges up to the newest passage, each cut into ranges of `size` numbers.
+    """The gaps between the ranges up to the newest passage, split into ranges of `size` numbers.
 
-    A gap may hold no passage: those of removed documents have left it.
+    A gap may contain no passage, if its documents were removed.
     """
     last = highest(connection, passages.c.number, passages.c.collection_id == generation.collection_id)
     there = embedded(connection, generation)
@@ -66,9 +65,9 @@ def waiting(connection: sa.Connection, generation: GenerationRow, size: int | No
 
 
 def enter(connection: sa.Connection, generation: GenerationRow, new: Range, truncated: int) -> None:
-    """Note that the passages of a range have their vectors, and that so many more texts were cut.
+    """Record that the passages of a range have vectors, and how many texts were truncated.
 
-    LostLockError if some of them had one already: then they were embedded twice.
+    Raises LostLockError if some of them had one already, because they were then embedded twice.
     """
     # Locks the generation's row until the transaction ends: who enters a range at the same time comes later.
     more = {"truncated": generations.c.truncated + truncated}
@@ -91,14 +90,14 @@ def enter(connection: sa.Connection, generation: GenerationRow, new: Range, trun
 
 
 def fill(connection: sa.Connection, generation: GenerationRow, through: int) -> None:
-    """Note that every passage up to a number has its vector, whatever was noted of them."""
+    """Record that all passages up to a number have vectors."""
     inside = embedded_ranges.c.first_passage <= through
     connection.execute(embedded_ranges.delete().where(_of(generation), inside))
     _rise(connection, generation, through)
 
 
 def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
-    """How many passages have no vector in the generation yet."""
+    """Number of passages without a vector in the generation."""
     inside = sa.exists().where(
         _of(generation),
         passages.c.number.between(embedded_ranges.c.first_passage, embedded_ranges.c.last_passage),
@@ -109,7 +108,7 @@ def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
 
 
 def _rise(connection: sa.Connection, generation: GenerationRow, through: int) -> None:
-    """Raise the watermark to a passage and over the ranges that follow it without a passage between."""
+    """Raise the watermark to a passage and over the ranges that follow without a gap."""
     for each in embedded(connection, generation)[1:]:
         if _any_between(connection, generation, through, each.first):
             break

@@ -1,4 +1,4 @@
-"""Refinements in the catalogue: how queries are searched for in a generation, otherwise than at first."""
+"""Refinements in the catalogue: learned changes to how a generation's queries are searched."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,22 +12,22 @@ from nearsay.training.sentence.query_adapter import QueryAdapter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refinement:
-    """What a generation's queries go through; of several the newest that was not undone is live."""
+    """A change to a generation's queries. The newest one that was not undone is live."""
 
-    number: int  # that no other ever had
-    adapter: QueryAdapter | None  # None: queries are as their encoder makes them
-    word_weight: float | None  # in the fusion; None: the usual one
-    report: dict[str, Any]  # what it was learned from, and what was measured
+    number: int  # never used for another
+    adapter: QueryAdapter | None  # None: query vectors are unchanged
+    word_weight: float | None  # in the fusion; None: the default
+    report: dict[str, Any]  # what it was learned from and what was measured
     created_at: str
 
     @property
     def said(self) -> str:
-        """For the lineage of hits."""
+        """A description for the lineage of hits."""
         return str(self.report.get("said", "queries refined"))
 
 
 def add(connection: sa.Connection, collection_id: int, generation: int, new: Refinement) -> int:
-    """Make a refinement live; the number that it gets. The caller says that the collection changed."""
+    """Make a refinement live. Returns its number. The caller notifies the readers."""
     values = {
         "collection_id": collection_id,
         "generation": generation,
@@ -44,7 +44,7 @@ def add(connection: sa.Connection, collection_id: int, generation: int, new: Ref
 def live_of(
     connection: sa.Connection, collection_id: int, generation: int, known: Refinement | None = None
 ) -> Refinement | None:
-    """A generation's live refinement; `known`: one that was read before, which is not read again."""
+    """A generation's live refinement; `known`: one that was read before and need not be read again."""
     newest = connection.execute(
         sa.select(refinements.c.id)
         .where(
@@ -63,5 +63,5 @@ def live_of(
 
 
 def undo(connection: sa.Connection, number: int) -> None:
-    """Take a refinement back: the one before it is live again, if there was one."""
+    """Undo a refinement; the one before it, if any, is live again."""
     connection.execute(refinements.update().where(refinements.c.id == number).values(undone=True))

@@ -1,4 +1,4 @@
-"""Where a library keeps its things."""
+"""Paths and connections of a library."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def now(timespec: str = "seconds") -> str:
-    """This moment as the catalogue writes it: ISO 8601, UTC, to the second unless told otherwise."""
+    """The current time as the catalogue stores it: ISO 8601, UTC, to the second by default."""
     return datetime.now(UTC).isoformat(timespec=timespec)
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster, and what each worker on it gets.
+    """A Ray cluster and the resources of each worker.
 
     Library.open("library", database=URL, cluster=Cluster("head.example:6379", gpus=1))
     """
 
     address: str = "auto"  # HOST:PORT of its head, or ray://HOST:PORT; auto: RAY_ADDRESS, else the local one
-    workers: int | None = None  # the most at a time; None: as many as there is room for
+    workers: int | None = None  # maximum number of workers; None: as many as fit
     cpus: float = 1.0  # cores of each worker
-    gpus: float = 0.0  # GPUs of each worker; a part of one is shared
-    searches: bool = False  # searches go to the shards that `Library.serve` started; False: this process
-    partial: bool = False  # answer without the shards that do not; False: refuse
+    gpus: float = 0.0  # GPUs of each worker; a fraction shares one
+    searches: bool = False  # search with the shards started by `Library.serve`; False: in this process
+    partial: bool = False  # return results even if some shards do not answer; False: raise an error
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -49,10 +49,10 @@ class Store:
 
     folder: Path
     database: Database
-    device: str | None = None  # as the library was opened: cuda or cuda:1 search on GPUs
-    wait: float = 0.0  # seconds that a writer waits for another one, unless told otherwise
-    cluster: Cluster | None = None  # whose workers embed what waits; None: this process does
-    load_encoder: "Callable[[str], TextEncoder] | None" = None  # what the workers load it with
+    device: str | None = None  # of the library; with cuda or cuda:1, searches run on GPUs
+    wait: float = 0.0  # seconds to wait for another writer by default
+    cluster: Cluster | None = None  # whose workers embed pending passages; None: this process does
+    load_encoder: "Callable[[str], TextEncoder] | None" = None  # with which the workers load the encoder
 
     def segments(self, collection_id: int) -> Path:
         """The folder of a collection's segment files."""
@@ -63,7 +63,7 @@ class Store:
         return self.segments(collection_id) / f"{sha256}{SUFFIX}"
 
     def searches(self, name: str) -> Path:
-        """The file of what people searched a collection for, there only where that is kept."""
+        """The search log of a collection; it exists only if searches are logged."""
         return self.folder / "searches" / f"{name}.jsonl"
 
     @property
@@ -73,10 +73,10 @@ class Store:
 
     @property
     def building(self) -> Path:
-        """The folder of indexes that are being made while others write; on the segments' file system."""
+        """The folder of indexes that are built while others write; on the file system of the segments."""
         return self.folder / "segments" / "building"
 
     @property
     def quarantine(self) -> Path:
-        """The folder that damaged segment files are moved to."""
+        """The folder of damaged segment files."""
         return self.folder / "quarantine"

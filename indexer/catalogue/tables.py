@@ -1,9 +1,9 @@
 """The catalogue's tables.
 
-Passages, documents, clusters and generations are numbered within their collection from counters that only
-grow, so a number is never given twice: a vector that outlives its passage can never be taken for another
-passage's. Times are ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test
-holds the two against each other.
+Passages, documents, clusters and generations are numbered within their collection by counters that only
+increase, so no number is reused: a vector that outlives its passage cannot be mistaken for another passage's.
+Times are ISO 8601 text in UTC, hashes are hexadecimal text. The migrations create these tables; a test
+compares both.
 """
 
 from sqlalchemy import (
@@ -43,7 +43,7 @@ BigKey = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows i
 
 
 def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
-    """An index over the rows for which a condition holds, in both databases."""
+    """A partial index over the rows that meet a condition, for both databases."""
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
 
 

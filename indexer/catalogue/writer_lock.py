@@ -1,10 +1,10 @@
-"""One writer at a time for each collection, and one who starts shards; a lock goes with its process.
+"""The writer lock of a collection, and the lock for starting shards; both end with their process.
 
-A lock can be lost while its holder is at work: a server or a pooler drops the connection that holds it, a
-lock file is removed. So whoever takes the lock also takes a number from the catalogue, higher than any
-before it, and each of its writing transactions first makes sure that it is still the highest (a fencing
-token, https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): of two writers who both
-believe that they hold the lock, the newer one writes.
+A lock can be lost while its holder is working: a server or a pooler drops the connection, or a lock file is
+deleted. So whoever takes the lock also gets a fencing token, a number higher than any before, and each of its
+writing transactions first checks that it is still the highest
+(https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): of two writers that believe they
+hold the lock, only the newer one can write.
 """
 
 import contextlib
@@ -40,13 +40,12 @@ _TURNS: dict[tuple[int, str], "_Turns"] = {}  # of the threads of a process, by 
 def writer_lock(
     folder: Path, collection: str, collection_id: int, database: Database, what: str, wait: float = 0.0
 ) -> Iterator[Database]:
-    """Hold the right to write to a collection; the database as its holder may write it.
+    """Hold a collection's writer lock. Yields the database to write with.
 
-    A lock file covers the processes of this machine; with PostgreSQL an advisory lock covers every machine.
-    `what`: the work, for the message that others get; `wait`: seconds. BusyError, naming the holder, if
-    someone else holds the lock for longer; each writing transaction of the database that comes out raises
-    LostLockError, and changes nothing, once another writer took it, and StorageError once the library is not
-    in its place any more.
+    A lock file covers the processes of this machine; with PostgreSQL, an advisory lock covers all machines.
+    `what`: the work, for messages to others; `wait`: seconds before BusyError, which names the holder.
+    Writing transactions of the returned database change nothing and raise LostLockError once another writer
+    has taken the lock, or StorageError once the library has been moved.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -79,9 +78,9 @@ def writer_lock(
 
 
 def require_there(library: Path) -> None:
-    """StorageError if a library was moved from its folder, or its disk is away: the catalogue went along.
+    """Raise StorageError if a library was moved from its folder, or its disk was unmounted.
 
-    What is written to the folder's name from then on would lie elsewhere than the rows that name it.
+    Whatever is written to the old path from then on would not be where the catalogue says.
     """
     try:
         (library / "library.json").stat()
@@ -96,10 +95,9 @@ def require_there(library: Path) -> None:
 def serving_lock(
     folder: Path, collection: str, collection_id: int, database: Database, wait: float = 0.0
 ) -> Iterator[None]:
-    """Hold the right to start and end a collection's shards; others may write to it meanwhile.
+    """Hold the lock for starting and stopping a collection's shards; others may write meanwhile.
 
-    `wait`: seconds; BusyError if someone else holds the lock for longer. Who may only read the folder starts
-    them without it.
+    `wait`: seconds before BusyError. Without write access to the folder, shards are started without the lock.
     """
     file = folder / f"{collection_id}-shards.lock"
     with contextlib.ExitStack() as held:
@@ -120,7 +118,7 @@ def serving_lock(
 def _alone(
     file: Path, space: str, collection: str, collection_id: int, database: Database, wait: float
 ) -> Iterator[None]:
-    """Hold a lock file, and what stands for it in PostgreSQL; Timeout or OSError where that is not had."""
+    """Hold a lock file, and its counterpart in PostgreSQL; Timeout or OSError if it cannot be taken."""
     until = time.monotonic() + wait
     file.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -134,9 +132,9 @@ def _alone(
 
 
 class _Turns:
-    """Whose turn it is among this process's threads: in the order in which they came.
+    """First-come, first-served order of this process's threads.
 
-    The lock file would be asked for again and again, and who asks at the right moment would have it.
+    With the lock file alone, whoever polls at the right moment would get it.
     """
 
     def __init__(self) -> None:
@@ -145,7 +143,7 @@ class _Turns:
 
     @contextlib.contextmanager
     def turn(self, wait: float) -> Iterator[None]:
-        """The thread's turn; Timeout if it does not come within so many seconds."""
+        """Hold the thread's turn; Timeout if it does not come within this many seconds."""
         mine = object()
         self._queue.append(mine)
         try:

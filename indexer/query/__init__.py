@@ -1,1 +1,1 @@
-"""From a query to its hits: candidates by meaning and by words, fusion, rows, and why each was found."""
+"""Search: candidates by vectors and by words, fusion, fetching, and explanations."""

@@ -1,7 +1,7 @@
-"""A collection's documents, page by page, in the order they were added.
+"""A collection's documents, page by page, in order of addition.
 
-A page begins behind the last number of the one before, so the hundred thousandth takes no longer than the
-first: nothing is counted off. https://use-the-index-luke.com/no-offset
+Keyset pagination: a page starts after the last number of the previous one, so the hundred thousandth takes no
+longer than the first. https://use-the-index-luke.com/no-offset
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ _BEGINNING: Final = 240  # characters of the text in a row
 
 @dataclass(frozen=True, slots=True)
 class DocumentRow:
-    """A document as a list shows it."""
+    """A document in a list."""
 
-    number: int  # its place in the order they were added
+    number: int  # ascending in the order of addition
     id: str
     title: str
-    beginning: str  # of the text
+    beginning: str  # the first characters of the text
     metadata: Mapping[str, JsonValue]
     source: str | None
     added_at: str
@@ -45,19 +45,19 @@ class DocumentRow:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPage:
-    """Some documents by rising number."""
+    """Documents in ascending order of their numbers."""
 
     rows: tuple[DocumentRow, ...]
-    more_before: bool  # whether there are others that pass, with lower numbers
+    more_before: bool  # whether documents with lower numbers match
     more_after: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
-    """A piece of a document that has one vector, or waits for it."""
+    """The part of a document that has one vector, or will get one."""
 
     number: int
-    ordinal: int  # 0-based place in the document
+    ordinal: int  # 0-based position in the document
     start: int  # characters of the document's text
     end: int
 
@@ -75,7 +75,7 @@ _ROW: Final = (
 
 
 class Browser:
-    """Made by `Collection.browser`; each call is one consistent look."""
+    """A list of documents. Get one with `Collection.browser`; each call reads one consistent state."""
 
     def __init__(self, record: CollectionRecord) -> None:
         """Nothing is read yet."""
@@ -89,10 +89,10 @@ class Browser:
         before: int | None = None,
         limit: int = 50,
     ) -> DocumentPage:
-        """Some documents that a filter lets through: the next after a number, the last before one, the first.
+        """Get a page of documents that match a filter: after a number, before a number, or the first page.
 
-        The numbers are those of the rows that came before: `page.rows[-1].number` for the next page.
-        BadInputError for a page of no or too many documents, BadFilterError for a filter that means nothing.
+        For the next page, pass `after=page.rows[-1].number`. Raises BadInputError for an invalid page size,
+        BadFilterError for an invalid filter.
         """
         if not 1 <= limit <= MOST_A_PAGE:
             raise BadInputError(f"a page of {limit} documents cannot be. Ask for 1 to {MOST_A_PAGE}")
@@ -115,11 +115,11 @@ class Browser:
         return DocumentPage(rows, others, more)
 
     def count(self, where: Where | None = None, *, up_to: int | None = None) -> int:
-        """How many documents a filter lets through; remembered until something is committed.
+        """Count the documents that match a filter. Cached until the next commit.
 
-        up_to: count no further: a filter that lets much through is then answered without reading everything
+        up_to: stop counting at this number, so that a filter that matches many documents is answered quickly
 
-        BadInputError for an `up_to` below nought.
+        Raises BadInputError for a negative `up_to`.
         """
         if up_to is not None and up_to < 0:
             raise BadInputError(f"up_to is {up_to}. Count up to 0 or more, or leave it out")
@@ -128,10 +128,10 @@ class Browser:
             return count_documents(connection, row.id, expression, up_to)
 
     def filter_notes(self, where: Where | None) -> tuple[str, ...]:
-        """Why a filter that lets no document through may not say what is meant; BadFilterError.
+        """Explain why a filter that matches no document may be wrong. Raises BadFilterError.
 
-        Names the fields that no document looked at has, with those there are, and comparisons with another
-        kind of value than the documents hold. The first thousand documents are looked at.
+        Names fields that do not occur, with those that do, and comparisons with another type than the
+        documents have. Checks the first thousand documents.
         """
         with self._record.reading() as (connection, row):
             expression = expression_of(connection, row.id, where)
@@ -140,7 +140,7 @@ class Browser:
             return tuple(about_fields(connection, row.id, expression, nothing_found=True))
 
     def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
-        """The documents of these ids that are there, in this order, without their whole texts."""
+        """Get documents by id, in this order, without their full texts. Unknown ids are skipped."""
         with self._record.reading() as (connection, row):
             chosen = sa.and_(documents.c.collection_id == row.id, one_of(documents.c.id, ids))
             rows = connection.execute(sa.select(*_ROW).where(chosen))
@@ -148,10 +148,10 @@ class Browser:
         return [found[id_] for id_ in ids if id_ in found]
 
     def ids_containing(self, part: str, where: Where | None = None, limit: int = 50) -> list[DocumentRow]:
-        """The documents whose ids hold a piece of text, as they were added; case of A to Z is ignored.
+        """Find documents whose id contains a text, in order of addition; ASCII case is ignored.
 
-        Of more than MOST_A_PAGE such ids the first of them by id are looked at.
-        BadInputError for a limit below 1.
+        If more than MOST_A_PAGE ids match, the first ones by id are searched. Raises BadInputError for a
+        limit below 1.
         """
         if limit < 1:
             raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
@@ -175,10 +175,10 @@ class Browser:
         return sorted(found, key=lambda row: row.number)[:limit]
 
     def with_words(self, query: str, where: Where | None = None, limit: int = 50) -> list[DocumentRow]:
-        """The documents with a passage that has words of the query, best first, as BM25 ranks passages.
+        """Find documents with a passage that contains words of the query, best first by BM25.
 
-        Passages that wait for their vectors count too, unlike in a search.
-        BadInputError for a limit below 1; UnreadableWordsError if the collection's words are damaged.
+        Includes passages that have no vector yet, unlike a search. Raises BadInputError for a limit below 1;
+        UnreadableWordsError if the word index is damaged.
         """
         if limit < 1:
             raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
@@ -205,7 +205,7 @@ class Browser:
         return list(best.values())[:limit]
 
     def passages(self, id_: str) -> list[PassageSpan]:
-        """A document's passages in order; none of one that is not there."""
+        """Get a document's passages in order; empty if it does not exist."""
         # Their numbers come from an index: asked for the rows, SQLite would read all of the collection.
         inside = passages.alias("inside")
         owned = (documents.c.collection_id == inside.c.collection_id) & (
@@ -222,12 +222,12 @@ class Browser:
             return [PassageSpan(*row) for row in connection.execute(statement)]
 
     def waiting(self, generation: GenerationRow) -> int:
-        """How many passages have no vector in a generation yet."""
+        """Count the passages that have no vector in a generation yet."""
         with self._record.reading() as (connection, _):
             return ranges.unembedded(connection, generation)
 
     def refined(self, generation: GenerationRow) -> str | None:
-        """What a generation's queries are refined by, as its hits say it; None: they are as they were."""
+        """What `improve` changed about a generation's queries, as reported by its hits; None = nothing."""
         with self._record.reading() as (connection, row):
             found = refinements.live_of(connection, row.id, generation.number)
             return None if found is None else found.said

@@ -1,4 +1,4 @@
-"""Why passages matched a query."""
+"""Explanations of why passages match a query."""
 
 import re
 import sqlite3
@@ -29,18 +29,18 @@ _UNMARKED = str.maketrans({"\0": " ", _OPEN: " ", _CLOSE: " "})
 
 @dataclass(frozen=True, slots=True)
 class MatchedTerms:
-    """What of a query stands in one passage."""
+    """The words of a query that occur in one passage."""
 
-    terms: tuple[str, ...]  # words of the query, as it has them, in its order
-    words: tuple[MatchedWord, ...]  # words of the passage, the title's first
+    terms: tuple[str, ...]  # words of the query, as spelled and ordered there
+    words: tuple[MatchedWord, ...]  # words of the passage, those of the title first
 
 
 def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[MatchedTerms]:
-    """Find the query's words in passages, each given as its title and its text.
+    """Find the query's words in passages, each given as title and text.
 
-    Function words ("that", "a") are no matches, unless the query has no other words.
-    SQLite's FTS5 does it, with an index in memory that is as the catalogue's own; PostgreSQL's stemmer, a
-    later edition of the same one, can differ in rare endings.
+    Function words ("that", "a") do not count, unless the query has no other words. SQLite's FTS5 does it with
+    an in-memory index like the catalogue's own; PostgreSQL uses a later edition of the same stemmer, which
+    can differ in rare endings.
     """
     words = _telling(query, passages)[:MOST_WORDS]
     if not words or not passages:
@@ -67,9 +67,9 @@ def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[Match
 
 
 def _telling(query: str, passages: Sequence[tuple[str, str]]) -> list[str]:
-    """The query's words, each once, without function words as long as others are left.
+    """The distinct words of the query, without function words if others are left.
 
-    What follows an apostrophe ("don't", "it's") belongs to the word before it.
+    A part after an apostrophe ("don't", "it's") belongs to the word before it.
     """
     found = list(_WORD.finditer(query))
     texts = " ".join((query, *(part for passage in passages for part in passage)))
@@ -83,7 +83,7 @@ def _telling(query: str, passages: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _marked(text: str, *, in_title: bool) -> Iterator[MatchedWord]:
-    """The words between marks, with their places in the text without marks."""
+    """The words between marks, with their positions in the text without marks."""
     at = 0
     for i, piece in enumerate(re.split(f"[{_OPEN}{_CLOSE}]", text)):
         if i % 2:
@@ -94,7 +94,7 @@ def _marked(text: str, *, in_title: bool) -> Iterator[MatchedWord]:
 def encoded(
     encoder: TextEncoder, texts: Sequence[str], kind: TextKind = TextKind.PASSAGE
 ) -> NDArray[np.float64]:
-    """The texts' vectors (texts, dimension), each of length 1; a text that is too long is cut unheard."""
+    """Encode texts to unit length, (texts, dimension); truncated texts are not reported."""
     if not texts:
         return np.empty((0, encoder.dimension))
     few = list(texts)
@@ -109,7 +109,7 @@ def encoded(
 
 
 def unit_vector(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vector at length 1; zeros stay zeros."""
+    """Scale a vector to unit length; zeros stay zeros."""
     length = float(np.linalg.norm(vector))
     return vector / length if length else vector
 
@@ -132,21 +132,21 @@ _JOINERS = "\u200c\u200d"  # zero-width: what they stand between is one sign
 
 @dataclass(frozen=True, slots=True)
 class TokenWord:
-    """Neighbouring tokens that make one word."""
+    """Adjacent tokens that form one word."""
 
     start: int  # characters of the text
     end: int
-    tokens: tuple[int, ...]  # places among the text's tokens
+    tokens: tuple[int, ...]  # their indexes in the text
 
 
 def token_words(text: str, spans: Sequence[Span]) -> list[TokenWord]:
-    """Put word pieces together again.
+    """Join word pieces to words.
 
-    spans:   of each token in characters of the text, in the text's order; one that covers nothing but white
-             space, or nothing at all, belongs to no word
+    spans:   character spans of the tokens, in order; a token of white space only, or without characters, is
+             in no word
     returns: the words in order: runs of letters and digits (with an apostrophe inside a word, a point inside
-             a number), every other sign alone; where a script has no spaces, each token alone; tokens that
-             cover a character together (the bytes of an emoji, the parts of a Hangul syllable) are one word
+             a number), and all other characters one by one; in scripts without spaces, each token; tokens
+             that share a character (the bytes of an emoji, the parts of a Hangul syllable) are one word
     """
     words: list[TokenWord] = []
     for token, (start, end) in enumerate(spans):
@@ -165,7 +165,7 @@ def token_words(text: str, spans: Sequence[Span]) -> list[TokenWord]:
 
 
 def _joined(text: str, at: int) -> bool:
-    """Whether the characters before and after a place are of one word; both are there."""
+    """Whether the characters before and after a position belong to one word; both exist."""
     left, right = text[at - 1], text[at]
     if _extends(right) or left in _JOINERS or (_is_flag_half(left) and _is_flag_half(right)):
         return True
@@ -176,7 +176,7 @@ def _joined(text: str, at: int) -> bool:
 
 
 def _holds(sign: str, around: str) -> bool:
-    """Whether a sign between two characters holds them together."""
+    """Whether a character between two others joins them."""
     if len(around) != 2:
         return False
     return (sign in _INSIDE_WORD and around.isalpha()) or (sign in _INSIDE_NUMBER and around.isdigit())
@@ -187,7 +187,7 @@ def _in_word(character: str) -> bool:
 
 
 def _extends(character: str) -> bool:
-    """Whether it stands on the character before it: an accent, a vowel sign, a skin tone, a joiner."""
+    """Whether it modifies the character before it: an accent, a vowel sign, a skin tone, a joiner."""
     return (
         character in _JOINERS
         or "\U0001f3fb" <= character <= "\U0001f3ff"
@@ -206,15 +206,15 @@ def _is_unspaced(character: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SharedScore:
-    """A text's words with their parts of a score; parts and rest sum to the score."""
+    """A text's words with their contributions to a score; parts and rest add up to the score."""
 
     parts: tuple[WordShare, ...]  # in the text's order
-    rest: float  # what belongs to no word
+    rest: float  # what no word contributes
     score: float
-    seen: int  # characters of the text that the encoder took
+    seen: int  # characters of the text that the encoder read
 
     def within(self, start: int, end: int) -> tuple[WordShare, ...]:
-        """The words that begin in a stretch of the text, which is cut out to be a text of its own."""
+        """The words that begin in a span of the text, with positions relative to it."""
         return tuple(
             WordShare(
                 each.text[: end - each.start], each.start - start, min(each.end, end) - start, each.share
@@ -225,12 +225,12 @@ class SharedScore:
 
 
 def share_out(text: str, contributions: TextContributions, other: NDArray[np.float64]) -> SharedScore:
-    """Share the cosine of a text and another vector out over the text's words.
+    """Split the cosine of a text and another vector into contributions of the text's words.
 
-    other: (dimension,) the other text's vector, of length 1
+    other: (dimension,) the other text's vector, of unit length
 
-    The cosine is the dot product of `other` with the text's vector over its length, and that vector is the
-    sum of its tokens' contributions and a constant, so each token's part is a dot product too.
+    The cosine is the dot product of `other` with the text's normalised vector, which is a sum over tokens
+    plus a constant, so each token's contribution is a dot product as well.
     """
     length = float(np.linalg.norm(contributions.total)) or 1.0
     shares = contributions.vectors @ other / length
@@ -252,11 +252,11 @@ _TOKENS = 12_000  # most that are encoded for one request: about half a second o
 
 @dataclass(frozen=True, slots=True)
 class _Shortened:
-    """A text without one of its stretches, for each stretch in turn."""
+    """Variants of a text, each without one of its spans."""
 
-    stretches: list[Span]  # characters of the text
-    texts: list[str]  # "" where nothing would be left
-    seen: int  # characters of the text that the encoder takes; what is beyond is in none of the texts
+    stretches: list[Span]  # the spans, in characters of the text
+    texts: list[str]  # "" if nothing would be left
+    seen: int  # characters of the text that the encoder reads; later text is in no span
 
 
 def leave_out_passage_words(
@@ -265,14 +265,13 @@ def leave_out_passage_words(
     texts: Sequence[str],
     borders: Sequence[int],
 ) -> list[SharedScore]:
-    """Say for each passage how far its cosine to the query falls without each of its words.
+    """Compute for each passage how far its cosine to the query drops without each of its words.
 
-    query:   (dimension,) of length 1
-    texts:   as they are encoded; of a long one several neighbouring words are left out at a time, which then
-             have one part together
-    borders: where in each text its title ends; no stretch goes over it
+    query:   (dimension,) of unit length
+    texts:   the encoded texts; in long ones, several adjacent words are left out together and have one share
+    borders: where in each text the title ends; no span crosses it
 
-    A word that says what others say too costs little when it is missing; that, and what words do together, is
+    A word that repeats what others say costs little when it is left out; that, and interactions of words, are
     in the rest.
     """
     each = max(_TOKENS // max(len(texts), 1), 1)
@@ -295,10 +294,10 @@ def leave_out_passage_words(
 def leave_out_query_words(
     encoder: TextEncoder, query: str, passages: NDArray[np.float64], adapter: QueryAdapter | None = None
 ) -> list[SharedScore]:
-    """Say for each passage how far its cosine to the query falls without each of the query's words.
+    """Compute for each passage how far its cosine to the query drops without each of the query's words.
 
-    passages: (passages, dimension), each of length 1
-    adapter:  what queries go through
+    passages: (passages, dimension), each of unit length
+    adapter:  applied to query vectors
     """
     offsets = encoder.token_offsets([query])[0]
     one = _shortened(query, offsets[: encoder.max_tokens], 0, _TOKENS)
@@ -308,7 +307,7 @@ def leave_out_query_words(
 
 
 def _shared(text: str, one: _Shortened, score: float, without: Sequence[float], seen: int) -> SharedScore:
-    """Parts from the scores without; a text's only word has all of the score."""
+    """Contributions from the scores without each part; a text's only word has all of the score."""
     parts = tuple(
         WordShare(text[start:end], start, end, score - less if left else score)
         for (start, end), left, less in zip(one.stretches, one.texts, without, strict=True)
@@ -338,12 +337,12 @@ def _without(text: str, start: int, end: int) -> str:
 def best_sentences(
     encoder: TextEncoder, query: NDArray[np.float64], texts: Sequence[str], *, language: str = "en"
 ) -> list[BestSentence | None]:
-    """For each passage's text the sentence nearest to the query, None where there is no more than one.
+    """Find the sentence nearest to the query in each passage's text; None if it is a single sentence.
 
-    query:    (dimension,) the query's vector, of length 1
-    language: ISO 639 code, for finding sentence ends
+    query:    (dimension,) the query's vector, of unit length
+    language: ISO 639 code, for sentence splitting
 
-    All sentences go through the encoder together, each different one once, without their documents' titles.
+    All distinct sentences are encoded together, without the documents' titles.
     """
     cut = Chunking(ChunkingMethod.SENTENCES, language=language)
     found = chunk(texts, cut, lambda _: [], rooms=[1] * len(texts))  # without a look at tokens
@@ -372,22 +371,22 @@ def explain_passages(
     sentences: bool = True,
     adapter: QueryAdapter | None = None,
 ) -> list[Explanation]:
-    """Say of each passage which words, and which sentence, made it match the query.
+    """Explain which words and which sentence of each passage match the query.
 
-    language:  ISO 639 code, for finding sentence ends
-    sentences: whether the best sentence is looked for; it costs an encoding of all the passages again
-    adapter:   what the query went through before it was searched for
+    language:  ISO 639 code, for sentence splitting
+    sentences: whether to find the best sentence, which encodes all passages again
+    adapter:   applied to query vectors before the search
 
-    Where the encoder averages its tokens, the shares are exact: the cosine is a sum over tokens, worked out
-    by the encoder's own runtime in its own precision. The stored vector came from another pass, in other
-    company, and what the two scores differ by is `rounding`: under 0.000001 at float32, and in any precision
-    for BERT on processors with AVX512 and without AMX, where company changes nothing up to the pooling; else
-    up to about 0.002 at a narrower precision.
+    If the encoder averages its tokens, the shares are exact: the cosine is a sum over tokens, computed by the
+    encoder's own runtime in its own precision. The stored vector was computed in another batch, and the
+    difference of the two scores is `rounding`: below 0.000001 in float32, and in any precision for BERT on
+    processors with AVX512 and without AMX, where the batch changes nothing up to the pooling; otherwise up to
+    about 0.002 at lower precision.
 
-    For other encoders `exact` is False and a word's share is an approximation: where the pooling is a maximum
-    or an activation comes after it, by a rule that shares the same sum out
-    (`nearsay.training.sentence.pooling_shares`); where one token's vector is taken, as [CLS] pooling does,
-    what the score loses without the word (`nearsay.indexer.query.explain`).
+    For other encoders, `exact` is False and the shares are approximate: with max pooling, or an activation
+    after the pooling, by a rule that splits the same sum (`nearsay.training.sentence.pooling_shares`); if a
+    single token's vector is used, as in [CLS] pooling, by what the score loses without the word
+    (`nearsay.indexer.query.explain`).
     """
     if not passages:
         return []
@@ -431,7 +430,7 @@ def _shared_out(
     borders: Sequence[int],
     adapter: QueryAdapter | None,
 ) -> tuple[bool, np.ndarray[tuple[int], np.dtype[np.float64]], list[SharedScore], list[SharedScore]]:
-    """Whether it is exact, the query's vector, and each score over the passage's and the query's words."""
+    """Whether it is exact, the query vector, and each score split by the passage's and the query's words."""
     if isinstance(encoder, ContributingEncoder):
         asked = encoder.contributions([query], kind=TextKind.QUERY)
         given = encoder.contributions(texts) if asked is not None else None
@@ -458,15 +457,15 @@ def explain_hits(
     language: str = "en",
     adapter: QueryAdapter | None = None,
 ) -> list[Explanation]:
-    """Say of each hit why it matched the query, in the hits' order.
+    """Explain why each hit matches the query, in order.
 
-    encoder:  the one that the hits were found by
-    titled:   the ids of documents with a title that their hits lack
-    language: ISO 639 code, for finding sentence ends
-    adapter:  what the query went through before it was searched for
+    encoder:  the one that found the hits
+    titled:   ids of documents whose title is missing from their hits
+    language: ISO 639 code, for sentence splitting
+    adapter:  applied to query vectors before the search
 
-    It is the cosine similarity that is shared out, whatever the hits were ranked by. Raises BadInputError for
-    hits of another encoder, and for those that lack a part of what was encoded.
+    The cosine similarity is split, whatever the hits are ranked by. Raises BadInputError for hits of another
+    encoder, and for hits without a part of the encoded text.
     """
     for hit in hits:
         if not hit.text or hit.id in titled:

@@ -1,4 +1,4 @@
-"""A collection written out as JSON lines: documents, which `add` reads back, or passages with vectors."""
+"""Export of a collection as JSON lines: documents, which `add` can read back, or passages with vectors."""
 
 import contextlib
 import csv
@@ -30,20 +30,20 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some passages as the library holds them."""
+    """Passages of a collection with their stored vectors."""
 
     numbers: list[int]
-    texts: list[str]  # what was encoded
-    untitled: list[str]  # the same without the titles
+    texts: list[str]  # as encoded
+    untitled: list[str]  # without the titles
     vectors: NDArray[np.float32]  # (n, d), as stored
     encoder: TextEncoder
     snapshot: Snapshot
 
 
 def drawn_sample(store: Store, snapshot: Snapshot, encoder: TextEncoder, count: int, seed: int) -> Sample:
-    """Draw so many at random from the passages that are searched; `encoder` made the snapshot's vectors.
+    """Draw passages at random; `encoder` is the one of the snapshot's vectors.
 
-    BadInputError for a count or a seed below 0.
+    Raises BadInputError for a negative count or seed.
     """
     for what, given in (("a sample", count), ("the seed of a sample", seed)):
         if given < 0:
@@ -64,31 +64,30 @@ _PAGE = 1000
 
 
 def _same_clusters(before: Expression | None, now: Expression | None) -> Expression | None:
-    """What a filter says on this page; BusyError where its clusters are others than on the one before."""
+    """The filter for this page; BusyError if clusters in it have changed since the last one."""
     if before not in (None, now):
         raise BusyError(
-            "the collection was put into clusters anew while its documents were read, so that not all came. "
-            "Try again"
+            "the collection was clustered again while its documents were read, so some are missing. Try again"
         )
     return now
 
 
 @contextlib.contextmanager
 def _page(store: Store, collection_id: int) -> Iterator[sa.Connection]:
-    """A look at the catalogue for one page; UnknownCollectionError once the collection was deleted."""
+    """Open a transaction for one page; UnknownCollectionError once the collection is deleted."""
     with store.database.reading() as connection:
         if collection_id not in collections.ids(connection):
             raise UnknownCollectionError(
-                "the collection was deleted while its documents were read, so that not all came. "
+                "the collection was deleted while its documents were read, so some are missing. "
                 "See which there are: nearsay collections list"
             )
         yield connection
 
 
 def stored_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[StoredDocument]:
-    """The documents that a filter lets through, in the order they were added, a page at a time.
+    """Iterate over the documents that match a filter, in order of addition, reading a page at a time.
 
-    Others may write meanwhile: each page is as it is when it is read.
+    Others may write meanwhile: each page shows the state when it is read.
     """
     after, meant = 0, None
     while True:
@@ -103,7 +102,7 @@ def stored_documents(store: Store, collection_id: int, where: Where | None) -> I
 
 
 def export_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[dict[str, Any]]:
-    """A JSON object a document: id, title, text, metadata."""
+    """Yield a JSON object per document: id, title, text, metadata."""
     for document in stored_documents(store, collection_id, where):
         yield {
             "id": document.id,
@@ -114,7 +113,7 @@ def export_documents(store: Store, collection_id: int, where: Where | None) -> I
 
 
 def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> Iterator[dict[str, Any]]:
-    """A JSON object a passage with its vector: id, passage, title, text, metadata, encoder, vector."""
+    """Yield a JSON object per passage: id, passage, title, text, metadata, encoder, vector."""
     ids, meant = snapshot.living(), None
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
@@ -139,9 +138,9 @@ def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> It
 
 
 def write_lines(rows: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
-    """Write JSON lines to a stream, or to a file that is there whole or not at all; how many.
+    """Write JSON lines to a stream, or to a file, atomically. Returns how many.
 
-    BadInputError for a file that is called one of another kind, as which it would be read.
+    Raises BadInputError for a file name of another format, because it would be read as that.
     """
     if isinstance(out, Path):
         check_lines_name(out)
@@ -155,7 +154,7 @@ def write_lines(rows: Iterable[Mapping[str, Any]], out: Path | BinaryIO) -> int:
 
 
 def check_lines_name(out: Path) -> None:
-    """BadInputError for the name of a file of another kind than JSON lines."""
+    """Raise BadInputError for a file name of another format than JSON lines."""
     if out.suffix.lower() == ".gz" or format_of(out) not in (None, Format.JSONL):
         name = out.with_suffix(".jsonl")
         raise BadInputError(f"'{out.name}' is no name of JSON lines, which are written. Name it {name.name}")
@@ -164,9 +163,9 @@ def check_lines_name(out: Path) -> None:
 def write_csv(
     rows: Iterable[Mapping[str, Any]], columns: Sequence[str], out: Path | BinaryIO, *, defuse: bool = True
 ) -> int:
-    """Write a header and a line a row, RFC 4180, an empty cell for None; whole or not at all, how many rows.
+    """Write a header and a line per row (RFC 4180, None as an empty cell), atomically. Returns how many rows.
 
-    defuse: a text that a spreadsheet would compute gets an apostrophe before it
+    defuse: put an apostrophe before texts that a spreadsheet would evaluate
     """
     if isinstance(out, Path):
         with replacing(out) as stream:

@@ -1,4 +1,4 @@
-"""What a search gives."""
+"""Search results."""
 
 import itertools
 import json
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPassage:
-    """A passage that a search gave."""
+    """A passage of a search result."""
 
-    title: str  # of its document, "" for none; it is encoded before the text
+    title: str  # of its document, "" for none; encoded before the text
     text: str  # of the passage
-    score: float | None = None  # the cosine that the search reported; None takes the explanation's own
+    score: float | None = None  # the cosine that the search reported; None = recompute it
 
 
 @dataclass(frozen=True, slots=True)
 class WordShare:
-    """What one word has of the score; less than 0 when it pulls the passage away from the query."""
+    """The contribution of one word to a score; negative if it lowers the similarity."""
 
     text: str
     start: int  # characters of the text that it stands in
@@ -38,9 +38,9 @@ class WordShare:
 
 
 def telling(*texts: Sequence[WordShare]) -> list[tuple[WordShare, ...]]:
-    """Of the words of texts in one language those that say something: no punctuation, no function words.
+    """The content words among words of one language: no punctuation, no function words.
 
-    An encoder gives "the" and "that" a share as well, which is no reason for anything.
+    An encoder gives shares to "the" and "that" as well, which explain nothing.
     """
     empty = grammatical_words({word.text.casefold() for words in texts for word in words})
     return [
@@ -55,7 +55,7 @@ def telling(*texts: Sequence[WordShare]) -> list[tuple[WordShare, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class MatchedWord:
-    """A word of the passage that is a word of the query too, as lexical search sees it."""
+    """A word of the passage that also occurs in the query, after the normalisation of lexical search."""
 
     text: str
     start: int  # characters of the title or the passage's text
@@ -65,7 +65,7 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class BestSentence:
-    """The sentence of a longer passage whose own vector is nearest to the query's."""
+    """The sentence of a longer passage whose own vector is closest to the query's."""
 
     text: str
     start: int  # characters of the passage's text
@@ -75,29 +75,29 @@ class BestSentence:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A cosine similarity in parts, and the words and the sentence that answer the query.
+    """A cosine similarity split into contributions of words, with the words and the sentence that match.
 
-    The shares of `words` and `title`, `rest` and `rounding` sum to `score`. So do those of `query`,
-    `query_rest` and `rounding`, which share the same score out over the other text.
+    The shares of `words` and `title`, `rest` and `rounding` add up to `score`. So do those of `query`,
+    `query_rest` and `rounding`, which split the same score among the words of the query.
     """
 
     words: tuple[WordShare, ...]  # of the passage's text, in its order
     title: tuple[WordShare, ...]  # of the document's title
-    rest: float  # of special tokens, the prompt and constant terms; not exact: also what no word accounts for
+    rest: float  # of special tokens, the prompt and constants; if not exact, also what no word explains
     query: tuple[WordShare, ...]  # of the query's words
     query_rest: float
-    score: float  # cosine similarity, -1 to 1: the search's where that is known
-    rounding: float  # the score less what this explanation's own pass through the encoder gives
-    exact: bool  # False: the encoder's vector is no sum over tokens, and the shares are an approximation
-    seen: int  # characters of the passage's text that the encoder took; what is beyond has no share
-    matched: tuple[str, ...]  # words of the query that stand in the passage, as the query has them
-    matches: tuple[MatchedWord, ...]  # where they stand
-    sentence: BestSentence | None  # None: the passage is a single sentence
+    score: float  # cosine similarity, -1 to 1; the one that the search reported, if there is one
+    rounding: float  # the score minus the one that is recomputed for this explanation
+    exact: bool  # False: the vector is not a sum over tokens, so the shares are approximate
+    seen: int  # characters of the passage's text that the encoder read; text after them has no share
+    matched: tuple[str, ...]  # words of the query that occur in the passage, as spelled in the query
+    matches: tuple[MatchedWord, ...]  # where they occur
+    sentence: BestSentence | None  # None if the passage is a single sentence
 
     def strongest_words(self, count: int = 8) -> list[tuple[str, float]]:
-        """The words with the largest shares above 0, each once with what its places add up to.
+        """The words with the largest positive shares, summed over their occurrences.
 
-        Function words are left out; a word is in lower case.
+        Lower-cased, without function words.
         """
         together: dict[str, float] = {}
         for word in itertools.chain(*telling(self.title, self.words)):
@@ -107,39 +107,39 @@ class Explanation:
         return [(word, share) for word, share in ordered if share > 0][:count]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Convert to a JSON object."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a hit comes from, oldest step first: what made the encoder, the encoder, the generation."""
+    """The origin of a hit: what the encoder was trained from, oldest first, the encoder, the generation."""
 
     encoder: str
     fingerprint: str
     generation: int
-    plan: str  # how the vectors were searched: exact, an index's kind such as ivf, or a GPU's: gpu-flat-fp16
-    made_by: tuple[str, ...]  # vocabulary, pretraining and fine-tuning runs, as far as the encoder says
+    plan: str  # how the vectors were searched: exact, a kind of index such as ivf, or on a GPU gpu-flat-fp16
+    made_by: tuple[str, ...]  # vocabulary, pretraining and fine-tuning runs, as recorded by the encoder
     device: str = "cpu"  # where the vectors were searched
 
 
 @dataclass(frozen=True, slots=True)
 class HitScores:
-    """What is known of how well a passage answers; None where it was not asked or not found out."""
+    """The scores of a passage; None = not computed."""
 
     dense: float | None = None  # cosine similarity: -1 to 1, higher is closer
-    lexical: float | None = None  # BM25 of the query's words: above 0, higher is better; None: none, or few
-    word_share: float | None = None  # BM25 over that of the query's five rarest words; above .4 it adds
-    fused: float | None = None  # of the two, in hybrid mode
+    lexical: float | None = None  # BM25 of the query's words: above 0, higher is better; None: no match
+    word_share: float | None = None  # BM25 over that of the query's five rarest words; counts above .4
+    fused: float | None = None  # the combination of both, in hybrid mode
     rerank: float | None = None  # the cross-encoder's own scale, higher is better
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that answers, with its document."""
+    """A passage found by a search, with its document."""
 
     rank: int  # from 1
-    score: float  # what it was ranked by, higher is better: the cosine, BM25, both fused, or a judge's score
+    score: float  # of the ranking, higher is better: cosine, BM25, both fused, or a reranker's score
     id: str  # of the document
     title: str
     text: str  # of the passage
@@ -150,11 +150,11 @@ class Hit:
     end: int
     lineage: Lineage
     scores: HitScores = HitScores()
-    explanation: Explanation | None = None  # why it matched, if that was asked
-    vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)  # (d,), if asked
+    explanation: Explanation | None = None  # why it matched, if requested
+    vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)  # (d,), if requested
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Convert to a JSON object."""
         row = asdict(replace(self, vector=None)) | {"metadata": dict(self.metadata)}
         if self.explanation is None:
             del row["explanation"]
@@ -166,12 +166,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits(Sequence[Hit]):
-    """The hits of one search, best first, and what has to be said about them."""
+    """The hits of one search, best first, with notes."""
 
     hits: tuple[Hit, ...]
-    asked: int  # how many were asked for
-    qualifying: int | None  # passages that can be found under the filter; None: many, not counted
-    notes: tuple[str, ...] = ()  # plain sentences: fewer than asked, passages that wait, an index left out
+    asked: int  # how many were requested
+    qualifying: int | None  # searchable passages that match the filter; None = many, not counted
+    notes: tuple[str, ...] = ()  # sentences: fewer hits than requested, pending passages, an unusable index
 
     @overload
     def __getitem__(self, at: int) -> Hit: ...
@@ -184,14 +184,14 @@ class Hits(Sequence[Hit]):
         return len(self.hits)
 
     def __repr__(self) -> str:
-        """One line a hit: rank, score, id and how its text begins."""
+        """One line per hit: rank, score, id and the beginning of its text."""
         lines = [f"{hit.rank:4} {hit.score:.3f} {hit.id}: {beginning(hit.text, _SHOWN)}" for hit in self.hits]
         return "\n".join([f"Hits({len(self.hits)} of {self.asked} asked for)", *lines, *self.notes])
 
     def to_arrow(self) -> "pa.Table":
-        """As a pyarrow table, a row a hit; metadata as JSON text, vectors as lists of one length.
+        """Convert to a pyarrow table, one row per hit: metadata as JSON text, vectors as fixed-size lists.
 
-        NearsayError without pyarrow.
+        Raises NearsayError without pyarrow.
         """
         try:
             import pyarrow as pa
@@ -207,7 +207,7 @@ class Hits(Sequence[Hit]):
         return table
 
     def to_pandas(self) -> "pd.DataFrame":
-        """As a pandas data frame, a row a hit; metadata as mappings. NearsayError without pandas."""
+        """Convert to a pandas data frame, one row per hit; metadata as mappings. Needs pandas."""
         try:
             import pandas as pd
         except ImportError as error:

@@ -1,9 +1,8 @@
-"""Passages by the words that they share with a query, best first.
+"""Lexical search: the passages that share words with a query, best first.
 
-The score is BM25 (Robertson & Zaragoza 2009, https://doi.org/10.1561/1500000019) with k1 = 1.2, b = 0.75:
-a sum over the query's words of how rare the word is times how much of it the passage has. SQLite's FTS5
-computes it; for PostgreSQL the same sum is put together of ts_rank, which tells how often a word stands in
-a passage.
+The score is BM25 (Robertson & Zaragoza 2009, https://doi.org/10.1561/1500000019) with k1 = 1.2, b = 0.75: a
+sum over the query's words of inverse document frequency times saturated term frequency. SQLite's FTS5
+computes it; for PostgreSQL it is composed from ts_rank, which reveals the term frequency.
 """
 
 import json
@@ -41,20 +40,20 @@ MOST_WORDS: Final = 256  # of a query: the first; more say nothing about what is
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of the query and what it is worth in the collection."""
+    """A word of the query and its weight in the collection."""
 
-    text: str  # as it stands in the query, in lower case; the database stems it
-    passages: int  # that have it, counted up to a limit
+    text: str  # as in the query, in lower case; the database stems it
+    passages: int  # number of passages that contain it, counted up to a limit
     rarity: float  # inverse document frequency
 
 
 def affordable(
     words: Sequence[QueryWord], budget: int, among: int | None = None
 ) -> tuple[list[QueryWord], list[QueryWord]]:
-    """The words that can be scored within the budget, rarest first, and those that cannot.
+    """The words that can be scored within the budget, rarest first, and the others.
 
-    The rarest word is always taken, however common it is; of equally common ones the first in the query.
-    among: so many passages may be found at all, None = any
+    The rarest word is always included; of equally common ones, the first in the query.
+    among: number of passages that are allowed, None = any
     """
     used: list[QueryWord] = []
     common: list[QueryWord] = []
@@ -74,7 +73,7 @@ _Having = tuple[Sequence[QueryWord], NDArray[np.int64]]
 
 
 def _counts(connection: sa.Connection, one: str, words: Sequence[str]) -> list[int]:
-    """What a scalar query with one parameter gives for each of the words, many in a statement."""
+    """Run a scalar query with one parameter for each of the words, many per statement."""
     found: list[int] = []
     for begin in range(0, len(words), _AT_ONCE):
         some = tuple(words[begin : begin + _AT_ONCE])
@@ -92,28 +91,28 @@ _DROPPED: Final = dict.fromkeys(0x300 + bit for bit in range(50) if _DROPPED_BIT
 
 @dataclass(frozen=True, slots=True)
 class _Sqlite:
-    """A lexical table of SQLite, read: FTS5, https://sqlite.org/fts5.html."""
+    """Reads a lexical table of SQLite: FTS5, https://sqlite.org/fts5.html."""
 
     connection: sa.Connection
     name: str
 
     @staticmethod
     def words_of(query: str) -> list[str]:
-        """The query's words, each once, in lower case; FTS5 strips their diacritics and stems them.
+        """The query's distinct words in lower case; FTS5 removes their diacritics and stems them.
 
-        Lower case may leave an accent behind a letter, as in "İstanbul": it must not split the word.
+        Lower case may leave a combining accent, as in "İstanbul", which must not split the word.
         """
         found = _WORD.findall(unicodedata.normalize("NFC", query).lower().translate(_DROPPED))
         return list(dict.fromkeys(found))[:MOST_WORDS]
 
     def passage_counts(self, words: Sequence[str], most: int) -> tuple[int, list[int]]:
-        """How many passages there are, and how many of them have each word, counted up to `most`."""
+        """Number of all passages, and of those that contain each word, counted up to `most`."""
         passages = self.connection.exec_driver_sql(f"SELECT count(*) FROM {self.name}_docsize").scalar_one()  # noqa: S608
         one = f"(SELECT count(*) FROM (SELECT 1 FROM {self.name} WHERE {self.name} MATCH ? LIMIT {most}))"  # noqa: S608
         return passages, _counts(self.connection, one, [*map(quoted, words)])
 
     def numbers_with(self, words: Sequence[QueryWord]) -> NDArray[np.int64]:
-        """Every passage with any of the words, rising, unscored."""
+        """All passages that contain any of the words, ascending, without scores."""
         statement = f"SELECT group_concat(rowid) FROM {self.name} WHERE {self.name} MATCH ?"  # noqa: S608 - a name of ours
         return numbers_in(self.connection.exec_driver_sql(statement, (_any_of(words),)).scalar_one())
 
@@ -126,10 +125,10 @@ class _Sqlite:
         every_word: bool = False,
         having: _Having | None = None,
     ) -> _Scored:
-        """The first `most` passages with any of the words, or every one, by rising number, and their BM25.
+        """The first `most` passages with any of the words (None = all), ascending, and their BM25.
 
-        allowed: the passages that may come, None = all
-        having:  words of which they have one, and the passages that need not; None = any
+        allowed: passages to consider, None = all
+        having:  words of which they need one, and passages exempt from this; None = no condition
         """
         name = self.name
         # Each word is quoted, so that nothing of it is read as syntax.
@@ -158,7 +157,7 @@ def _any_of(words: Sequence[QueryWord]) -> str:
 
 
 def quoted(word: str) -> str:
-    """A word and, as a text may have it, its letters and accents apart: FTS5 joins those of Latin alone."""
+    """A word, and a variant with letters and accents apart: FTS5 joins only those of Latin script."""
     joined, apart = unicodedata.normalize("NFC", word), unicodedata.normalize("NFD", word)
     latin = apart.translate(_DROPPED).isascii()
     return f'"{word}"' if latin or apart == joined else f'("{joined}" OR "{apart}")'
@@ -175,14 +174,14 @@ _QUERY = f"plainto_tsquery('{POSTGRES_CONFIGURATION}', %s)"
 
 @dataclass(frozen=True, slots=True)
 class _Postgres:
-    """One of PostgreSQL, with the same methods: https://www.postgresql.org/docs/current/textsearch.html."""
+    """Reads a lexical table of PostgreSQL: https://www.postgresql.org/docs/current/textsearch.html."""
 
     connection: sa.Connection
     name: str
 
     @staticmethod
     def words_of(query: str) -> list[str]:
-        """The query's words, each once, as those of the passages were split; PostgreSQL stems them."""
+        """The query's distinct words, split like those of the passages; PostgreSQL stems them."""
         return list(dict.fromkeys(plain_words(query).split()))[:MOST_WORDS]
 
     def passage_counts(self, words: Sequence[str], most: int) -> tuple[int, list[int]]:
@@ -251,19 +250,19 @@ _ENOUGH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LexicalCandidates:
-    """Passages that have words of the query, by falling score, ties by rising number."""
+    """Passages with words of the query, by descending score, then ascending number."""
 
     ids: NDArray[np.int64]  # (n,)
     scores: NDArray[np.float64]  # (n,), above 0, higher is better
-    full_score: float  # of an imagined passage of average length with each of the query's rarest words once
-    used: tuple[str, ...]  # the query's words that were looked for
-    common: tuple[str, ...]  # those left out because they stand in too many passages
-    complete: bool  # False: every word is so common that only some of the passages with one were ranked
-    narrowed: bool = False  # True: passages that have the commoner words alone were left out
+    full_score: float  # BM25 of a made-up passage of average length with the rarest words once
+    used: tuple[str, ...]  # words of the query that were searched for
+    common: tuple[str, ...]  # words left out because too many passages contain them
+    complete: bool  # False: all words are so common that only some of their passages were ranked
+    narrowed: bool = False  # True: passages with only the commoner words were left out
 
 
 def words_in(connection: sa.Connection, collection_id: int) -> _Sqlite | _Postgres:
-    """A collection's lexical table."""
+    """Open a collection's lexical table."""
     return (_Sqlite if connection.dialect.name == "sqlite" else _Postgres)(
         connection, table_name(collection_id)
     )
@@ -278,21 +277,21 @@ def lexical_candidates(
     *,
     besides: NDArray[np.int64] | None = None,
 ) -> LexicalCandidates:
-    """The passages whose words answer the query best, all that the budget lets be scored.
+    """Find the passages whose words match the query best, as far as the budget allows.
 
-    query:   any text: its words are looked for, nothing in it is syntax; one without words finds nothing
-    allowed: rising passage numbers that may be found, None = all; few of them cost the budget no more
-    budget:  how many (word, passage) pairs are scored at most. The query's rarest words are taken until it is
-             spent: in a collection of no more passages than the budget has room for, that is all of them
-    besides: but for these, passages with the query's commoner words alone are left out; None = nothing is
+    query:   any text, without syntax; without words, nothing is found
+    allowed: ascending passage numbers that may be found, None = all; a few of them cost the budget no more
+    budget:  maximum number of (word, passage) pairs to score. The query's rarest words are used until it is
+             spent; in a collection with fewer passages than the budget, these are all words
+    besides: leave out passages with only the query's commoner words, except these; None = leave out none
 
-    Among more than 1,000 passages, words that half of them have are looked for only where the query has no
-    others: they score next to nothing and take most of the time.
+    With more than 1,000 passages, words that half of them contain are used only if the query has no others,
+    because they score next to nothing and take most of the time.
 
-    Where even the rarest word stands in more passages than the budget has room for, the result is not
-    `complete`: the passages that have its two rarest words are ranked (of words that are all so common its
-    first two), the oldest if they are too many, then the oldest with the rarest while the budget lasts.
-    UnreadableWordsError if the collection's table is gone or damaged.
+    If even the rarest word is in more passages than the budget allows, the result is not `complete`: it ranks
+    the passages with the two rarest words (or the first two, if all are equally common), only the oldest if
+    there are too many, then the oldest with the rarest word until the budget is spent. Raises
+    UnreadableWordsError if the collection's table is missing or damaged.
     """
     table = words_in(connection, collection_id)
     words = table.words_of(query)
@@ -311,16 +310,16 @@ def lexical_candidates(
 
 
 def unreadable_words(collection: str) -> UnreadableWordsError:
-    """The error of a collection whose words cannot be read."""
+    """The error for a collection whose words cannot be read."""
     return UnreadableWordsError(
-        f"the words of collection '{collection}' are gone or damaged. "
-        f"Enter them anew: nearsay index rebuild {collection}"
+        f"the words of collection '{collection}' are missing or damaged. "
+        f"Recreate them: nearsay index rebuild {collection}"
     )
 
 
 def _unreadable(table: str) -> UnreadableWordsError:
     return UnreadableWordsError(
-        f"{table} is gone or damaged. Enter its words anew: nearsay index rebuild COLLECTION"
+        f"{table} is missing or damaged. Recreate them: nearsay index rebuild COLLECTION"
     )
 
 
@@ -366,9 +365,9 @@ def _ranked(
 
 
 def _rarest(words: Sequence[QueryWord]) -> Sequence[QueryWord]:
-    """The first of the words, which come by rising number of passages, that together have enough of them.
+    """The first words, which come in ascending order of their passages, that together have enough of them.
 
-    What ties with the last of them is taken, too: the order of a query's words decides nothing.
+    Words tied with the last one are included, so that the order of words in the query has no influence.
     """
     spent = 0
     for word in words:
@@ -384,7 +383,7 @@ def _oldest(
     budget: int,
     allowed: NDArray[np.int64] | None,
 ) -> _Scored:
-    """Passages with both words (or the one), and for what is left of the budget the oldest with the first."""
+    """Passages with both words (or the only one); for the rest of the budget, the oldest with the first."""
     ids, scores = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
     if len(words) > 1:
         most = max(budget // len(words), 1)
@@ -397,7 +396,7 @@ def _oldest(
 
 
 def _rarity(passages_with_it: int, passages: int) -> float:
-    """The inverse document frequency, as FTS5 has it: never below a millionth."""
+    """The inverse document frequency as FTS5 computes it, at least a millionth."""
     if not passages:
         return 0.0
     return max(log((passages - passages_with_it + 0.5) / (passages_with_it + 0.5)), _LEAST_RARITY)

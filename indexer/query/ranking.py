@@ -1,4 +1,4 @@
-"""The candidates of a search, by vectors, by words or by both."""
+"""Candidates of a search: by vectors, by words, or both."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ FLOOR: Final = 0.4  # the share of a full match that a passage needs before its 
 
 
 class Fusion(StrEnum):
-    """How hybrid search puts the two rankings together."""
+    """How hybrid search combines the two rankings."""
 
     WEIGHTED = "weighted"  # by their scores
     RECIPROCAL_RANK = "rrf"  # by their ranks alone
@@ -32,12 +32,12 @@ class Fusion(StrEnum):
 def reciprocal_rank_fusion(
     rankings: Sequence[NDArray[np.int64]], depth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Fuse rankings by rank: a passage's score is the sum over the rankings of 1 / (60 + rank).
+    """Fuse rankings: the score of a passage is the sum of 1 / (60 + rank) over the rankings.
 
     rankings: passage numbers, best first, each; a passage may be missing from some
-    depth:    ranks that are added. What stands lower in all rankings comes after, by its best rank alone: the
-              first are the same however far down the rankings go
-    returns:  every passage by falling score, ties by rising number, (n,), and the scores, (n,)
+    depth:    number of ranks to add. Passages below it in all rankings follow by their best rank alone, so
+              the first ones do not depend on the length of the rankings
+    returns:  all passages by descending score, then ascending number, (n,), and the scores, (n,)
 
     Cormack, Clarke & Buettcher 2009, https://doi.org/10.1145/1571941.1572114
     """
@@ -53,10 +53,10 @@ def reciprocal_rank_fusion(
 
 
 def word_shares(scores: NDArray[np.float64], full_score: float) -> NDArray[np.float64]:
-    """How much of a full match by words passages are, by their BM25, 0 for none of the query's words.
+    """BM25 relative to that of a full match, 0 for passages without any word of the query.
 
-    full_score: see `LexicalCandidates`; such a passage gets 1, one that has more, or repeats them, more.
-    Measured by the best score found, the best of bad ones would count as good.
+    full_score: see `LexicalCandidates`; such a passage gets 1, one with more or repeated words gets more.
+                Relative to the best score found, the best of bad matches would count as good
     """
     return scores / full_score if full_score > 0 else np.zeros_like(scores)
 
@@ -70,13 +70,13 @@ def weighted_fusion(
 ) -> NDArray[np.float64]:
     """Fuse by score: cosine + weight · (1 - chance) · max(0, share - floor) / (1 - floor).
 
-    cosines, shares: (n,), of the same passages; 0 where there is none
+    cosines, shares: (n,), of the same passages; 0 if there is none
     chance:          the mean cosine of two passages, so that the order is the same for an encoder whose
-                     cosines all lie close together
+        cosines are all close to each other
 
-    It orders as the convex combination does that Bruch, Gai & Ingber 2023 study
-    (https://doi.org/10.1145/3596512), with BM25 measured by what a full match would get, and a floor: a
-    passage that shares a few words by chance gains nothing, and its score is its cosine.
+    The order is that of the convex combination studied by Bruch, Gai & Ingber 2023
+    (https://doi.org/10.1145/3596512), with BM25 relative to a full match, and with a floor: a passage that
+    shares a few words by chance gains nothing, and its score is its cosine.
     """
     counted: NDArray[np.float64] = np.maximum(0.0, shares - floor) / (1.0 - floor)
     return cosines + weight * (1.0 - chance) * counted
@@ -105,10 +105,10 @@ def dense_candidates(
     selection: Selection,
     sure_of: int,
 ) -> list[Candidates]:
-    """Each query's `count` nearest living passages that the selection lets through, in this transaction.
+    """For each query, the `count` nearest passages in the selection, in this transaction.
 
-    queries: (n, d) unit length. Fewer passages come back only when fewer qualify.
-    sure_of: of how many of them the contract's recall is kept, where every passage is let through
+    queries: (n, d) unit length. Fewer passages are returned only if fewer qualify
+    sure_of: the first this many have the contract's recall, if all passages are allowed
     """
     if selection.everything:
         return snapshot.nearest_many(queries, count, sure_of=sure_of)
@@ -127,7 +127,7 @@ def _drawn(
     count: int,
     selection: Selection,
 ) -> Candidates:
-    """The nearest of all, checked; of those listed where so few pass that it costs less to list them."""
+    """Check the nearest passages of all against the filter, or list those that match if they are few."""
     drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
     most = max(_MOST_DRAWN, drawn)
     reach = before = None
@@ -164,14 +164,14 @@ RERANKED: Final = 50  # candidates that are judged among themselves, or k if tha
 
 @runtime_checkable
 class PairJudge(Protocol):
-    """Scores pairs of query and passage."""
+    """Scores pairs of query and passage, as a cross-encoder does."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Each pair's score, (pairs,); higher answers better."""
+        """Score each pair, (pairs,); higher is better."""
 
 
 def judged_scores(judge: PairJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Each pair's score; BadInputError for a judge that does not give one number a pair."""
+    """Score each pair; BadInputError if the judge does not return one number per pair."""
     scores = np.asarray(judge.scores(pairs))
     if scores.shape != (len(pairs),) or scores.dtype.kind not in "fiu":
         raise BadInputError(
@@ -191,9 +191,9 @@ def judged_scores(judge: PairJudge, pairs: Sequence[tuple[str, str]]) -> list[fl
 def judged_anew(
     judge: PairJudge, query: str, found: list[tuple[float, PassageRow]], together: int, first: int
 ) -> list[tuple[float, PassageRow]]:
-    """Candidates by the judge's scores, so many together: the first of them, the next, and so on.
+    """Rerank candidates by the judge's scores in blocks: the first `together`, the next, and so on.
 
-    So pages show each candidate once. Those that end before the place `first` are left as they are.
+    So each candidate is on one page only. Blocks that end before `first` are left unchanged.
     """
     if len(found) <= first:
         return found
@@ -208,16 +208,16 @@ def judged_anew(
 
 
 class PairJudges:
-    """Cross-encoders by name or folder, loaded once; safe to share between threads."""
+    """Cross-encoders by name or folder, each loaded once. Thread-safe."""
 
     def __init__(self, device: str | None = None) -> None:
-        """`device`: cpu, cuda, cuda:1, mps; None for the best there is. Nothing is loaded yet."""
+        """`device`: cpu, cuda, cuda:1, mps; None = the fastest available. Nothing is loaded yet."""
         self._device = device
         self._loaded: dict[str, PairJudge] = {}
         self._loads: dict[str, ThreadLock] = {}  # held while the judge of that name is loaded
 
     def judge(self, named: str | PairJudge) -> PairJudge:
-        """The cross-encoder of a name or folder; a judge is given back as it is."""
+        """Load the cross-encoder of a name or folder; a judge object is returned unchanged."""
         if not isinstance(named, str):
             return named
         from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
@@ -235,18 +235,18 @@ _CHECKED: Final = 200  # lexical candidates held against a filter at a time
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Passages, best first, with what they were ranked by."""
+    """Passages, best first, with the scores that they were ranked by."""
 
     ids: list[int]
     scores: list[float]
-    exhausted: bool  # no more would come if more were drawn
+    exhausted: bool  # no more would be found with more candidates
     cosines: dict[int, float] = field(default_factory=dict)
     words: dict[int, float] = field(default_factory=dict)  # BM25
-    full_score: float = 0.0  # BM25 of a full match by words; 0 where it was not asked
+    full_score: float = 0.0  # BM25 of a full match; 0 if not requested
 
 
 def weight_of_words(snapshot: Snapshot) -> float:
-    """The weight of words in a collection's fusion: what judgements chose, or the usual one."""
+    """The weight of words in a collection's fusion: the one learned from judgements, or the default."""
     return WEIGHT if snapshot.word_weight is None else snapshot.word_weight
 
 
@@ -261,13 +261,13 @@ def candidates(
     *,
     weight: float = WEIGHT,
 ) -> Ranking:
-    """At least the `count` best candidates that pass, fewer only when fewer qualify.
+    """At least the `count` best candidates that pass; fewer only if fewer qualify.
 
-    query:   (d,) unit length; None where only words are looked for
-    nearest: gives so many of the passages nearest to it that pass
-    lexical: what the words found; None where only vectors are searched
-    passes:  which of the passages a filter lets through
-    weight:  of words, where the two are fused by their scores
+    query:   (d,) unit length; None = only words are searched for
+    nearest: returns this many of the nearest passages that pass
+    lexical: candidates by words; None = only vectors are searched
+    passes:  which of the passages match the filter
+    weight:  of words, in weighted fusion
     """
     if lexical is None:
         found = nearest(count)
@@ -307,7 +307,7 @@ def _weighted(
     full_score: float,
     weight: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[int, float]]:
-    """The candidates of either kind by falling fused score, ties by rising number, and their cosines."""
+    """The candidates of both kinds by descending fused score, then ascending number, and their cosines."""
     every = np.union1d(near.ids, by_words)
     cosines = _cosines(snapshot, vector, every, near)
     shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
@@ -320,10 +320,9 @@ def _weighted(
 def _reach(
     lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64], chance: float, weight: float
 ) -> int:
-    """How many lexical candidates, best first, could stand among the `best` if their cosine were `farthest`.
+    """How many lexical candidates, best first, could be among the `best` if their cosine were `farthest`.
 
-    What has not been seen yet is no nearer than the farthest that was, so that with these the best are
-    certain, however many candidates were drawn.
+    A passage not seen yet cannot be nearer than the farthest seen one, so with these the best are exact.
     """
     if not best.size:
         return 0
@@ -352,7 +351,7 @@ def _first_passing(
 def _cosines(
     snapshot: Snapshot, query: NDArray[np.float32], ids: NDArray[np.int64], near: Candidates
 ) -> dict[int, float]:
-    """The cosine of every candidate that has a vector, whichever way it was found."""
+    """The cosine of every candidate that has a vector, by whichever search it was found."""
     known = dict(zip(near.ids.tolist(), near.scores.tolist(), strict=True))
     others = np.setdiff1d(ids, near.ids)
     if others.size:

@@ -1,7 +1,7 @@
 """From queries to hits.
 
-What a filter lets through is worked out before the search and checked again in the query that fetches the
-rows, all in one transaction, so a document that was removed or changed in between never comes back.
+The filter is evaluated before the search and checked again in the query that fetches the rows, all in one
+transaction, so a document that was removed or changed meanwhile is never returned.
 """
 
 import math
@@ -56,21 +56,21 @@ _NOTHING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for, whatever the query; BadInputError for what makes no sense."""
+    """The options of a search, for any query; BadInputError for an invalid one."""
 
     k: int = 10
     where: Where | None = None
-    without: frozenset[int] = frozenset()  # passages that are not to be found
+    without: frozenset[int] = frozenset()  # passages that must not be found
     by_document: bool = False  # only the best passage of each document
     mode: SearchMode | str = SearchMode.DENSE
     fusion: Fusion | str = Fusion.WEIGHTED  # in hybrid mode
-    offset: int = 0  # results that are passed over
-    min_score: float | None = None  # hits below are left out
-    fields: Sequence[str] | None = None  # that hits carry, as a filter names them; None = all
+    offset: int = 0  # hits to skip
+    min_score: float | None = None  # leave out hits with a lower score
+    fields: Sequence[str] | None = None  # to return, as filters name them; None = all
     with_vectors: bool = False
-    word_weight: float | None = None  # in weighted fusion; None: as the collection's
-    judge: PairJudge | None = None  # ranks the first candidates anew
-    explained_by: TextEncoder | None = None  # hits say why they matched
+    word_weight: float | None = None  # in weighted fusion; None: the collection's
+    judge: PairJudge | None = None  # reranks the first candidates
+    explained_by: TextEncoder | None = None  # explains why the hits match
 
     def __post_init__(self) -> None:
         if not _whole(self.k) or not 1 <= self.k <= _MOST:
@@ -100,36 +100,36 @@ class SearchRequest:
 
     @property
     def last(self) -> int:
-        """How many of the best are needed."""
+        """Number of best hits needed, including skipped ones."""
         return self.offset + self.k
 
     @property
     def reads_text(self) -> bool:
-        """Whether the passages' texts are needed: to be shown, judged or explained."""
+        """Whether the passages' texts are needed: to return, rerank or explain them."""
         asked = self.fields is None or ("text",) in map(parse_field, self.fields)
         return asked or self.judge is not None or self.explained_by is not None
 
     @property
     def drawn(self) -> int:
-        """How many of the nearest a search begins with."""
+        """Number of nearest passages that a search starts with."""
         fused = DEPTH if self.mode is SearchMode.HYBRID else 0
         return max(self.wanted, fused)
 
     @property
     def judged_together(self) -> int:
-        """How many candidates are ranked anew among themselves: the first so many, the next, and so on."""
+        """Size of the blocks of candidates that are reranked."""
         return max(self.k, RERANKED)
 
     @property
     def wanted(self) -> int:
-        """How many of the best are fetched: more than are shown where they are judged once more."""
+        """Number of best hits to fetch: more than are returned if they are reranked."""
         if self.judge is None:
             return self.last
         return -(-self.last // self.judged_together) * self.judged_together
 
 
 class SearchOptions(TypedDict, total=False):
-    """The options of `Collection.search`, for callers that pass them on."""
+    """The keyword arguments of `Collection.search`, for callers that pass them on."""
 
     where: Where | None
     mode: SearchMode | str | None
@@ -145,7 +145,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class Searcher:
-    """Encodes queries as the generation that is searched was encoded, and searches its newest snapshot."""
+    """Encodes queries like the searched generation, and searches its newest snapshot."""
 
     def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot, name: str) -> None:
         """Nothing is read or loaded yet; name: the collection's."""
@@ -165,11 +165,11 @@ class Searcher:
         generation: int | None = None,
         asked: bool = True,
     ) -> list[Hits]:
-        """The hits of each query; BadInputError for a query that makes no sense.
+        """Search for each query; BadInputError for an invalid one.
 
-        queries: texts, or their vectors (n, d), which are scaled to length 1; vectors have no words, so that
-            the mode has to be dense, and nothing is judged or explained
-        asked: by people, so that the texts are kept
+        queries: texts, or their vectors (n, d), which are scaled to unit length; vectors have no words, so
+                 the mode has to be dense, without reranking or explanation
+        asked: by people, so the texts are logged if logging is on
         """
         texts: Sequence[str] = [""] * len(queries)
         if not isinstance(queries, np.ndarray):
@@ -205,12 +205,12 @@ class Searcher:
         generation: int | None = None,
         **request: Any,  # noqa: ANN401
     ) -> list[Hits]:
-        """The k best of each query, as for people, though nobody asked; request: as of a SearchRequest."""
+        """The k best hits of each query, as in a usual search but not logged; request: see SearchRequest."""
         asked = SearchRequest(k=k, mode=mode, **request)
         return self.search(queries, asked, generation=generation, asked=False)
 
     def vectors(self, queries: Queries) -> NDArray[np.float32]:
-        """What texts, or vectors (n, d), are searched for by, (n, d) of length 1; raises as `search` does."""
+        """The query vectors (n, d), of unit length, for texts or vectors; raises like `search`."""
         snapshot = self._snapshot.take()
         if isinstance(queries, np.ndarray):
             return query_vectors(queries, snapshot)
@@ -243,7 +243,7 @@ class Searcher:
 
 
 def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
-    """With a note where the encoder hardly knows the language of the question."""
+    """Add a note if the encoder hardly knows the language of the query."""
     language = unknown_language(query, encoder)
     if language is None:
         return hits
@@ -256,9 +256,9 @@ def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
 
 
 def as_queries(query: object) -> tuple[Queries, bool]:
-    """What is searched for, as texts or as vectors (n, d), and whether it is one.
+    """The queries, as texts or as vectors (n, d), and whether there is a single one.
 
-    BadInputError for what is neither a text, a vector, nor a sequence or array of either.
+    Raises BadInputError for anything but a text, a vector, or a sequence or array of either.
     """
     if isinstance(query, str):
         return [query], True
@@ -283,13 +283,13 @@ def as_queries(query: object) -> tuple[Queries, bool]:
 
 
 def text_vectors(texts: Sequence[str], encoder: TextEncoder, snapshot: Snapshot) -> NDArray[np.float32]:
-    """The vectors (n, d) of length 1 that texts are searched for by: what was learned has moved them."""
+    """The query vectors (n, d), of unit length, of texts, after the learned adapter."""
     vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
     return vectors if snapshot.adapter is None else snapshot.adapter(vectors)
 
 
 def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np.float32]:
-    """The vectors (n, d) at length 1; BadInputError if they cannot be compared with those of the snapshot."""
+    """Scale vectors (n, d) to unit length; BadInputError if they do not match the snapshot's."""
     encoder = snapshot.generation.encoder
     if given.ndim != 2 or given.shape[1] != encoder.dimension or given.dtype.kind not in "fiu":
         raise BadInputError(
@@ -313,12 +313,12 @@ def search(
     request: SearchRequest,
     texts: Sequence[str] = ("",),
 ) -> list[Hits]:
-    """The k best living passages that the filter lets through, for each query, in one transaction.
+    """The k best passages that match the filter, for each query, in one transaction.
 
     vectors: (n, d) of unit length; None in lexical mode
-    texts:   of the queries, (n), where words are looked for, passages judged or explained
+    texts:   of the queries, (n), for words, reranking and explanations
 
-    UnknownCollectionError if the collection was deleted meanwhile and its words are looked for.
+    Raises UnknownCollectionError if the collection was deleted meanwhile and its words are needed.
     """
     try:
         with store.database.reading() as connection:
@@ -338,7 +338,7 @@ def search(
 
 @dataclass(slots=True)
 class _Found:
-    """What one query came to, before it is judged anew and explained."""
+    """The result of one query, before reranking and explanation."""
 
     best: list[tuple[float, PassageRow]]
     ranking: Ranking
@@ -358,7 +358,7 @@ class _Query:
     near: Candidates | None  # the `request.drawn` nearest; None in lexical mode
 
     def found(self) -> _Found:
-        """The best passages, and what has to be said."""
+        """The best passages, and notes."""
         lexical, request = None, self.request
         if request.mode is not SearchMode.DENSE:
             narrowed = self.selection.expression is None and not request.by_document
@@ -388,7 +388,7 @@ class _Query:
         return _Found(best, ranking, notes)
 
     def _by_words(self, allowed: NDArray[np.int64] | None, *, narrowed: bool = False) -> LexicalCandidates:
-        """Without passages that have no vector in the snapshot: no way of searching finds those."""
+        """Leave out passages that have no vector in the snapshot, because no other mode finds those."""
         besides = np.zeros(0, dtype=np.int64) if self.near is None else self.near.ids
         collection_id, left_in = self.snapshot.collection.id, besides if narrowed else None
         lexical = lexical_candidates(
@@ -408,9 +408,9 @@ class _Query:
         return passing(self.connection, self.snapshot, ids, self.selection)
 
     def _fetched(self, lexical: LexicalCandidates | None) -> tuple[list[tuple[float, PassageRow]], Ranking]:
-        """The best rows, more than k where they are judged once more, and what they were ranked by.
+        """The best rows, more than k for reranking, and their ranking.
 
-        More candidates are drawn until enough are there or no more can come.
+        Draws more candidates until there are enough, or no more exist.
         """
         request, snapshot, enough = self.request, self.snapshot, self.request.wanted
         drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
@@ -448,7 +448,7 @@ class _Query:
 
 
 def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
-    """Why the words of a collection cannot be read: it was deleted, or they are damaged."""
+    """The error if words cannot be read: the collection was deleted, or they are damaged."""
     name = snapshot.collection.name
     with store.database.reading() as connection:
         row = collections.find(connection, name)
@@ -533,7 +533,7 @@ def _hits(
 
 
 def _with_fields(hit: Hit, paths: Sequence[Path]) -> Hit:
-    """The hit with these fields alone; what it is not to carry is empty."""
+    """The hit with only these fields; the others are empty."""
     kept: dict[str, JsonValue] = {}
     for path in filter(None, map(metadata_path, paths)):
         value: object = hit.metadata

@@ -1,4 +1,4 @@
-"""What people searched for, kept only where somebody switched that on."""
+"""Opt-in log of a collection's searches."""
 
 import json
 import logging
@@ -17,10 +17,10 @@ _LONGEST = 2_000  # characters of a query that is kept: the loop is about questi
 
 
 class SearchLog:
-    """The searches of a collection: a line of JSON each, in a file that is there while they are kept.
+    """The logged searches of a collection: a line of JSON each, in a file that exists while logging is on.
 
-    Nothing but the words and the time is kept. Processes of one machine may write at once. A search that
-    cannot write there answers all the same.
+    Only the words and the time are logged. Several processes of one machine can write at once. If logging
+    fails, the search still succeeds.
     """
 
     def __init__(self, store: Store, name: str) -> None:
@@ -29,11 +29,11 @@ class SearchLog:
 
     @property
     def on(self) -> bool:
-        """Whether searches are kept."""
+        """Whether searches are logged."""
         return self._file.exists()
 
     def switch(self, *, on: bool) -> int:
-        """Keep searches from now on, or forget them all and keep none; how many were forgotten."""
+        """Turn logging on, or turn it off and delete the log. Returns how many searches were deleted."""
         try:
             if on:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class SearchLog:
         return forgotten
 
     def add(self, queries: Iterable[str]) -> None:
-        """Keep queries, if that is on."""
+        """Log queries, if logging is on."""
         try:  # without making the file: that would switch on again what was switched off just now
             with os.fdopen(os.open(self._file, os.O_WRONLY | os.O_APPEND), "ab", 0) as stream:
                 lines = [
@@ -61,10 +61,10 @@ class SearchLog:
             logger.warning("the search was not kept in %s (%s)", self._file, error.strerror)
 
     def queries(self, limit: int | None = None) -> list[tuple[str, int]]:
-        """What was searched for and how often, the commonest first; those of one count, the newest first.
+        """The logged queries with their frequency, most frequent first, then newest first.
 
-        What differs in case, punctuation and spaces alone is one, as it was written last. BadInputError where
-        searches are not kept.
+        Queries that differ only in case, punctuation and spaces are one, in its newest spelling. Raises
+        BadInputError if logging is off.
         """
         if not self.on:
             raise BadInputError(

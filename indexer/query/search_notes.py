@@ -1,4 +1,4 @@
-"""What has to be said about a search, in plain sentences."""
+"""Notes on a search, as sentences for its user."""
 
 from collections.abc import Iterator, Mapping
 
@@ -40,9 +40,9 @@ def search_notes(
     asked: int,
     by_document: bool,
 ) -> tuple[str, ...]:
-    """Fewer than asked for and why, words that were not looked for, passages that wait for a vector.
+    """Notes on fewer hits than requested, on words that were not used, and on pending passages.
 
-    expression: what the filter says; lexical: what the words found, if words were looked for
+    expression: the parsed filter; lexical: the candidates by words, if words were searched for
     """
     notes = list(snapshot.all_notes)
     if found < asked:
@@ -66,7 +66,7 @@ def search_notes(
 
 
 def waiting_note(snapshot: Snapshot, done: str) -> str:
-    """That passages wait for their vectors; done: what was not done with them."""
+    """The note on passages that have no vector yet; done: what was not done with them."""
     has, was = ("has", "was") if snapshot.waiting == 1 else ("have", "were")
     return (
         f"{counted(snapshot.waiting, 'passage')} {has} no vector yet and {was} not {done}. "
@@ -103,7 +103,7 @@ def _shortfall(
 
 
 def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[str]:
-    many = "every word of the query stands in very many passages"
+    many = "every word of the query is in very many passages"
     if not lexical.complete and not by_words_alone:
         return [f"{many}: words count for some of them alone, those added first. Add a rarer word"]
     if not lexical.complete:
@@ -113,15 +113,15 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
         return []
     named = ", ".join(f"'{word}'" for word in lexical.common[:_NAMED])
     more = f" and {len(lexical.common) - _NAMED} more" if lexical.common[_NAMED:] else ""
-    return [f"not looked for, since they stand in very many passages: {named}{more}"]
+    return [f"not searched for, because they are in too many passages: {named}{more}"]
 
 
 def about_fields(
     connection: sa.Connection, collection_id: int, expression: Expression, *, nothing_found: bool
 ) -> list[str]:
-    """Fields that are another than may be meant; where nothing was found, those that no document has.
+    """Notes on a filter: fields that may be meant differently, and, if nothing was found, unknown ones.
 
-    And comparisons with another kind of value than the documents have.
+    Also comparisons with another type than the documents have.
     """
     asked = fields(expression)
     own = [path[0] for path in asked if metadata_path(path) is None]
@@ -155,13 +155,13 @@ def about_fields(
 
 
 def _names(rows: list[Mapping[str, JsonValue]], path: Path) -> list[str]:
-    """The names of the fields that documents have within one; of all their fields with an empty path."""
+    """The names of the fields within one, or of all fields for an empty path."""
     found = (value_at(row, path) for row in rows)
     return sorted({name for within in found if isinstance(within, Mapping) for name in within})
 
 
 def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) -> Iterator[str]:
-    """Comparisons of numbers with text, or of text with numbers, which are true of no document."""
+    """Comparisons of numbers with text, or of text with numbers, which match no document."""
     for leaf in leaves(expression):
         path = metadata_path(leaf.field)
         if not isinstance(leaf, Compare) or path is None:
@@ -178,7 +178,7 @@ def _about_kinds(expression: Expression, rows: list[Mapping[str, JsonValue]]) ->
 
 
 def _kinds(value: object) -> tuple[Kind | None, ...]:
-    """What a value is found as: digits as a number and as text; None for a list or an object."""
+    """The types as which a value is found: digits as number and text; None for a list or an object."""
     if isinstance(value, str) and DIGITS.fullmatch(value):
         return Kind.NUMBER, Kind.TEXT
     return (kind_of(value) if isinstance(value, str | int | float) else None,)

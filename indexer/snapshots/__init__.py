@@ -1,1 +1,1 @@
-"""What a search sees: an immutable view of a generation, opened once and kept."""
+"""Snapshots: immutable views of a generation that searches use, opened once and cached."""

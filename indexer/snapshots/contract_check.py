@@ -1,10 +1,10 @@
-"""Whether a generation still keeps its contract after passages came and went.
+"""Checks whether a generation's index still meets its recall contract after additions and removals.
 
-An index is measured when it is chosen. Passages that are added later are searched exactly beside it and cost
-time, not recall, until they join it; those that are removed leave gaps in what it proposes. So once a tenth
-of what it covers has come or gone since the last look, or it covers twice as much, stored vectors are
-searched for through the plan and exactly: two hundred, and a thousand when these leave it open. They are
-newer than the index where there are so many: like queries they are strangers to it.
+An index is measured when it is chosen. Passages that are added later are searched exactly until they join it,
+which costs time but no recall; removed ones leave gaps among its candidates. So once passages amounting to a
+tenth of the index were added or removed since the last check, or the index has doubled, stored vectors are
+searched for with the plan and exactly: two hundred, or a thousand if that leaves it open. Vectors newer than
+the index are used if there are enough, because like queries it was not trained on them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ Lock = Callable[[], AbstractContextManager[Store]]
 def check_contract(
     store: Store, collection: CollectionRow, take: Callable[[], Snapshot], lock: Lock
 ) -> str | None:
-    """Look at the live generation's contract again if it is due; what has to be said of it, None if it holds.
+    """Measure the live generation's recall again if it is due. Returns a warning if it is too low.
 
     take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
     the generation's plan, unless somebody writes just now. lock: takes the writer lock, for that alone.
@@ -86,7 +86,7 @@ def _indexes(rows: Iterable[SegmentRow]) -> set[int]:
 def _due(
     connection: sa.Connection, collection_id: int, rows: Sequence[SegmentRow], plan: Plan
 ) -> float | None:
-    """The churn now, if it asks for a look, or if the index has doubled; else None."""
+    """The present churn, if it requires a check or the index has doubled; else None."""
     looked, before = (
         (plan.measured_at, 0.0) if plan.check is None else (plan.check.passages, plan.check.churn)
     )
@@ -99,10 +99,10 @@ def _due(
 
 
 def checked(snapshot: Snapshot, churn: float) -> Check:
-    """Search for stored vectors through the kept index and exactly; the recall, and whether it is enough.
+    """Search for stored vectors with the index and exactly. Returns the recall, and whether it is enough.
 
-    Where a GPU answers, the index on the CPU that its plan describes is measured all the same. ClusterError
-    where shards do not answer.
+    If a GPU answers, the CPU index of its plan is measured instead. Raises ClusterError if shards do not
+    answer.
     """
     snapshot = snapshot.for_measuring()
     if isinstance(snapshot.index, GpuIndex):  # what is promised is what is kept, whatever answers here
@@ -133,10 +133,10 @@ def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> 
 def _churn(
     connection: sa.Connection, collection_id: int, rows: Sequence[SegmentRow], before: float
 ) -> float | None:
-    """Passages newer than the index and gone from it, as a share of it; None without a sound index.
+    """Passages added since the index and removed from it, relative to its size; None without a sound index.
 
-    Where segments and removals alone say that it is within CHECK_AT of what it was before, that is what comes
-    back: to count the passages of a large index takes longer than a small addition.
+    If the counts in segments and removals show that it is within CHECK_AT of the earlier value, that value is
+    returned, because counting the passages of a large index takes longer than a small addition.
     """
     indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
     indexed = sum(row.count for row in indexes)

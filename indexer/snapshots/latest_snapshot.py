@@ -1,9 +1,9 @@
-"""The newest snapshot of a collection, opened again only when something was committed.
+"""The current snapshot of a collection, reopened only after a commit.
 
-Files that others committed are opened in a thread of their own. Searches wait for it in its first .1 s, and
-not at all where only an index is new; then the former snapshot serves. Where it fails, a search says so: the
-next one, if none waited. What this process wrote is opened by whoever wrote it before the call returns: a
-caller sees its own work, and no search waits for it either.
+Files committed by other processes are opened in a separate thread. A search waits at most .1 s for it, and
+not at all if only an index is new; then the previous snapshot is used. If opening fails, the search that
+waited, or the next one, raises the error. What this process wrote is opened before the writing call returns,
+so that its caller sees the result, and no search waits for it.
 """
 
 import contextlib
@@ -44,17 +44,17 @@ _writing = ThreadLock()  # of `_written`
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """What a thread of its own is opening."""
+    """A snapshot that a separate thread is opening."""
 
-    until: float  # by time.monotonic(): so long searches wait for it
+    until: float  # by time.monotonic(): searches wait for it until then
     snapshot: Future[Snapshot] = field(default_factory=Future)
 
 
 class LatestSnapshot:
-    """Keeps the last snapshots of a collection; safe to share between threads."""
+    """Caches the latest snapshots of a collection. Thread-safe."""
 
     def __init__(self, record: CollectionRecord, opener: Opener = take) -> None:
-        """Nothing is opened yet; opener: what opens one, as `take` does."""
+        """Nothing is opened yet; opener: opens a snapshot, like `take`."""
         self._record = record
         self._opener = opener
         self._last: dict[int | None, Snapshot] = {}  # by the generation's number; None: the live one
@@ -65,15 +65,15 @@ class LatestSnapshot:
         self._begun: dict[tuple[int, int | None], _Opening] = {}
 
     def take(self, generation: int | None = None) -> Snapshot:
-        """The newest snapshot; the last one again if nothing was committed since.
+        """The current snapshot; the cached one if nothing has been committed since.
 
-        What was committed before the call is in it. Who needs files that another is opening waits for them;
-        nobody waits for those of another generation, nor where nothing was committed.
+        It contains everything committed before the call. Waits for files that another thread is opening, but
+        not for those of another generation, or if nothing was committed.
 
-        generation: the number of another than the live one
+        generation: None = the live one
 
-        BadInputError while the collection is empty; UnknownGenerationError for a generation that is not
-        there or still being built; BusyError if compactions keep replacing its files.
+        Raises BadInputError if the collection is empty; UnknownGenerationError if the generation does not
+        exist or is still being built; BusyError if compactions keep replacing its files.
         """
         for _ in range(_TRIES):
             found = self._current(generation)
@@ -91,10 +91,10 @@ class LatestSnapshot:
         )
 
     def serving(self, generation: int | None = None) -> Snapshot:
-        """What `take` gives, or the former snapshot while others' files are opened for longer than .1 s.
+        """Like `take`, but the previous snapshot if another thread's opening takes longer than .1 s.
 
-        Where nothing but an index is new the former one finds the same, and nobody waits. What this process
-        wrote before the call is in it all the same.
+        If only an index is new, the previous one finds the same, and nobody waits. It always contains what
+        this process wrote before the call.
         """
         until = time.monotonic() + _PATIENCE
         while (found := self._current(generation)) is None:
@@ -115,10 +115,11 @@ class LatestSnapshot:
     def searched(
         self, search: Callable[[Snapshot], Found], generation: int | None = None, *, newest: bool = False
     ) -> Found:
-        """What a search gives in the snapshot that serves, or in the newest where others saw a later commit.
+        """Run a search in the serving snapshot, and again in the newest if others saw a later commit.
 
-        newest: begin with that, for what reads of the catalogue which passages there are
-        BusyError where the collection is written again and again; and what `serving` raises.
+        newest: start with the newest, for searches that read from the catalogue which passages exist
+
+        Raises BusyError if the collection keeps changing; otherwise like `serving`.
         """
         current = self.take if newest else self.serving
         for _ in range(_COMMITS):
@@ -129,9 +130,9 @@ class LatestSnapshot:
         raise BusyError(f"collection '{self._record.name}' is written again and again. Try again in a moment")
 
     def settle(self) -> None:
-        """After a write of this process: open what it made, where anybody searches, and serve nothing older.
+        """After a write of this process: open the result if anybody searches, and serve nothing older.
 
-        What cannot be opened is what the next search says.
+        If it cannot be opened, the next search reports it.
         """
         with self._lock:
             searched = None in self._last
@@ -145,7 +146,7 @@ class LatestSnapshot:
                 _written[key] = max(_written.get(key, 0), row.version)
 
     def _former(self, generation: int | None) -> Snapshot | None:
-        """The last snapshot, if it holds everything that this process wrote."""
+        """The previous snapshot, if it contains everything that this process wrote."""
         row = self._record.row()
         with self._lock:
             last = self._last.get(generation)
@@ -155,7 +156,7 @@ class LatestSnapshot:
         return last if last.collection.version >= least else None
 
     def _opened_aside(self, generation: int | None, former: Snapshot) -> _Opening:
-        """The newest snapshot, to be opened by a thread of its own; one at a time."""
+        """The current snapshot, opened by a separate thread; one at a time."""
         key = os.getpid(), generation
         with self._lock:
             begun = self._begun.get(key)
@@ -184,14 +185,14 @@ class LatestSnapshot:
         return begun
 
     def _leave(self, generation: int | None, opening: _Opening) -> None:
-        """Have done with an opening; not with another's that has begun since."""
+        """Finish an opening, unless another one has begun since."""
         key = os.getpid(), generation
         with self._lock:
             if self._begun.get(key) is opening:
                 del self._begun[key]
 
     def _only_indexed(self, generation: int | None, former: Snapshot) -> bool:
-        """Whether the former snapshot lacks indexes alone: not vectors, removals or a refinement."""
+        """Whether the previous snapshot lacks only indexes: no vectors, removals or refinement."""
         with self._record.store.database.reading() as connection:
             now = former.collection.id
             live = generations.live(connection, now) if generation is None else former.generation
@@ -213,13 +214,13 @@ class LatestSnapshot:
         return self if self._opener is take else LatestSnapshot(self._record)
 
     def forget(self) -> None:
-        """Let go of the files of the last ones."""
+        """Close the files of the cached snapshots."""
         with self._lock:
             self._last.clear()
             self._begun.clear()
 
     def _current(self, generation: int | None) -> Snapshot | None:
-        """The last snapshot if nothing was committed since."""
+        """The cached snapshot if nothing has been committed since."""
         try:
             row = self._record.row()
         except UnknownCollectionError:  # deleted: its files need not be held open any longer
@@ -277,9 +278,9 @@ class LatestSnapshot:
         return self._opener(connection, self._record.store, row, before, chosen)
 
     def _keep(self, generation: int | None, snapshot: Snapshot) -> None:
-        """The one that was asked for last stands last; of too many the oldest goes, but the live one.
+        """Make it the most recently used; drop the oldest ones if there are too many, but not the live one.
 
-        So do those of before a compaction: they hold files open that it removed.
+        Snapshots from before a compaction are dropped as well, because they keep deleted files open.
         """
         now = snapshot.collection
         moment = now.id, now.compactions
@@ -296,7 +297,7 @@ class LatestSnapshot:
 
 
 def _searched(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
-    """The generation of that number, to search in; UnknownGenerationError if it is not there or not ready."""
+    """The generation of that number, to search; UnknownGenerationError if there is none, or not ready."""
     found = generations.numbered(every, number, collection)
     if found.state is GenerationState.BUILDING:
         raise UnknownGenerationError(

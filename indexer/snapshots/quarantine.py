@@ -1,9 +1,9 @@
-"""Damaged segments: set aside, never deleted, never answered from, put back if they are whole after all.
+"""Quarantine of damaged segments: moved aside, never deleted or searched, restored if they turn out intact.
 
-A segment is damaged if its file is not what the catalogue says, or is missing from its folder. Nothing is
-noted of one that is missing: it is answered from again as soon as it is back. A file that the system refuses
-to open or read (too many open files, no rights, a share that is away) is not damaged: that is a StorageError,
-which goes to the caller, and nothing is noted or moved.
+A segment is damaged if its file is not what the catalogue says, or is missing. A missing file is not
+recorded: it is used again as soon as it is back. A file that the system refuses to open or read (too many
+open files, no permission, an unmounted share) is not damaged: it raises StorageError, and nothing is recorded
+or moved.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
 
 
 class StaleSnapshotError(Exception):
-    """A merge replaced files while they were being opened: look into the catalogue again."""
+    """A merge replaced files while they were being opened: read the catalogue again."""
 
 
 def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
-    """Note in the catalogue that a segment is damaged and move its file aside, as far as rights allow.
+    """Mark a segment as damaged in the catalogue and move its file, as far as permissions allow.
 
-    Returns whether the catalogue still has the segment: one that a compaction replaced is not damaged. A
-    reader without the right to write only refuses to answer; the next one with it does the rest.
+    Returns whether the catalogue still has the segment: if a compaction replaced it, it is not damaged. A
+    reader without write permission only refuses to answer; the next process with it does the rest.
     """
     if not is_current(store, collection, segment):
         return False
@@ -52,11 +52,11 @@ def opened_segment(
     opener: Callable[..., Content],
     **how: bool,
 ) -> Content:
-    """What an opener makes of a segment's file; a damaged one is quarantined, then DamagedSegmentError.
+    """Open a segment's file; a damaged one is quarantined and raises DamagedSegmentError.
 
     opener, how: `open_vectors` or `open_index_bytes`, and its options
 
-    StaleSnapshotError if the file is gone for good: replaced by a compaction, or with its collection.
+    Raises StaleSnapshotError if the file was deleted: replaced by a compaction, or with its collection.
     """
     path = store.segment(collection.id, row.sha256)
     try:
@@ -83,16 +83,16 @@ def _set_aside(store: Store, collection: CollectionRow, segment: SegmentRow) -> 
 
 
 def is_current(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
-    """Whether the catalogue still has the segment: a compaction may have replaced it meanwhile."""
+    """Whether the catalogue still has the segment; a compaction may have replaced it."""
     with store.database.reading() as connection:
         return segment.id in {row.id for row in generations.segments_of(connection, collection.id)}
 
 
 def restore(store: Store, collection: CollectionRow, generation: GenerationRow, segment: SegmentRow) -> bool:
-    """Put a segment in quarantine back if its file is whole, there or at its place; whether it was.
+    """Release a segment from quarantine if its file is intact, there or at its place. Returns whether it was.
 
-    Its place may have been away, or its bytes misread, when it was taken for damaged. StorageError if a file
-    cannot be read just now.
+    It may have been unavailable or misread when it was found damaged. Raises StorageError if a file cannot be
+    read at the moment.
     """
     path = store.segment(collection.id, segment.sha256)
     for found in (path, *sorted(store.quarantine.glob(f"{segment.sha256}*"))):
@@ -115,12 +115,12 @@ def restore(store: Store, collection: CollectionRow, generation: GenerationRow, 
 
 
 def remedy(collection: str, generation: GenerationRow) -> str:
-    """What mends a damaged segment of the generation."""
+    """The command that repairs a damaged segment of the generation."""
     if generation.state is GenerationState.LIVE:
-        return f"Mend it: nearsay index rebuild {collection}"
+        return f"Repair it: nearsay index rebuild {collection}"
     if generation.state is GenerationState.RETIRED:
         return f"Go back to it, or drop it: nearsay index compact {collection} --drop-retired"
-    return f"Mend it: nearsay index rebuild {collection} --encoder {generation.encoder.source}"
+    return f"Repair it: nearsay index rebuild {collection} --encoder {generation.encoder.source}"
 
 
 def open_all(
@@ -131,11 +131,11 @@ def open_all(
     *,
     seen: bool = False,
 ) -> VectorStore:
-    """The vectors in a generation's segments; a damaged one is quarantined, then DamagedSegmentError.
+    """Open all vector segments of a generation; a damaged one is quarantined and raises DamagedSegmentError.
 
-    seen: a file that this machine has hashed before, and that is unchanged since, is not read through again
+    seen: do not read files again that this machine has hashed before and that are unchanged
 
-    StaleSnapshotError if a segment was replaced meanwhile, which nobody does who is kept out by a lock.
+    Raises StaleSnapshotError if a segment was replaced meanwhile, which the writer lock prevents.
     """
     opened = []
     for row in rows:
@@ -158,9 +158,9 @@ def open_all(
 def quarantine_damaged(
     store: Store, collection: CollectionRow, generation: GenerationRow, rows: Iterable[SegmentRow]
 ) -> None:
-    """Read every segment that counts as sound and put those that are not, or are missing, into quarantine.
+    """Read all segments that are believed sound, and quarantine damaged and missing ones.
 
-    For who makes them anew, and keeps others out by a lock.
+    For callers that recreate them and hold the writer lock.
     """
     for row in rows:
         try:
@@ -175,7 +175,7 @@ def _check(path: Path, row: SegmentRow, generation: GenerationRow) -> None:
 
 
 def _free(path: Path) -> Path:
-    """The path, numbered if a file damaged earlier is there: collections may hold segments of one content."""
+    """The path, with a number if a damaged file has it: collections may have segments of equal content."""
     number = 1
     free = path
     while free.exists():

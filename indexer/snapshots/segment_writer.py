@@ -1,4 +1,4 @@
-"""From encoded windows to segments in the catalogue, beside the encoder's own work."""
+"""Writes encoded windows to segments and commits them, concurrently with the encoder."""
 
 import shlex
 import time
@@ -35,11 +35,11 @@ class IndexPart:
 
     path: Path
     count: int  # passages in it
-    span: tuple[int, int]  # the first and the last passage that it answers for
+    span: tuple[int, int]  # the first and the last passage that it covers
 
 
 def written_index(folder: Path, made_by: EncoderRow, index: CandidateIndex) -> Path:
-    """The segment file of an index, durably written."""
+    """Write an index to a durable segment file."""
     try:
         make_folder(folder)
         with index.serialised_in(folder) as serialised:
@@ -51,9 +51,9 @@ def written_index(folder: Path, made_by: EncoderRow, index: CandidateIndex) -> P
 
 
 def emptied(path: Path, row: SegmentRow, made_by: EncoderRow, plan: Plan) -> CandidateIndex | None:
-    """The trained index of a segment without its passages, for others to be filled into.
+    """The trained index of a segment, emptied, to be filled with other passages.
 
-    None where it has no centroids, others than the plan's, or is damaged: then one has to be trained.
+    None if it has no centroids, others than the plan's, or is damaged: then a new one has to be trained.
     """
     if row.state is not SegmentState.CURRENT or not engine_of(plan.kind).has_centroids:
         return None
@@ -73,14 +73,14 @@ SECONDS = 20.0  # the most encoding that a kill can cost
 
 
 class SegmentWriter:
-    """Gathers vectors in the order of their passages and writes them as segments, one behind the encoder.
+    """Collects vectors in the order of their passages and writes them as segments, one behind the encoder.
 
-    Each segment is entered in one transaction with the range of passages that it embeds, after its file is
-    durably there. Use as a context manager: leaving it without an error writes what is left.
+    Each segment is committed with the range of passages that it contains, after its file is durable. Use it
+    as a context manager: leaving it without an error writes the rest.
     """
 
     def __init__(self, store: Store, generation: GenerationRow) -> None:
-        """Writes for `generation`; the caller holds the collection's writer lock."""
+        """Write to `generation`; the caller holds the collection's writer lock."""
         self._store = store
         self._generation = generation
         self._folder = store.segments(generation.collection_id)
@@ -106,7 +106,7 @@ class SegmentWriter:
             self._thread.shutdown(wait=True)
 
     def add(self, numbers: list[int], vectors: NDArray[np.float32], truncated: int) -> None:
-        """Take the vectors (n, d) of passages numbered above all that came before, all of one gap."""
+        """Add vectors (n, d) of passages with higher numbers than all before, from one gap."""
         if not numbers:
             return
         if self._numbers and self._gap(self._numbers[-1]) != self._gap(numbers[0]):
@@ -118,7 +118,7 @@ class SegmentWriter:
             self.flush()
 
     def refusal(self, number: int, encoder: TextEncoder, error: Exception) -> NearsayError:
-        """The error of a passage that an encoder fails on: what is to be done with its document."""
+        """The error for a passage that an encoder fails on, with what to do about its document."""
         collection = self._generation.collection_id
         with self._store.database.reading() as connection:
             name = collections.name_of(connection, collection)
@@ -131,7 +131,7 @@ class SegmentWriter:
         )
 
     def flush(self) -> None:
-        """Hand what was gathered to the writing thread; an error of the write before is raised here."""
+        """Pass what was collected to the writing thread; raises the error of the previous write."""
         if self._under_way is not None:
             self._under_way.result()
             self._under_way = None
@@ -165,10 +165,10 @@ def embed(
     *,
     total: Callable[[], int | None] = lambda: None,
 ) -> tuple[int, int]:
-    """Encode windows of passages and write their vectors; how many passages, and how many were cut.
+    """Encode windows of passages and write their vectors. Returns how many passages, how many truncated.
 
-    Reading and tokenizing the next window and writing the last run beside the encoding of this one.
-    NearsayError that names the document whose text the encoder fails on.
+    While a window is encoded, the next one is read and tokenized and the previous one is written. Raises
+    NearsayError, naming the document, if the encoder fails on a text.
     """
     waiting: list[PassageWindow] = []
 
@@ -191,7 +191,7 @@ def embed(
 def _encoded(
     encoder: TextEncoder, texts: Iterable[list[str]], waiting: list[PassageWindow], writer: SegmentWriter
 ) -> Iterator[EncodedWindow]:
-    """The windows' vectors; waiting: the windows that were given to the encoder and have none yet."""
+    """Yield the windows' vectors; waiting: windows that the encoder has and that have no vectors yet."""
     try:
         yield from encoder.stream(texts, kind=TextKind.PASSAGE)
     except NearsayError:
@@ -204,7 +204,7 @@ def _encoded(
 
 
 def _culprit(encoder: TextEncoder, window: PassageWindow) -> int | None:
-    """The passage whose text the encoder fails on; None if it fails on none of them, or on any text."""
+    """The passage that the encoder fails on; None if it fails on none of them, or on any text."""
 
     def fails(texts: list[str]) -> bool:
         try:

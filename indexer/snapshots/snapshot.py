@@ -1,4 +1,4 @@
-"""What a reader sees: one moment of a collection's live generation."""
+"""A snapshot of a collection's live generation."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,19 +35,19 @@ from nearsay.training.sentence.query_adapter import QueryAdapter
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The passages from a number on, up to the next part's."""
+    """The passages from a number up to the next part's."""
 
     first: int
-    end: int | None  # of the next one; None: the last part, which takes whatever is added
+    end: int | None  # the first of the next part; None: the last part, which gets new passages
 
     def has(self, passage: int) -> bool:
-        """Whether the passage is one of them."""
+        """Whether it contains the passage."""
         return self.first <= passage and (self.end is None or passage < self.end)
 
 
 @dataclass(slots=True)
 class _Together:
-    """Files whose passages overlap: an index and the vectors that it was built over."""
+    """Files whose passages overlap: an index and the vectors that it was built from."""
 
     last: int
     rows: list[SegmentRow]
@@ -58,7 +58,7 @@ class _Together:
 
 
 def parted(rows: Iterable[SegmentRow], count: int) -> list[Part]:
-    """Up to `count` parts of about as many vectors, cut where no file reaches across."""
+    """Split into up to `count` parts with about equal numbers of vectors, at ends of files."""
     every = _together(rows)
     total, count = sum(each.count for each in every), min(count, len(every))
     firsts: dict[int, int] = {}
@@ -74,7 +74,7 @@ def parted(rows: Iterable[SegmentRow], count: int) -> list[Part]:
 
 
 def part_of(rows: Iterable[SegmentRow], part: Part) -> list[SegmentRow]:
-    """The files of a part: those that begin in it, with what overlaps them."""
+    """The files of a part: those that begin in it, with those that overlap them."""
     return [row for each in _together(rows) if part.has(each.rows[0].first_passage) for row in each.rows]
 
 
@@ -108,38 +108,38 @@ _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Removals:
-    """The removals of passages that a snapshot knows."""
+    """The removals of passages that a snapshot includes."""
 
-    last: int = 0  # the number of the last of them
+    last: int = 0  # the number of the last one
     # (n,) passages that had no vector when it was taken: some may be on their way
     early: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An immutable view; searching it takes no lock and reads no SQL."""
+    """An immutable view of a generation. Searching it takes no lock and reads no SQL."""
 
     collection: CollectionRow
     generation: GenerationRow
     plan: Plan
     vectors: VectorStore
     opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
-    indexes: frozenset[int]  # the numbers of its indexes there
+    indexes: frozenset[int]  # the catalogue numbers of its indexes
     index: CandidateIndex | None
-    alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
-    searchable: int  # passages that a search can find: how many are alive
+    alive: NDArray[np.bool_]  # by passage number: has a vector and is not removed
+    searchable: int  # number of passages that a search can find
     waiting: int  # passages without a vector yet
     removals: Removals
     notes: tuple[str, ...]
-    gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
-    refinement: Refinement | None = None  # what queries go through before they are searched for
+    gpu_notes: tuple[str, ...] = ()  # of these, the notes about GPUs
+    refinement: Refinement | None = None  # applied to queries before a search
 
     @cached_property
     def chance(self) -> float:
-        """The mean cosine of two different living passages, by up to 256 of them: what two share by chance.
+        """The mean cosine of two different passages, estimated from up to 256: their similarity by chance.
 
-        For some encoders about 0, for others .7; 0 where there are no two. Segments and removed passages
-        play no part in it, so that a compaction changes no score.
+        About 0 for some encoders, .7 for others; 0 with fewer than two passages. It does not depend on
+        segments or removed passages, so that a compaction changes no score.
         """
         count = min(self.searchable, _SAMPLED)
         if count < 2:
@@ -152,27 +152,27 @@ class Snapshot:
 
     @property
     def through(self) -> int | None:
-        """The last passage that its index covers; None without one: all are compared."""
+        """The last passage that the index covers; None without an index, when all are compared."""
         return None if self.index is None else self.index.through
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """What made the generation's encoder, what was said when it was promoted, and its refinement."""
+        """The lineage of the generation, and its refinement."""
         refined = () if self.refinement is None else (self.refinement.said,)
         return (*self.generation.lineage, *refined)
 
     @property
     def adapter(self) -> QueryAdapter | None:
-        """What the vectors of queries go through before they are searched for; None: nothing."""
+        """Applied to query vectors before a search; None: nothing."""
         return None if self.refinement is None else self.refinement.adapter
 
     @property
     def word_weight(self) -> float | None:
-        """The weight of words in the fusion that judgements chose; None: the usual one."""
+        """The weight of words in the fusion learned from judgements; None: the default."""
         return None if self.refinement is None else self.refinement.word_weight
 
     def living(self) -> NDArray[np.int64]:
-        """The numbers of the passages that a search can find, rising."""
+        """The numbers of the passages that a search can find, ascending."""
         living: NDArray[np.int64] = self.vectors.ids[self.alive[self.vectors.ids]]
         return living
 
@@ -183,37 +183,37 @@ class Snapshot:
         return there
 
     def for_one_search(self) -> "Snapshot":
-        """The snapshot that one search goes through: itself."""
+        """The snapshot for a single search: itself."""
         return self
 
     def for_measuring(self) -> "Snapshot":
-        """The snapshot as figures are measured on it: of all or, with ClusterError, of nothing."""
+        """The snapshot for measurements: complete, or ClusterError."""
         return self
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """What has to be said of an answer, by now: a GPU may have stopped since the snapshot was taken."""
+        """All notes; a GPU may have failed since the snapshot was taken."""
         if not isinstance(self.index, GpuIndex):
             return self.notes
         return (*self.notes, *(note for note in self.index.notes if note not in self.notes))
 
     @property
     def device(self) -> str:
-        """Where the index answers: cpu, cuda:0."""
+        """Where the index is searched: cpu, cuda:0."""
         return self.index.device if isinstance(self.index, GpuIndex) else "cpu"
 
     @property
     def answered_by(self) -> str:
-        """The kind of index that answers: exact, ivf, gpu-flat-fp16."""
+        """The kind of index that is searched: exact, ivf, gpu-flat-fp16."""
         if isinstance(self.index, GpuIndex) and self.index.device != "cpu":
             return str(self.index.plan.kind)
         return str(PlanKind.EXACT if self.index is None else self.plan.kind)
 
     def nearest(self, query: NDArray[np.float32], k: int, allowed: Passages | None = None) -> Candidates:
-        """The k nearest living passages.
+        """The k nearest passages.
 
-        query: (d,) unit length; allowed: rising passage numbers that may be found, or bool by passage
-        number; None = all.
+        query: (d,) unit length; allowed: ascending passage numbers that may be found, or bool by passage
+               number; None = all
         """
         (found,) = self.nearest_many(query[None, :], k, allowed)
         return found
@@ -225,11 +225,11 @@ class Snapshot:
         allowed: Passages | None = None,
         sure_of: int | None = None,
     ) -> list[Candidates]:
-        """The k nearest living passages of each query; fewer only when fewer may be found.
+        """The k nearest passages of each query; fewer only if fewer may be found.
 
         queries: (n, d) unit length
-        allowed: rising passage numbers that may be found, or bool by passage number; None = all
-        sure_of: of how many of them the recall is that of the contract; None = all k. The others cost little
+        allowed: ascending passage numbers that may be found, or bool by passage number; None = all
+        sure_of: the first this many have the contract's recall, the others may have less; None = all k
         """
         if allowed is None:
             return self._of_all(queries, k, k if sure_of is None else sure_of)
@@ -250,10 +250,10 @@ class Snapshot:
         return self._settled(queries, k, chosen, allowed.size)
 
     def _of_all(self, queries: NDArray[np.float32], k: int, sure_of: int) -> list[Candidates]:
-        """Looked for further where there are to be more than the contract is measured at.
+        """Search with more probes if more than the contract's number are requested.
 
-        For up to ten times as many by a rule: the usual reach finds .941 of ten WordNet definitions and .889
-        of a hundred, twice of it .942. For more until hardly any better one turns up: of a thousand the usual
+        Up to ten times as many by a rule: the usual reach finds .941 of ten WordNet definitions and .889 of a
+        hundred, twice the reach .942. Beyond, until hardly any better one is found: of a thousand, the usual
         reach may find a third.
         """
         more = max(1.0, sure_of / self.plan.contract.at)
@@ -262,18 +262,18 @@ class Snapshot:
         return self._settled(queries, k, self.alive, self.searchable)
 
     def _scanned(self, queries: int) -> float:
-        """So few passages that pass a filter are all scored, one product over them for all queries."""
+        """Score the few passages that match a filter exactly, in one product for all queries."""
         return max(_SCANNED, min(_SCANNED * queries, _SCAN_SHARE * self.searchable, _SCAN_MOST))
 
     def _settled(
         self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int
     ) -> list[Candidates]:
-        """The nearest of the chosen, looked for further and further until hardly any better one turns up.
+        """Search the allowed passages further and further until hardly any better one is found.
 
-        Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
-        reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
-        query until it was `settled` twice running; where the index's scores are not rough, only into the
-        lists that come with it. The first reach is half of what a filter needs that goes by chance.
+        With a filter that correlates with meaning, the passages may be in lists that the usual reach leaves
+        out, and the share of matching passages does not show it. So the reach is doubled, for each query
+        until it was `settled` twice in a row; if the index's scores are not rough, only the additional lists
+        are searched. The first reach is half of what an uncorrelated filter needs.
         """
         newer = self.newer(queries, k, chosen)
         share = self.searchable / max(passing, 1)
@@ -291,18 +291,18 @@ class Snapshot:
         return best
 
     def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
-        """Whether so few of k are new after looking twice as far that the contract's recall is safe."""
+        """Whether so few of k are new after doubling the reach that the contract's recall is safe."""
         new = np.setdiff1d(after.ids, before.ids, assume_unique=True).size
         return after.ids.size == k and new <= (1.0 - self.plan.contract.recall) / 2.0 * k
 
     def reaches_beyond(self, reach: float) -> bool:
-        """Whether the index can look further than `reach` times as far as usual."""
+        """Whether the index can search further than `reach` times its usual reach."""
         return self.index is not None and self.index.wider(2.0 * reach) is not self.index.wider(reach)
 
     def newer(
         self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
     ) -> list[Candidates]:
-        """The k nearest living passages of each query that are newer than the index; of all without one."""
+        """The k nearest passages of each query that the index does not cover; of all without an index."""
         through = 0 if self.index is None else self.index.through
         if self.vectors.last <= through:
             return [NOTHING] * len(queries)
@@ -319,12 +319,12 @@ class Snapshot:
         *,
         further: bool = False,
     ) -> list[Candidates]:
-        """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry.
+        """Search the index, and exactly what it does not cover, or where it found too few.
 
-        reach:   how many times as far as usual the index looks
-        newer:   what `newer` gave for these queries
-        chosen:  their lists, used where the index would choose the same
-        further: whether the index will look further where it runs dry, so that fewer may come back
+        reach:   multiple of the usual reach of the index
+        newer:   the result of `newer` for these queries
+        chosen:  the lists of these queries, used if the index would choose the same
+        further: the caller will search further where the index found too few, so fewer may be returned
         """
         newer = self.newer(queries, k, alive) if newer is None else newer
         if self.index is None:
@@ -338,7 +338,7 @@ class Snapshot:
         return best
 
     def _wanted(self, k: int) -> int:
-        """How many an index is asked for: what is measured for `contract.at` says nothing of fewer."""
+        """Number of passages to request from an index: recall was measured at `contract.at`, not below."""
         return max(k, self.plan.contract.at)
 
     def _looked_beyond(
@@ -351,9 +351,9 @@ class Snapshot:
         best: Sequence[Candidates],
         newer: Sequence[Candidates],
     ) -> list[Candidates]:
-        """The k nearest, `best` being what was found by looking `nearer` times as far as usual.
+        """The k nearest, given `best`, the result of `nearer` times the usual reach.
 
-        newer: what `newer` gave for these queries
+        newer: the result of `newer` for these queries
         """
         if self.index is None or self.index.rough:  # shards look at all again, too
             further = self.reaches_beyond(reach)
@@ -391,14 +391,14 @@ def take(
     part: Part | None = None,
     elsewhere: bool = False,
 ) -> Snapshot | None:
-    """The collection's live generation, or another, as the transaction sees it; None if none is live yet.
+    """Open the live generation, or another, as the transaction sees it; None if none is live yet.
 
-    part:      only these of its passages
-    elsewhere: other processes search it and check its files: they are mapped unread, and no index is opened
+    part:      open only these passages
+    elsewhere: other processes search it and check its files: map them unread, and open no index
 
-    Segments that `before` had open already are not opened again. A damaged vectors segment raises
-    DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without. A file
-    that cannot be opened just now raises StorageError.
+    Segments that `before` has open are not opened again. A damaged vector segment raises DamagedSegmentError;
+    a damaged index is left out with a note, because exact search works without it. A file that cannot be
+    opened at the moment raises StorageError.
     """
     generation = generation or generations.live(connection, collection.id)
     if generation is None:
@@ -504,7 +504,7 @@ def _index(
 ) -> tuple[CandidateIndex | None, tuple[str, ...]]:
     if not indexes or plan.kind is PlanKind.EXACT:
         return None, ()
-    remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
+    remedy = f"searched exactly instead. Rebuild it: nearsay index rebuild {collection.name}"
     if any(row.state is SegmentState.QUARANTINED for row in indexes):
         return None, (f"the index is in quarantine; {remedy}",)
     if elsewhere:
@@ -542,10 +542,9 @@ def _opened_index(
 def _alive(
     connection: sa.Connection, generation: GenerationRow, vectors: VectorStore, before: Snapshot | None
 ) -> tuple[NDArray[np.bool_], Removals]:
-    """Which passages have a vector and are still there, by number, and the removals that are known.
+    """Which passages have a vector and are not removed, by number, and the known removals.
 
-    before: an earlier snapshot of the generation since its last compaction: what was dead in it stays dead,
-    and only what is new is looked at
+    before: an earlier snapshot of the generation since its last compaction, so that only changes are read
     """
     alive = np.zeros(vectors.last + 1, dtype=np.bool_)
     opened = set() if before is None else {id(segment) for segment in before.opened.values()}

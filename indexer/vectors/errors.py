@@ -64,7 +64,7 @@ class UnknownGenerationError(BadInputError):
 
 
 class UnreadableWordsError(NearsayError):
-    """A collection's lexical table is gone or damaged."""
+    """A collection's lexical table is missing or damaged."""
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

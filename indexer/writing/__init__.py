@@ -1,1 +1,1 @@
-"""What changes a collection: rows in, passages embedded, indexes kept up, encoders rolled out."""
+"""Writing: adding rows, embedding passages, maintaining indexes, rolling out encoders."""

@@ -1,9 +1,9 @@
-"""Merging small segments, leaving out removed passages, clearing what nothing points to.
+"""Compaction: merges small segments, drops removed passages, deletes unused files.
 
-A file that was replaced may still be open, or about to be opened, elsewhere. On one machine an open file
-outlives its name, and who comes late looks again; a network file system keeps no such promise. So where the
-catalogue is PostgreSQL, which several machines may share, a replaced file stays for a grace period. When it
-was replaced is kept as the time of its last change, which is set at that moment by the file system's clock.
+A replaced file may still be open, or about to be opened, elsewhere. On one machine an open file outlives its
+name, and a late reader retries; network file systems do not guarantee that. So with a PostgreSQL catalogue,
+which several machines may share, a replaced file is kept for a grace period. The time of its replacement is
+stored as its modification time, set by the file system's clock.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ _MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, tha
 
 @dataclass(frozen=True, slots=True)
 class CompactReport(Report):
-    """What a compaction did."""
+    """The result of a compaction."""
 
     REPORT: ClassVar = "compacted"
 
@@ -65,23 +65,23 @@ class CompactReport(Report):
     generations_dropped: int
     files_removed: int
     bytes_freed: int
-    files_waiting: int = 0  # replaced so lately that others may still have them open
+    files_waiting: int = 0  # replaced files still in their grace period
     bytes_waiting: int = 0
-    files_refused: int = 0  # that the system did not let go; the next compaction tries again
+    files_refused: int = 0  # could not be deleted; the next compaction tries again
     catalogue_bytes_freed: int = 0
     notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Removal:
-    """What became of the files that nothing points to."""
+    """What was deleted of the unused files."""
 
     files: int = 0
     bytes: int = 0
     waiting: int = 0
     waiting_bytes: int = 0
     refused: int = 0
-    reason: str = ""  # why the first of those that were refused was
+    reason: str = ""  # why the first refused file could not be deleted
 
     def refuse(self, error: OSError) -> None:
         self.refused += 1
@@ -91,17 +91,18 @@ class _Removal:
 def compact(
     store: Store, collection: CollectionRow, *, drop_retired: bool = False, grace: float | None = None
 ) -> CompactReport:
-    """Rewrite each generation without its removed passages; the caller holds the writer lock.
+    """Rewrite each generation without its removed passages. The caller holds the writer lock.
 
-    New files are written first and entered in one transaction; only then files that nothing points to go.
-    drop_retired: also forget retired generations, after which there is no going back to them
-    grace:        seconds that a replaced file stays for those who may have it open, 0 = none; None = an hour
-                  with a PostgreSQL catalogue, none with SQLite
+    New files are written and committed in one transaction before unused files are deleted.
 
-    What cannot be removed or tidied up fails nothing: the report's notes say so.
+    drop_retired: also delete retired generations; a rollback to them is impossible afterwards
+    grace:        seconds to keep a replaced file for readers that may have it open; None = an hour with a
+                  PostgreSQL catalogue, 0 with SQLite
+
+    A file that cannot be deleted does not fail the compaction; the report's notes name it.
     """
     if grace is not None and not (math.isfinite(grace) and grace >= 0):
-        raise BadInputError(f"a grace of {grace} seconds cannot be kept. Give 0 or more")
+        raise BadInputError(f"a grace of {grace} seconds is not possible. Give 0 or more")
     dropped = 0
     clear_building(store)
     with store.database.writing() as connection:
@@ -153,7 +154,7 @@ def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
     if removal.refused:
         notes.append(
             f"{counted(removal.refused, 'file')} could not be removed ({removal.reason}). Nothing needs "
-            f"them. Once that is mended: nearsay index compact {collection}"
+            f"them. Once that is repaired: nearsay index compact {collection}"
         )
     return tuple(notes)
 
@@ -161,15 +162,15 @@ def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
 def drop_generation(
     connection: sa.Connection, store: Store, collection: CollectionRow, generation: GenerationRow
 ) -> None:
-    """Forget a generation; its files go with the next compaction."""
+    """Delete a generation; the next compaction deletes its files."""
     superseding(store, generations.segments_of(connection, collection.id, generation.number), collection)
     generations.drop(connection, generation)
 
 
 def delete_collection(store: Store, collection: CollectionRow) -> None:
-    """Delete a collection with everything in it; the caller holds the writer lock.
+    """Delete a collection with everything in it. The caller holds the writer lock.
 
-    Where its files get a grace period, the next compaction of any collection after it removes them.
+    Files in their grace period are deleted by the next compaction of any collection.
     """
     with store.database.writing() as connection:
         with contextlib.suppress(OSError):
@@ -180,7 +181,7 @@ def delete_collection(store: Store, collection: CollectionRow) -> None:
 
 
 def leftover_folders(store: Store) -> list[Path]:
-    """Folders that the next compaction removes: of deleted collections, and of earlier versions' pictures."""
+    """Folders that the next compaction deletes: of deleted collections and of earlier versions' pictures."""
     # Folders first: a collection is in the catalogue before it has one.
     folders: list[Path] = []
     with contextlib.suppress(OSError):
@@ -191,7 +192,7 @@ def leftover_folders(store: Store) -> list[Path]:
 
 
 def _remove_leftover_folders(store: Store, grace: float | None = None) -> None:
-    """Remove them, as far as the system allows."""
+    """Delete them, as far as the system allows."""
     for folder in leftover_folders(store):
         with contextlib.suppress(OSError):
             if _old_enough(folder, folder.parent, _grace(store, grace)):
@@ -199,14 +200,14 @@ def _remove_leftover_folders(store: Store, grace: float | None = None) -> None:
 
 
 def superseding(store: Store, rows: Iterable[SegmentRow], collection: CollectionRow) -> None:
-    """Begin the grace period of files that the transaction under way is about to replace."""
+    """Begin the grace period of files that the current transaction replaces."""
     for row in rows:
         with contextlib.suppress(OSError):  # not ours to change, or gone: then it counts from its writing
             os.utime(store.segment(collection.id, row.sha256))
 
 
 def remove_orphans(store: Store, collection: CollectionRow, grace: float | None = None) -> _Removal:
-    """Remove the files that a crash or a merge left behind, in a transaction that keeps other writers out."""
+    """Delete files that a crash or a merge left behind, in a transaction that excludes other writers."""
     removal = _Removal()
     with store.database.writing() as connection:
         named = {row.sha256 for row in generations.segments_of(connection, collection.id)}
@@ -242,12 +243,12 @@ def _grace(store: Store, asked: float | None) -> float:
 
 
 def _old_enough(path: Path, folder: Path, grace: float) -> bool:
-    """Whether what was replaced has stayed its grace period, by the clock of the file system."""
+    """Whether a replaced file's grace period is over, by the clock of the file system."""
     return grace <= 0 or _now(folder) - path.stat().st_mtime >= grace
 
 
 def _now(folder: Path) -> float:
-    """This moment as the file system under the folder sees it: a server's clock may differ from ours."""
+    """The current time of the folder's file system; a file server's clock may differ from ours."""
     probe = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         probe.touch()
@@ -259,12 +260,11 @@ def _now(folder: Path) -> float:
 
 
 def merge_small(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
-    """Merge some of the small segments that little additions leave behind, as little at a time as they are.
+    """Merge small segments, so that a thousand additions of one document do not make a thousand files.
 
-    Without it a thousand additions of one document would make a thousand files to open. Of a merge no part is
-    larger than half of the whole, so that a passage is written again a few times until it stands among many;
-    and none is so large that its addition takes much longer than the others. No file reaches across the end
-    of an index: shards are cut there.
+    No part is larger than half of the merged file, so a passage is rewritten only a few times, and no merge
+    makes its addition much slower than others. No merged file crosses the end of an index, because shards are
+    split there.
     """
     rows = _vector_rows(store, collection, generation)[-1]
     if len(rows) < _TOGETHER:
@@ -297,24 +297,24 @@ _Part = tuple[NDArray[np.int64], NDArray[np.float32]]  # passage numbers and the
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Segments merged into new files, which are not in the catalogue yet."""
+    """Segments merged into new files that are not in the catalogue yet."""
 
     replaces: list[SegmentRow]
-    files: list[tuple[Path, int, tuple[int, int]]]  # with how many passages each, the first and the last
+    files: list[tuple[Path, int, tuple[int, int]]]  # with the number of passages, the first and the last
 
 
 def merged_for_index(
     store: Store, collection: CollectionRow, generation: GenerationRow, *, indexes_stay: bool = False
 ) -> Iterator[Merged]:
-    """Merge the segments that many additions leave behind, before an index is built over them.
+    """Merge small segments before an index is built over them, without the writer lock.
 
-    A million passages come in over sixty files or more, and each search gathers what the index proposes from
-    all. Large segments stay; each run of others beside each other is merged, while others may write: without
-    the lock. `keep_merged` puts it into its place; what is not kept is removed. Nothing is merged where files
-    are few, or in quarantine, or where others replaced them meanwhile.
+    A million passages arrive in sixty files or more, and each search would read candidates from all of them.
+    Large segments stay; adjacent small ones are merged. `keep_merged` commits the result, otherwise it is
+    deleted. Nothing is merged if there are few files, if one is in quarantine, or if another process replaced
+    some.
 
-    indexes_stay: no file shall reach across the end of one, and what is newer is merged once there is
-        half a large one of it, for it is indexed a little at a time
+    indexes_stay: merge no file across the end of an index, and newer files only once they make up half a
+                  large one, because they are indexed a little at a time
     """
     rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
@@ -340,7 +340,7 @@ def merged_for_index(
 
 
 def _ends_of_indexes(store: Store, collection: CollectionRow, generation: GenerationRow) -> set[int]:
-    """The last passages that indexes cover: no file reaches across, shards are cut there."""
+    """The last passages that indexes cover. No file crosses them, because shards are split there."""
     with store.database.reading() as connection:
         segments = generations.segments_of(connection, collection.id, generation.number)
     return {row.last_passage for row in segments if row.kind is SegmentKind.INDEX}
@@ -348,7 +348,7 @@ def _ends_of_indexes(store: Store, collection: CollectionRow, generation: Genera
 
 @contextlib.contextmanager
 def aside(store: Store) -> Iterator[Path]:
-    """A folder of one's own for new files without the lock; it goes with what stays there."""
+    """A temporary folder for new files, written without the lock and deleted with what is left in it."""
     folder = store.building / uuid.uuid4().hex
     try:
         yield folder
@@ -357,7 +357,7 @@ def aside(store: Store) -> Iterator[Path]:
 
 
 def clear_building(store: Store) -> None:
-    """Remove what a process that was killed left behind: nothing is built for a day."""
+    """Delete what killed processes left behind: building takes less than a day."""
     paths: list[Path] = []
     with contextlib.suppress(OSError):
         paths += store.building.glob("*")
@@ -390,7 +390,7 @@ def _merge(
 def _vector_rows(
     store: Store, collection: CollectionRow, generation: GenerationRow
 ) -> list[list[SegmentRow]]:
-    """The segments of vectors by their passages, in runs between which passages wait: none spans a gap."""
+    """The vector segments by passage, in runs without pending passages between them."""
     with store.database.reading() as connection:
         generations.as_it_is(connection, generation, collection.name)
         rows = generations.segments_of(connection, collection.id, generation.number)
@@ -401,7 +401,7 @@ def _vector_rows(
 
 
 def _in_segments(vectors: VectorStore, positions: NDArray[np.int64] | None = None) -> Iterator[_Part]:
-    """The vectors at the positions, None = all, as many at a time as a segment holds."""
+    """The vectors at the positions (None = all), as many at a time as fit in a segment."""
     positions = np.arange(len(vectors)) if positions is None else positions
     for begin in range(0, positions.size, SEGMENT_ROWS):
         some = positions[begin : begin + SEGMENT_ROWS]
@@ -414,7 +414,7 @@ def _merged(
     rows: Iterable[SegmentRow],
     parts: Iterable[_Part],
 ) -> Merged:
-    """The parts, each in a new file, to replace the rows' files; an empty part makes none."""
+    """Write each part to a new file that replaces the rows' files; an empty part makes no file."""
     made_by = generation.encoder.fingerprint
     files = [
         (
@@ -429,9 +429,9 @@ def _merged(
 
 
 def keep_merged(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
-    """Put merged files in the place of what they replace, and remove that; the caller holds the writer lock.
+    """Replace segments by the merged files and delete them. The caller holds the writer lock.
 
-    Nothing happens where others have replaced some of it.
+    Does nothing if another process has replaced some of them.
     """
     _keep(store, collection, generation, merged)
     remove_orphans(store, collection)
@@ -444,16 +444,16 @@ def replace_segments(
     rows: Iterable[SegmentRow],
     parts: Iterable[_Part],
 ) -> None:
-    """Write vectors and put their segments in the place of the rows; the caller holds the writer lock.
+    """Write vectors to new segments that replace the given ones. The caller holds the writer lock.
 
-    parts: passage numbers (n,), rising, and their vectors (n, d): a segment each; an empty one makes none
+    parts: for each new segment the passage numbers (n,), ascending, and vectors (n, d); none for an empty one
     """
     folder = store.segments(collection.id)
     _keep(store, collection, generation, _merged(folder, generation, rows, parts))
 
 
 def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, merged: Merged) -> None:
-    """In one transaction; what was replaced stays on the disk."""
+    """Commit in one transaction; replaced files stay on disk."""
     with store.database.reading() as connection:
         there = {row.id for row in generations.segments_of(connection, collection.id, generation.number)}
     if not there.issuperset(row.id for row in merged.replaces):
@@ -469,7 +469,7 @@ def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, me
 
 
 def moved(store: Store, collection: CollectionRow, path: Path) -> Path:
-    """Move a new segment, written elsewhere without the lock, to the collection's folder; its path there."""
+    """Move a segment that was written elsewhere, without the lock, into the collection's folder."""
     kept = store.segment(collection.id, path.stem)
     if path == kept:
         return kept

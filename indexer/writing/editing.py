@@ -1,4 +1,4 @@
-"""Removing documents from a collection, and changing their metadata."""
+"""Removing documents, and changing their metadata."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,9 +25,9 @@ _CHANGES = 2_000  # documents in a transaction
 def there_of(
     connection: sa.Connection, collection: CollectionRow, ids: Sequence[str], missing: str
 ) -> list[str]:
-    """The ids that the collection has, each once, in their order.
+    """Return those of the ids that the collection has, each once, in order.
 
-    missing: "error": UnknownDocumentError if one is not there; "ignore": it is left out
+    missing: "error": raise UnknownDocumentError if one does not exist; "ignore": skip it
     """
     if isinstance(ids, str):
         raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
@@ -48,11 +48,11 @@ def there_of(
 def remove_documents(
     store: Store, collection: CollectionRow, ids: Sequence[str], where: Where | None, missing: str = "error"
 ) -> int:
-    """Remove documents by id, and those that a filter lets through, in one transaction; how many.
+    """Remove documents by id, by a filter, or both, in one transaction. Returns how many.
 
-    missing: see `there_of`; nothing is removed if an id is not there. The caller holds the writer lock.
+    missing: see `there_of`; nothing is removed if an id does not exist. The caller holds the writer lock.
 
-    BadInputError for a filter without a condition.
+    Raises BadInputError for a filter without a condition.
     """
     if where is not None and not (where and fields(parse(where))):
         raise BadInputError(
@@ -80,10 +80,11 @@ def update_metadata(
     replace: bool,
     missing: str,
 ) -> int:
-    """Change the metadata of documents by id, and of those that a filter lets through; how many changed.
+    """Change the metadata of documents by id, by a filter, or both. Returns how many changed.
 
-    metadata: fields and their new values; None takes a field away. With `replace` the documents have no other
-    fields afterwards. The caller holds the writer lock.
+    metadata: new values of fields; None removes a field. With `replace`, all other fields are removed
+
+    The caller holds the writer lock.
     """
     fields = _json(metadata)
     taken_away = {name for name, value in fields.items() if value is None}
@@ -117,7 +118,7 @@ def update_metadata(
 
 
 def _json(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The fields as JSON gives them back; BadInputError for what is no JSON."""
+    """The fields after a round trip through JSON; BadInputError if they are not JSON."""
     if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
         raise BadInputError("metadata is a mapping of field names to values, as {'year': 2020}")
     try:

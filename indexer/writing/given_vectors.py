@@ -1,4 +1,4 @@
-"""Rows that come with their vectors: checked, and stored as if the encoder had just given them."""
+"""Rows with given vectors: checked, and stored as if the encoder had computed them."""
 
 import hashlib
 import re
@@ -25,17 +25,17 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class VectorsOnly:
-    """In place of an encoder: the vectors of a collection are made elsewhere, of texts and of queries alike.
+    """In place of an encoder, for a collection whose vectors are computed elsewhere.
 
     papers = library.collection("papers", encoder=VectorsOnly("text-embedding-3-small", 1536))
     papers.add_rows(rows, vectors=vectors)
     hits = papers.search(vector)
 
-    name:      of what makes them; vectors of another name are not mixed with them
-    dimension: numbers in each
+    name:      name of the model that computes them; vectors of different names are never mixed
+    dimension: number of dimensions
 
-    The collection remembers it. Words are searched as ever (mode="lexical"), documents compared, clustered
-    and mapped; what would have to embed a text raises BadInputError.
+    It is saved with the collection. Lexical search (mode="lexical"), comparing, clustering and maps work as
+    usual; whatever has to embed a text raises BadInputError.
     """
 
     name: str
@@ -50,37 +50,37 @@ class VectorsOnly:
 
     @classmethod
     def of_source(cls, source: str) -> "VectorsOnly | None":
-        """That of a `source`; None for the source of an encoder."""
+        """Parse a `source`; None for the source of an encoder."""
         found = _VECTORS_ONLY.fullmatch(source)
         return None if found is None else cls(found["name"], int(found["dimension"]))
 
     @property
     def source(self) -> str:
-        """What the collection remembers: vectors:NAME:DIMENSION."""
+        """Saved with the collection: vectors:NAME:DIMENSION."""
         return f"vectors:{self.name}:{self.dimension}"
 
     @property
     def fingerprint(self) -> str:
-        """Of name and dimension: nothing else is known."""
+        """Made of name and dimension, since nothing else is known."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     @property
     def max_tokens(self) -> int:
-        """No text is too long: none is encoded."""
+        """Unlimited, since no text is encoded."""
         return _ANY_LENGTH
 
     @property
     def normalised(self) -> bool:
-        """Vectors are refused that do not have length 1."""
+        """True: vectors that are not of unit length are refused."""
         return True
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """Nothing is known of it."""
+        """Empty, since nothing is known."""
         return ()
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """BadInputError, unless there is no text."""
+        """Raise BadInputError, unless there is no text."""
         for text in texts:
             if kind == TextKind.QUERY:
                 raise BadInputError(
@@ -97,12 +97,12 @@ class VectorsOnly:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """BadInputError at the first text."""
+        """Raise BadInputError at the first text."""
         for texts in windows:
             yield EncodedWindow(self.encode(texts, kind=kind), 0)
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Words, where a collection is cut by a number of tokens."""
+        """Spans of words, for chunking by a number of tokens."""
         return [
             np.array([word.span() for word in _WORD.finditer(text)], dtype=np.int64).reshape(-1, 2)
             for text in texts
@@ -112,13 +112,12 @@ class VectorsOnly:
 def with_vectors(
     documents: Sequence[Document], vectors: NDArray[np.floating], chunking: Chunking, encoder: TextEncoder
 ) -> TextEncoder:
-    """What gives the documents' passages their vectors, and other texts what the encoder gives.
+    """Wrap an encoder so that the documents' passages get these vectors, other texts the encoder's.
 
-    vectors: (documents, d) of length 1, made by the encoder from title, a space and text
+    vectors: (documents, d) of unit length, computed from title, a space and text
 
-    BadInputError if they are not one a document, of another dimension or length, not what the encoder gives
-    for up to eight of the documents, or if a document has more than one passage; and where two of one text
-    differ, since what has one text has one vector.
+    Raises BadInputError for a wrong number, dimension or length, if up to eight of them differ from those of
+    the encoder, if a document has more than one passage, and if two equal texts have different vectors.
     """
     given = np.asarray(vectors)
     if given.shape != (len(documents), encoder.dimension) or given.dtype.kind != "f":
@@ -166,7 +165,7 @@ def with_vectors(
 
 
 class _GivenVectors:
-    """A text encoder that knows some texts' vectors already."""
+    """An encoder that looks up the vectors of given texts."""
 
     def __init__(self, encoder: TextEncoder, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         self._encoder = encoder

@@ -1,4 +1,4 @@
-"""What a document is called, and whether one run meets the same name twice."""
+"""Document ids, and detection of ids that occur twice in one run."""
 
 import sqlite3
 from collections import Counter
@@ -19,7 +19,7 @@ _FIRST_CHARACTERS = 8_000_000  # and characters of them, whichever is first
 
 
 class Names:
-    """The ids met in one run: the first in memory, more in a database that goes to disk at 48 MB."""
+    """The ids seen in one run: in memory at first, in a database on disk above 48 MB."""
 
     def __init__(self) -> None:
         self._first: set[str] = set()
@@ -45,11 +45,11 @@ class Names:
         return self._more.execute("SELECT 1 FROM met WHERE id = ?", (id_,)).fetchone() is not None
 
     def meet(self, id_: str) -> bool:
-        """Remember an id; whether it is new."""
+        """Add an id. Returns whether it is new."""
         return bool(self.meet_all([id_]))
 
     def meet_all(self, ids: Collection[str]) -> set[str]:
-        """Remember several ids; those of them that are new. DiskFullError without room for them."""
+        """Add several ids. Returns the new ones. DiskFullError if there is no room for them."""
         given = set(ids) - self._first
         if self._room > 0 and len(self._first) < _FIRST:
             self._first |= given
@@ -71,17 +71,17 @@ class Names:
         return {id_ for id_ in given if self._more.execute(own, (id_, block)).fetchone() is not None}
 
     def copy_of(self, name: str) -> str:
-        """A name for another copy of what is called `name`: `name-2`, then `name-3`, and so on."""
+        """A name for a further copy of `name`: `name-2`, then `name-3`, and so on."""
         self._copies[name] += 1
         return f"{name}-{self._copies[name] + 1}"
 
 
 def with_ids(reading: Reading, names: Names) -> Iterator[PreparedDocument | Fault]:
-    """Each document with its id; one whose id came before in this run is a fault, the first is kept.
+    """Give each document an id. A second document with the same id is a fault; the first is kept.
 
-    A document whose source gave it no id is called by the source with a hash of its content, so that a line
-    keeps its name when other lines come or go; copies of one line are counted:
-    `faq.txt#9f86d081884c7d65`, `faq.txt#9f86d081884c7d65-2`.
+    A document without an id is named by its source and a hash of its content, so that a line keeps its id
+    when other lines are added or removed. Copies of one line are numbered: `faq.txt#9f86d081884c7d65`,
+    `faq.txt#9f86d081884c7d65-2`.
     """
     files = {source.document_source: source.name for source in reading.sources}  # as the user gave them
     for block in _blocks(reading):
@@ -89,7 +89,7 @@ def with_ids(reading: Reading, names: Names) -> Iterator[PreparedDocument | Faul
 
 
 def _blocks(reading: Reading) -> Iterator[list[PreparedDocument | Fault]]:
-    """What is read, prepared, in lists; what came before an error comes out before it."""
+    """Yield prepared documents in lists, and those before an error before the error is raised."""
     block: list[PreparedDocument | Fault] = []
     try:
         for item in reading:

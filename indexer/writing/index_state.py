@@ -1,4 +1,4 @@
-"""What vectors and indexes a generation has at one moment, and which of its passages live."""
+"""The vectors and indexes of a generation at one moment, and its passages."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back a
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """A generation's plan and files at one moment: what indexes it has, and what they leave out."""
+    """A generation's plan and files at one moment: its indexes, and what they do not cover."""
 
     plan: Plan
     vectors: list[SegmentRow]
@@ -27,7 +27,7 @@ class IndexState:
 
     @property
     def stored(self) -> int:
-        """Vectors there are, those of removed passages included: no fewer than the living."""
+        """Number of stored vectors, including those of removed passages."""
         return sum(row.count for row in self.vectors)
 
     @property
@@ -50,11 +50,11 @@ class IndexState:
         return max((row.last_passage for row in self.indexes), default=0)
 
     def after(self, passage: int) -> list[SegmentRow]:
-        """The files that have vectors of later passages."""
+        """The files with vectors of later passages."""
         return [row for row in self.vectors if row.last_passage > passage]
 
     def enough(self, store: Store) -> float:
-        """Of more passages than this that no index covers, they are indexed."""
+        """Passages without an index are indexed if there are more than this."""
         share = TAIL_SHARE if store.cluster is None else GROUP_SHARE
         return max(TAIL, share * self.held)
 
@@ -69,13 +69,13 @@ class IndexState:
 
     @property
     def newer(self) -> int:
-        """Vectors that no index covers, those of removed passages included."""
+        """Number of vectors that no index covers, including those of removed passages."""
         newer = ((row.count, row.last_passage - self.through) for row in self.after(self.through))
         return sum(min(counts) for counts in newer)  # a file that reaches across has so many at most
 
     @property
     def whole(self) -> bool:
-        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
+        """Whether no vector segment is in quarantine. A new index would lack its passages for good."""
         return all(row.state is SegmentState.CURRENT for row in self.vectors)
 
 
@@ -95,7 +95,7 @@ def index_state(store: Store, collection: CollectionRow, generation: GenerationR
 
 
 def living_passages(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
-    """The numbers of the passages after a number: a long read where there are many."""
+    """The numbers of the passages after a number; slow if there are many."""
     with store.database.reading() as connection:
         return passages.passage_numbers(connection, collection.id, after=after)
 
@@ -107,7 +107,7 @@ def opened_vectors(
     rows: list[SegmentRow],
     living: NDArray[np.int64],
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
-    """The vectors of files, which of their passages are among the living, and the last of them."""
+    """Open the vectors of files. Returns them, their passages that are not removed, and the last passage."""
     opened = open_all(store, collection, generation, rows, seen=True)
     large = 4 * len(opened) * opened.dimension > _LARGE
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)

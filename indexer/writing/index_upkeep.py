@@ -1,11 +1,11 @@
-"""When a generation gets an index, and when it gets a further one or a new one.
+"""When and how a generation's indexes are built and extended.
 
-An addition builds none unless it is asked to: it says when one would pay off, and what has none is searched
-exactly. The first index is chosen by measurement. Passages that come later join it once there are enough of
-them, as it was trained; they get an index of their own, by the plan that stands, where that does not find
-them, and on a cluster. What several indexes propose is united and scored exactly (`plans.united`).
-`prepare_index` makes each of these, with the writer lock or while others add, and chooses anew where the
-collection has doubled; `keep_prepared` lets it take its place.
+By default, an addition builds none: it reports when one would pay off, and passages without one are searched
+exactly. The first index is chosen by measurement. Once there are enough newer passages, they are added to it
+as it was trained; if it does not find them, or on a cluster, they get an index of their own with the same
+plan. Candidates of several indexes are merged and scored exactly (`plans.united`). `prepare_index` builds any
+of these, with the writer lock or while others add, and chooses again when the collection has doubled;
+`keep_prepared` commits the result.
 """
 
 import contextlib
@@ -65,17 +65,17 @@ def refresh_index(
     contract: RecallContract | None = None,
     listener: ProgressListener = unheard,
 ) -> Plan:
-    """Make the index that is due while the caller holds the writer lock; the plan then.
+    """Build the index if it is due, under the writer lock. Returns the plan.
 
-    always:   an index that is there is built anew
-    contract: what the plan has to keep from now on; None for what it keeps already. It is kept with
-              what was measured for it, so that work that is stopped claims nothing; at once only where
-              exact search answers and nothing was measured
-    listener: hears of candidates when they are measured
+    always:   rebuild an existing index
+    contract: recall target from now on; None = unchanged. It is saved together with what was measured for it,
+              so that interrupted work promises nothing; at once only if search is exact and nothing was
+              measured
+    listener: called for each candidate that is measured
 
-    What has no index gets one as `prepare_index` chooses it, and what is newer than the indexes joins them.
-    Without FAISS nothing is built and search stays exact; nor is anything built while a segment of
-    vectors is in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`).
+    If there is no index, one is chosen as in `prepare_index`; newer passages join existing indexes. Nothing
+    is built without FAISS, or while a segment of vectors is in quarantine; a contract that could not be
+    measured then is not saved (see `unmeasured`).
     """
     state = index_state(store, collection, generation)
     plan, promise = state.plan, None if contract == state.plan.contract else contract
@@ -111,9 +111,9 @@ def left_for_later(
     generation: GenerationRow,
     contract: RecallContract,
 ) -> tuple[str, ...]:
-    """What has to be said of an addition that measures and builds nothing.
+    """Notes on an addition that does not build an index.
 
-    A contract for what is searched exactly is kept: it holds, and whoever chooses an index has to keep it.
+    A contract is saved if search is exact: it holds, and the next index has to meet it.
     """
     state, notes = index_state(store, collection, generation), []
     plan, wanted = state.plan, state.plan.kind is not PlanKind.EXACT
@@ -121,7 +121,7 @@ def left_for_later(
         _promised(store, collection, generation, plan, contract)
     elif contract != plan.contract:
         notes.append(
-            f"{contract} was not measured, {plan.contract} goes on. Measure it: "
+            f"{contract} was not measured, {plan.contract} stays. Measure it: "
             + _measuring(collection.name, plan, contract)
         )
     if state.indexes and not state.indexed:
@@ -150,7 +150,7 @@ def left_for_later(
 
 
 def _measuring(collection: str, plan: Plan, contract: RecallContract) -> str:
-    """The command that measures a contract in the place of the plan's."""
+    """The command that measures a contract instead of the plan's."""
     command = f"nearsay index tune {collection} --recall {contract.recall}@{contract.at}"
     if contract.memory_bytes != plan.contract.memory_bytes:
         command += f" --memory {contract.memory_bytes or 'none'}"
@@ -160,7 +160,7 @@ def _measuring(collection: str, plan: Plan, contract: RecallContract) -> str:
 def _promised(
     store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan, contract: RecallContract
 ) -> Plan:
-    """Keep what a plan has to keep from now on; the plan."""
+    """Save a plan's new recall contract. Returns the plan."""
     plan = replace(plan, contract=contract)
     with store.database.writing() as connection:
         generations.set_plan(connection, generation, plan.to_json())
@@ -170,12 +170,12 @@ def _promised(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A new index, written beside the segments and not in the catalogue yet."""
+    """A new index that is written but not in the catalogue yet."""
 
-    plan: Plan | None  # None: the one that stands
-    parts: tuple[IndexPart, ...]  # none: exact search was chosen
-    replaces: tuple[SegmentRow, ...]  # indexes that there were
-    queries: NDArray[np.float32] | None = None  # of the user's that it was measured with
+    plan: Plan | None  # None = the current one
+    parts: tuple[IndexPart, ...]  # empty = exact search was chosen
+    replaces: tuple[SegmentRow, ...]  # the indexes to replace
+    queries: NDArray[np.float32] | None = None  # of the user's, that it was measured with
     beside: tuple[SegmentRow, ...] = ()  # the other indexes, of earlier passages
 
 
@@ -191,20 +191,19 @@ def prepare_index(
     always: bool = False,
     listener: ProgressListener = unheard,
 ) -> Prepared | None:
-    """Build one index of everything, with or without the writer lock; None where none is due.
+    """Build one index of everything, with or without the writer lock. Returns None if none is due.
 
-    folder:   the caller's own, on the file system of the segments, for what is written
-    contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = those that were
-              given before, if they are enough for it, else stored vectors
-    newer:    index what is newer than the indexes alone, once there is enough of it
-    always:   build it though there is one of everything
+    folder:   a folder of the caller's, on the file system of the segments, for new files
+    contract: choose a new plan that meets it; queries: (n, d) unit length, to measure with, None = those
+              given before if there are enough, else stored vectors
+    newer:    index only what no index covers, once there is enough of it
+    always:   build it even if one index covers everything
 
-    Without a contract nothing is measured unless the collection has doubled. The kind is then chosen anew
-    where stored vectors chose it; where queries that were given did, it stays if it keeps the contract for
-    these queries, looking as far as that takes, and is chosen anew with them if not. (An older nearsay did
-    not keep them: the kind stays, and so does the share of its lists that is looked into.) `keep_prepared`
-    puts it into the catalogue. MissingExtraError where one is due and FAISS is not installed; BusyError where
-    merges of others replace the files again and again.
+    Without a contract, nothing is measured unless the collection has doubled. Then the kind is chosen again
+    if it was chosen with stored vectors; if it was chosen with given queries, it stays as long as it meets
+    the contract for them, with as many probes as that takes. (Older versions did not save the queries: kind
+    and share of probed lists stay.) `keep_prepared` commits it. Raises MissingExtraError if one is due and
+    FAISS is not installed; BusyError if merges by others replace the files again and again.
     """
     for _ in range(_TRIES):
         with contextlib.suppress(StaleSnapshotError):
@@ -315,9 +314,10 @@ def _grown(
 def _outgrown(
     store: Store, collection: CollectionRow, generation: GenerationRow, state: IndexState, total: int
 ) -> bool:
-    """Whether the only index has fewer lists than one of so many passages would, or is damaged.
+    """Whether the only index is damaged, or has fewer lists than a new one of this many passages would.
 
-    Others have joined it. On a cluster, groups keep the lists that they were trained to.
+    This happens when passages have joined it. On a cluster, groups keep the lists that they were trained
+    with.
     """
     plan, (row,), dimension = state.plan, state.indexes, generation.encoder.dimension
     if store.cluster is not None or not engine_of(plan.kind).has_centroids:
@@ -331,7 +331,7 @@ def _outgrown(
 
 
 def _exact_up_to(plan: Plan) -> float:
-    """How many passages a plan without an index is right for."""
+    """Number of passages up to which a plan without an index is used."""
     return max(EXACT_UP_TO, REBUILD_AT * plan.measured_at)
 
 
@@ -351,7 +351,7 @@ def _too_large(state: IndexState, generation: GenerationRow, count: int) -> bool
 
 
 def _given(store: Store, generation: GenerationRow, contract: RecallContract) -> NDArray[np.float32] | None:
-    """The queries that the user gave before, if they are enough to show what the contract promises."""
+    """The queries that the user gave earlier, if there are enough to show the contract's recall."""
     with store.database.reading() as connection:
         queries = generations.queries_of(connection, generation)
     return None if queries is None or not enough_to_show(len(queries), contract.recall) else queries
@@ -360,10 +360,10 @@ def _given(store: Store, generation: GenerationRow, contract: RecallContract) ->
 def keep_prepared(
     store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared
 ) -> Plan:
-    """Let a prepared index take the place of what was there; its plan. The caller holds the writer lock.
+    """Commit a prepared index in place of the old ones. Returns its plan. The caller holds the writer lock.
 
-    BusyError if another index was made meanwhile; DamagedSegmentError if a file is not what was written: on
-    a cluster, workers on other machines wrote it. Nothing is committed then.
+    Raises BusyError if another index was built meanwhile; DamagedSegmentError if a file is not what was
+    written (on a cluster, other machines write it). Nothing is committed then.
     """
     state = index_state(store, collection, generation)
     if [row.id for row in state.indexes] != [row.id for row in (*prepared.beside, *prepared.replaces)]:
@@ -407,10 +407,10 @@ def _prepared_further(
     living: NDArray[np.int64],
     folder: Path,
 ) -> Prepared | None:
-    """What is newer than the indexes, in the newest of them or in one of its own; None where it is little.
+    """Add newer passages to the newest index, or build one of their own; None if there are too few.
 
-    living: passages by their numbers. On a cluster, shards share groups out: there it is always an index of
-    its own, trained as an earlier one is.
+    living: passage numbers. On a cluster, shards divide groups, so it is always an index of its own, trained
+            as an earlier one
     """
     plan, after, newest = state.plan, state.through, state.indexes[-1]
     vectors, alive, last = opened_vectors(store, collection, generation, state.after(after), living)
@@ -447,11 +447,11 @@ def _joined(
     vectors: VectorStore,
     ids: NDArray[np.int64],
 ) -> CandidateIndex | None:
-    """The newest index, as it was trained, with the passages `ids` (rising), which have these vectors.
+    """The newest index as it was trained, extended by passages `ids` (ascending) with these vectors.
 
-    None where too few of them find their neighbours that way, because they lie elsewhere than what the index
-    was trained on: fewer than is promised, and than as many of the oldest do. What was removed stays in it:
-    FAISS cannot take product-quantised codes out and put others in their place.
+    None if too few of them find their neighbours, because they are distributed differently from the training
+    data: fewer than the target, and than as many of the oldest. Removed passages stay in it, because FAISS
+    cannot replace product-quantised codes.
     """
     plan, newest = state.plan, state.indexes[-1]
     serialised = opened_segment(store, collection, generation, newest, open_index_bytes, seen=True)
@@ -473,7 +473,7 @@ def _joined(
 def _recalls(
     index: CandidateIndex, plan: Plan, vectors: VectorStore, ids: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """What a sample of some passages finds of its nearest ones among them, (n,)."""
+    """The recall of a sample of passages, searched among all of them, (n,)."""
     alive = np.zeros(vectors.last + 1, dtype=np.bool_)
     alive[ids] = True
     trial = drawn(vectors, alive, _ASKED, plan.contract.at, np.random.default_rng(SEED))
@@ -482,24 +482,23 @@ def _recalls(
 
 
 def _as_sure(newer: NDArray[np.float64], oldest: NDArray[np.float64], contract: RecallContract) -> bool:
-    """Whether newer passages find enough of what is near: what is promised, or what the oldest find.
+    """Whether newer passages reach the recall target, or that of the oldest.
 
-    newer, oldest: (n,), what each of a sample finds among as many. The index was trained on the oldest.
+    newer, oldest: (n,), the recalls of samples of the same size. The index was trained on the oldest
     """
     doubt = _DOUBT * float(np.hypot(newer.std(), oldest.std())) / float(np.sqrt(max(1, newer.size)))
     return bool(newer.mean() >= min(contract.recall, float(oldest.mean()) - doubt))
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
-    """What has to be said of a contract that `refresh_index` could not measure; None if the plan has it."""
+    """The note on a contract that `refresh_index` could not measure; None if the plan has it."""
     if plan.contract == contract:
         return None
     reason, remedy = "FAISS is not installed", "Install it: pip install 'nearsay[cpu]'"
     if faiss_is_installed():
-        reason, remedy = "a segment is in quarantine", f"Mend it: nearsay index rebuild {collection}"
-    return (
-        f"{contract} was not measured, {plan.contract} goes on: {reason}. {remedy}, and say it again: "
-        + _measuring(collection, plan, contract)
+        reason, remedy = "a segment is in quarantine", f"Repair it: nearsay index rebuild {collection}"
+    return f"{contract} was not measured, {plan.contract} stays: {reason}. {remedy}, then run: " + _measuring(
+        collection, plan, contract
     )
 
 
@@ -512,7 +511,7 @@ def _chosen(
     queries: NDArray[np.float32] | None,
     listener: ProgressListener,
 ) -> Tuned:
-    """The plan and index that measuring takes, and what GPUs do, where the library is opened on some."""
+    """Choose plan and index by measurement, and the GPU plan if the library was opened on GPUs."""
     tuned = tune(vectors, alive, through, plan, queries, listener=listener)
     if not wants_gpu(store.device):
         return tuned

@@ -1,9 +1,9 @@
-"""From rows of text to documents, passages and vectors in a collection.
+"""Adds rows to a collection as documents, passages and vectors.
 
-Rows are entered in transactions of some thousands; each transaction's new passages go to the encoder while
-the next rows are read. What has no vector yet is known by number alone (`catalogue.ranges`), so a run that
-was killed anywhere is taken up by the next: first the passages that wait, then the input, whose unchanged
-rows cost a hash each.
+Rows are committed in transactions of a few thousand; while the encoder works on a transaction's new passages,
+the next rows are read. Passages without a vector are known by number (`catalogue.ranges`), so a run resumes
+after a kill at any point: it embeds pending passages first, then reads the input, where unchanged rows cost
+only a hash.
 """
 
 import contextlib
@@ -68,28 +68,28 @@ _SOURCES_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class AddReport(Report):
-    """What an `add` did, in documents unless said otherwise."""
+    """The result of an addition. Counts are of documents unless stated otherwise."""
 
     REPORT: ClassVar = "added"
 
     added: int
-    updated: int  # title or text changed: embedded again where it did
-    relabelled: int  # metadata changed: nothing embedded
+    updated: int  # title or text changed; embedded again if it did
+    relabelled: int  # only metadata changed; nothing embedded
     unchanged: int
-    removed: int  # unnamed rows that their file no longer holds
+    removed: int  # rows without an id that are no longer in their file
     embedded: int  # passages
-    resumed: int  # of these, passages that an earlier run had left waiting
-    truncated: int  # passages cut at the encoder's length
+    resumed: int  # of these, passages left pending by an earlier run
+    truncated: int  # passages cut to the encoder's maximum length
     fault_count: int
     faults: tuple[Fault, ...]  # the first ten of each file, of a hundred files
     notes: tuple[str, ...]  # what was guessed while reading
-    near_duplicates: GateReport | None = None  # None where the collection has no gate for them
-    faults_of_files: Mapping[str, int] = field(default_factory=dict)  # how many each file of `faults` has
+    near_duplicates: GateReport | None = None  # None if the collection does not check for them
+    faults_of_files: Mapping[str, int] = field(default_factory=dict)  # faults of each file in `faults`
     collection: str = "documents"  # its name
 
     @property
     def read(self) -> int:
-        """The documents that could be used."""
+        """Number of usable documents."""
         return self.added + self.updated + self.relabelled + self.unchanged
 
     @property
@@ -100,7 +100,7 @@ class AddReport(Report):
         return f"{self.collection}: {said}; {counted(self.embedded, 'passage')} embedded"
 
     def lines(self) -> Iterator[str]:
-        """What is said of it: what was guessed, the faults by file and line, the sentence, what was cut."""
+        """The report as sentences: guesses, faults by file and line, counts, truncation."""
         yield from self.notes
         told, files = 0, by_file(self.faults)
         few = _FAULTS_OF_A_FILE if len(files) <= _FILES_WITH_SEVERAL else 1
@@ -114,10 +114,10 @@ class AddReport(Report):
             yield f"… {self.fault_count:,} rows skipped in all"
         yield self.sentence
         if self.resumed:
-            yield f"{self.resumed:,} of these an earlier run had left waiting"
+            yield f"{self.resumed:,} of these were left pending by an earlier run"
         if self.truncated:
             were = "passage was" if self.truncated == 1 else "passages were"
-            yield f"{self.truncated:,} {were} longer than the encoder takes and cut"
+            yield f"{self.truncated:,} {were} longer than the encoder's limit and truncated"
         gate = self.near_duplicates
         if gate is not None and gate.looked_at:
             for found in gate.first[:_NEAR_DUPLICATES_SHOWN]:
@@ -127,18 +127,18 @@ class AddReport(Report):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts what a reading comes to."""
+    """Counts the results of reading."""
 
     counts: Counter[str] = field(default_factory=Counter)
     faults: KeptFaults = field(default_factory=KeptFaults)
 
     def fault(self, fault: Fault) -> None:
-        """Take a row that cannot be used."""
+        """Count a faulty row."""
         self.counts["faults"] += 1
         self.faults.take(fault)
 
     def enter(self, entry: "Entry", passages: int) -> None:
-        """Count a batch that was entered, and its new passages."""
+        """Count a written batch and its new passages."""
         new, changed, relabelled = len(entry.new.ids), len(entry.changed), len(entry.relabelled)
         self.counts["passages"] += passages
         self.counts["added"] += new
@@ -147,7 +147,7 @@ class Tally:
         self.counts["unchanged"] += len(entry.batch.documents) - new - changed - relabelled
 
     def refuse_faults_alone(self, *, used: bool) -> None:
-        """BadInputError if there were faults and nothing else; used: whether any row could be used."""
+        """Raise BadInputError if there are only faults; used: whether any row was usable."""
         if used or not self.counts["faults"]:
             return
         many = self.counts["faults"] > 1
@@ -157,12 +157,12 @@ class Tally:
             else "the one row cannot be used"
         )
         named = spread(self.faults.kept, min(len(self.faults.counts), _FAULTS_NAMED))  # one of a file
-        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
+        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Correct the input")
 
     def report(
         self, collection: str, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0
     ) -> AddReport:
-        """What it comes to."""
+        """Make the report."""
         counts = self.counts
         return AddReport(
             added=counts["added"],
@@ -181,7 +181,7 @@ class Tally:
         )
 
     def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
-        """Give the windows on, counting their passages."""
+        """Yield the windows, counting their passages."""
         for window in windows:
             self.counts[name] += len(window.numbers)
             yield window
@@ -195,7 +195,7 @@ def add(
     reading: Reading,
     listener: ProgressListener,
 ) -> AddReport:
-    """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
+    """Write what is read to a collection and embed what is new. The caller holds the writer lock."""
     with Names() as names:
         source = _Source(store, collection, encoder, reading, names)
         tally = source.tally
@@ -233,7 +233,7 @@ def add(
 
 
 def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:
-    """BadInputError if files that a new collection would begin with hold no document; rows may be none."""
+    """Raise BadInputError if files for a new collection contain no document. Python rows may be empty."""
     if report.read or not reading.sources:
         return
     more = len(reading.sources) - _SOURCES_NAMED
@@ -247,7 +247,7 @@ def check_something_read(reading: Reading, report: AddReport, collection: str) -
 def awaiting_windows(
     store: Store, generation: GenerationRow, gaps: Sequence[ranges.Range] | None = None
 ) -> Iterator[PassageWindow]:
-    """The passages of ranges, None = those without a vector in the generation, in windows by number."""
+    """Yield the passages of ranges in windows, by number. None = those without a vector in the generation."""
     if gaps is None:
         with store.database.reading() as connection:
             gaps = ranges.waiting(connection, generation)
@@ -259,7 +259,7 @@ def awaiting_windows(
 
 
 def pieces(window: PassageWindow) -> Iterator[PassageWindow]:
-    """The window in pieces so small that each is encoded within seconds: a kill loses no more."""
+    """Split a window into pieces that take seconds to encode, so that a kill loses no more."""
     begin = characters = 0
     for i, text in enumerate(window.texts):
         characters += len(text)
@@ -271,32 +271,32 @@ def pieces(window: PassageWindow) -> Iterator[PassageWindow]:
 
 @dataclass(slots=True)
 class Batch:
-    """What is looked up, cut and entered together, and what could not be used on the way to it."""
+    """Documents that are looked up, chunked and written together, and the faults met on the way."""
 
     documents: list[PreparedDocument] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    characters: int = 0  # of the documents' text and metadata
-    bytes_read: int = 0  # of the whole input, when the batch was full
+    characters: int = 0  # of the documents' texts and metadata
+    bytes_read: int = 0  # of the whole input, when the batch was complete
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A batch beside what the catalogue holds of it: what there is to write, cut and hashed."""
+    """A batch compared with the catalogue: what has to be written, chunked and hashed."""
 
     batch: Batch
     new: NewDocuments
-    changed: list[tuple[int, PreparedDocument, list[Piece]]]  # by the numbers of the documents
+    changed: list[tuple[int, PreparedDocument, list[Piece]]]  # by the documents' numbers
     relabelled: list[tuple[int, PreparedDocument]]
-    unnamed: list[str | None]  # the sources of those, new or there before, that have no name of their own
+    unnamed: list[str | None]  # the sources of documents without an id, new or existing
 
     @property
     def writes(self) -> int:
-        """Rows that are written one by one, or 1 where all are new; 0: the catalogue has everything."""
+        """Number of rows that are written one by one; 1 if all are new, 0 if nothing has changed."""
         return max(min(len(self.new.ids), 1), len(self.changed), len(self.relabelled))
 
 
 class Entering:
-    """Looks documents up in a collection, cuts them and writes them; the caller holds the writer lock."""
+    """Looks up, chunks and writes documents of a collection. The caller holds the writer lock."""
 
     def __init__(self, store: Store, collection: CollectionRow, encoder: TextEncoder) -> None:
         self.store = store
@@ -309,7 +309,7 @@ class Entering:
             self._begins_empty = not documents.are_there(connection, collection.id)
 
     def entry(self, batch: Batch) -> Entry:
-        """A batch beside what the catalogue holds of it, cut."""
+        """Compare a batch with the catalogue and chunk what is new."""
         # What is being written meanwhile changes nothing here: no id comes twice in a run.
         known = {} if self._begins_empty else self._known(batch.documents)
         new = [item for item in batch.documents if item.id not in known]
@@ -339,9 +339,9 @@ class Entering:
         )
 
     def write(self, connection: sa.Connection, entry: Entry, begin: int = 0) -> PassageWindow:
-        """Write the new documents, and up to CHANGES changed ones from a place on; what is to be embedded.
+        """Write the new documents, and up to CHANGES changed ones from an offset. Returns passages to embed.
 
-        The new ones go with the first of the changed.
+        The new ones are written with the first of the changed.
         """
         collection_id, moment, some = self._collection.id, now(), slice(begin, begin + CHANGES)
         new = entry.new if begin == 0 else NewDocuments()
@@ -357,7 +357,7 @@ class Entering:
 
 
 class _Source(Entering):
-    """Enters the rows of a reading and gives out the passages that need vectors."""
+    """Writes the rows of a reading and yields the passages that need vectors."""
 
     def __init__(
         self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, names: Names
@@ -429,7 +429,7 @@ class _Source(Entering):
         return removed
 
     def _vanished(self, source: str | None) -> list[str]:
-        """The ids of the source's unnamed documents that were not met in this run."""
+        """The ids of the source's documents without an id of their own that were not seen in this run."""
         if source is None or self._begins_empty:
             return []
         with self.store.database.reading() as connection:
@@ -462,9 +462,9 @@ def live_or_begin(
     plan: dict[str, object],
     dtype: VectorDtype | None = None,
 ) -> GenerationRow:
-    """The collection's live generation; a collection without one begins with this encoder.
+    """Return the live generation; begin one with this encoder if there is none.
 
-    dtype: how vectors of one that begins are stored; None: as float32
+    dtype: how a new generation stores its vectors; None = float32
     """
     found = generations.live(connection, collection.id)
     if found is None:
@@ -480,9 +480,10 @@ def live_or_begin(
 def checked_files(
     sources: Sequence[str | Path], options: ReadOptions, stdin: BinaryIO | None = None
 ) -> Iterator[BinaryIO | None]:
-    """Check that every row of the files can be used; gives the standard input that is to be read then.
+    """Check that every row of the files is usable. Returns the standard input to read from afterwards.
 
-    StrictError if there is a fault. A pipe other than standard input is refused: it can be read once only.
+    Raises StrictError if there is a fault. A pipe other than standard input is refused, because it can be
+    read only once.
     """
     with contextlib.ExitStack() as stack:
         if "-" in sources:
@@ -501,7 +502,7 @@ def checked_files(
 
 
 def check_strictly(reading: Reading) -> int:
-    """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
+    """Read everything without writing. Returns the number of documents. StrictError if there is a fault."""
     tally = Tally()
     with Names() as names:
         for item in with_ids(reading, names):
@@ -513,14 +514,14 @@ def check_strictly(reading: Reading) -> int:
         shown = "; ".join(str(fault) for fault in spread(tally.faults.kept, 5))
         raise StrictError(
             f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
-            "Mend the input, or leave out strict (--strict) to skip such rows"
+            "Correct the input, or leave out strict (--strict) to skip such rows"
         )
     return tally.counts["read"]
 
 
 @contextlib.contextmanager
 def spooled(stdin: BinaryIO | None) -> Iterator[BinaryIO]:
-    """Standard input kept in a temporary file, so that it can be read twice."""
+    """Copy standard input to a temporary file, so that it can be read twice."""
     with tempfile.TemporaryFile() as kept:
         try:
             shutil.copyfileobj(stdin or sys.stdin.buffer, kept)

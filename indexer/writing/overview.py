@@ -1,4 +1,4 @@
-"""What a collection holds, at one look."""
+"""An overview of a collection."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,22 +27,22 @@ class CollectionOverview:
     name: str
     documents: int
     passages: int
-    waiting: int  # passages that have no vector in the live generation
-    unindexed: int  # those with one that are newer than its indexes: each search compares them all
-    removed: int  # passages that are gone but still in segments: `compact` drops them
+    waiting: int  # passages without a vector in the live generation
+    unindexed: int  # passages with a vector that no index covers; each search compares them all
+    removed: int  # removed passages whose vectors are still in segments; `compact` deletes them
     chunking: str
     fields: tuple[str, ...]  # metadata fields of the first thousand documents
-    clusters: int | None  # that the live generation is in; None: it was never clustered
-    unclustered: int  # passages that came since
+    clusters: int | None  # number of clusters of the live generation; None = it was never clustered
+    unclustered: int  # passages added since the clustering
     created_at: str
     generations: tuple[GenerationRow, ...]
     segments: tuple[SegmentRow, ...]
-    gate: GateRow | None  # for near-duplicates that come in
+    gate: GateRow | None  # check of new documents for near-duplicates
     linked: int  # near-duplicates that it linked
 
     @property
     def live(self) -> GenerationRow | None:
-        """The generation that answers."""
+        """The live generation."""
         return next((row for row in self.generations if row.state is GenerationState.LIVE), None)
 
     @property
@@ -57,7 +57,7 @@ def _indexes(live: GenerationRow | None, segments: Iterable[SegmentRow]) -> tupl
 
 
 def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
-    """One consistent look at a collection."""
+    """Read a collection's overview in one transaction."""
     with store.database.reading() as connection:
         document_count, passage_count = collections.size(connection, collection.id)
         every = generations.all_of(connection, collection.id)

@@ -1,4 +1,4 @@
-"""The picture of a generation's report: what each candidate found and how long it took."""
+"""Plot of a generation's tuning report: recall and query time of each candidate."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def front(rows: Sequence[Measured]) -> list[Measured]:
-    """The rows that no other beats in both recall and time, by rising time.
+    """The Pareto front: rows that no other row beats in both recall and time, fastest first.
 
-    Rows without a recall or a time are left out; of rows alike in both the first stays.
+    Rows without a recall or a time are left out; of equal rows the first one stays.
     """
     measured = [row for row in rows if row.recall is not None and row.milliseconds_a_query is not None]
     best: list[Measured] = []
@@ -26,9 +26,9 @@ def front(rows: Sequence[Measured]) -> list[Measured]:
 
 
 def plot_report(collection: str, plan: Plan, path: Path) -> None:
-    """Write the picture as .png or .svg, whole or not at all.
+    """Write the picture as .png or .svg, atomically.
 
-    BadInputError for another ending, and for a plan that was never measured.
+    Raises BadInputError for another file type, and for a plan that was never measured.
     """
     if not front(plan.report):
         raise BadInputError(
@@ -40,7 +40,7 @@ def plot_report(collection: str, plan: Plan, path: Path) -> None:
 
 
 def pareto_figure(plan: Plan, title: str) -> "Figure":
-    """Draw recall over the time of one query: each kind and shape, the front, the contract, the choice."""
+    """Plot recall over query time: each kind and shape, the Pareto front, the target, the choice."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator
 
@@ -65,7 +65,7 @@ def pareto_figure(plan: Plan, title: str) -> "Figure":
             label=name + held,
         )
     best = _points(front(plan.report))
-    axes.step(*best, where="post", color="0.6", linestyle=":", label="nothing is better in both")
+    axes.step(*best, where="post", color="0.6", linestyle=":", label="Pareto front")
     axes.axhline(plan.contract.recall, color="0.3", linestyle="--", linewidth=1, label=str(plan.contract))
     for row in drawn:
         if row.verdict == "taken":
@@ -95,7 +95,7 @@ def _points(rows: Sequence[Measured]) -> tuple[list[float], list[float]]:
 
 
 def _line(row: Measured) -> tuple[PlanKind, str]:
-    """What belongs on one line: a kind built one way."""
+    """The rows of one line of the plot: a kind with one shape."""
     how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
     name = str(row.kind) + (f" ({how})" if how else "")
     return row.kind, name

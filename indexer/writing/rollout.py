@@ -1,4 +1,4 @@
-"""Rolling an encoder out over a collection: rebuild, promote, roll back; and mending what is damaged."""
+"""Rolling out an encoder: rebuild, promote, roll back; and repairing damaged segments."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ _SAME = 0.999  # cosine from which two vectors of a passage are one
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport(Report):
-    """What a rebuild did."""
+    """The result of a rebuild."""
 
     REPORT: ClassVar = "rebuilt"
 
@@ -54,38 +54,38 @@ class RebuildReport(Report):
     state: GenerationState
     embedded: int  # passages
     truncated: int
-    mended: int  # segments that were damaged and are made anew
-    notes: tuple[str, ...] = ()  # what could not be done, and what was not needed
-    restored: int = 0  # segments that were in quarantine though they are whole, and answer again
+    mended: int  # damaged segments that were recreated
+    notes: tuple[str, ...] = ()  # what could not be done, or was not needed
+    restored: int = 0  # intact segments that were taken out of quarantine
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion(Report):
-    """Which generation went live."""
+    """The generation that went live."""
 
     REPORT: ClassVar = "promoted"
 
     collection: str
     generation: int
-    gate: Mapping[str, JsonValue] | None = None  # what the gate measured; None where nothing was
+    gate: Mapping[str, JsonValue] | None = None  # what the gate measured; None if it was not used
 
     def lines(self) -> list[str]:
-        """The same in a sentence."""
+        """The report as a sentence."""
         return [f"generation {self.generation} of '{self.collection}' is live"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What `mend` found."""
+    """The result of `mend`."""
 
-    segments: int  # damaged, and made anew
+    segments: int  # damaged ones that were recreated
     embedded: int  # passages in them
-    restored: int  # segments that were in quarantine though they are whole
+    restored: int  # intact segments that were in quarantine
 
     def report(
         self, generation: GenerationRow, embedded: int, truncated: int, note: str | None
     ) -> RebuildReport:
-        """The report of a rebuild that began with it, then embedded so many more; note: what else is said."""
+        """The report of a rebuild that repaired these segments and embedded more; note: a further note."""
         notes = () if note is None else (note,)
         if self.restored:
             were = "was" if self.restored == 1 else "were"
@@ -108,12 +108,12 @@ def rebuild(
     contract: RecallContract | None = None,
     dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> RebuildReport:
-    """Embed the collection by another encoder into a generation that is ready to be promoted.
+    """Embed the collection with another encoder into a generation that is ready to be promoted.
 
-    contract: what its index has to keep; dtype: how its vectors are stored. One that was begun and not
-    finished with this encoder and data type goes on. The caller holds the writer lock.
+    contract: recall target of its index; dtype: how it stores vectors. An unfinished generation of the same
+              encoder and data type is resumed. The caller holds the writer lock.
 
-    BadInputError for vectors that are made elsewhere, before a generation is begun that nobody can finish.
+    Raises BadInputError for vectors that are computed elsewhere, before a generation is begun.
     """
     with store.database.reading() as connection:
         _, there = collections.size(connection, collection.id)
@@ -159,9 +159,9 @@ def catch_up(
     load: Callable[[], TextEncoder],
     listener: ProgressListener = unheard,
 ) -> tuple[int, int]:
-    """Embed the passages that have no vector in the generation; how many, and how many were cut.
+    """Embed the passages without a vector in the generation. Returns how many, and how many were truncated.
 
-    load: gives the generation's encoder; called only if there are such passages
+    load: loads the generation's encoder; called only if there are such passages
     """
     with store.database.reading() as connection:
         every = generations.all_of(connection, generation.collection_id)
@@ -185,14 +185,14 @@ def mend(
     load: Callable[[], TextEncoder],
     listener: ProgressListener = unheard,
 ) -> Mended:
-    """Look for damaged segments and make them anew.
+    """Check the segments and recreate damaged ones.
 
-    A file in quarantine that is whole after all is put back. Otherwise vectors come from the catalogue's
-    text; segments that overlap, as two writers at once once left them, or lack passages are written anew; an
-    index is left to `refresh_index`. The damaged files stay in quarantine. StorageError if a file
-    cannot be read just now.
+    An intact file in quarantine is put back. Otherwise vectors are recreated from the catalogue's text;
+    segments that overlap, as two simultaneous writers of an old version left them, or lack passages are
+    rewritten; indexes are left to `refresh_index`. Damaged files stay in quarantine. Raises StorageError if a
+    file cannot be read at the moment.
 
-    load: gives the generation's encoder; called only if a text has to be embedded
+    load: loads the generation's encoder; called only if a text has to be embedded
     """
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
@@ -221,10 +221,10 @@ def mend(
 def made_good(
     store: Store, collection: CollectionRow, generation: GenerationRow, encoder: TextEncoder
 ) -> list[str]:
-    """Make damaged segments anew whose vectors are all given, where others are made elsewhere; what is said.
+    """Recreate damaged segments from given vectors, in a collection of `VectorsOnly`. Returns notes.
 
-    encoder: gives the vectors that came with rows; BadInputError if a passage waits that has none among them,
-        before more is entered
+    encoder: holds the vectors that were given with rows. Raises BadInputError if a pending passage has none
+             among them, before anything else is written
     """
     for window in awaiting_windows(store, generation):
         encoder.encode(window.texts)
@@ -260,7 +260,7 @@ def promotable(store: Store, collection: CollectionRow, number: int | None = Non
 def promote(
     store: Store, collection: CollectionRow, number: int, gate: dict[str, Any] | None = None
 ) -> GenerationRow:
-    """Make a generation that can go live the live one, in one transaction; gate: what was measured before."""
+    """Make a generation live in one transaction; gate: what was measured before."""
     chosen = promotable(store, collection, number)
     with store.database.writing() as connection:
         every = generations.all_of(connection, collection.id)
@@ -273,7 +273,7 @@ def promote(
 
 
 def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
-    """The generation that was live before the one that is; UnknownGenerationError if there is none."""
+    """The previously live generation; UnknownGenerationError if there is none."""
     with store.database.reading() as connection:
         every = generations.all_of(connection, collection.id)
     retired = [generation for generation in every if generation.state is GenerationState.RETIRED]
@@ -309,7 +309,7 @@ def _mend_vectors(
 
 
 def _refuse_lost(store: Store, collection: CollectionRow, row: SegmentRow, made_by: VectorsOnly) -> None:
-    """BadInputError that says whose vectors a damaged segment held, if there is any."""
+    """Raise BadInputError if a damaged segment held vectors that only the user has."""
     with store.database.reading() as connection:
         lost = passages.passage_numbers(
             connection, collection.id, after=row.first_passage - 1, through=row.last_passage
@@ -327,7 +327,7 @@ def _refuse_lost(store: Store, collection: CollectionRow, row: SegmentRow, made_
 
 @dataclass(slots=True)
 class _Stretch:
-    """Passages from a number on, up to the next stretch, and the segments that hold vectors of them."""
+    """Consecutive passages and the segments that hold their vectors."""
 
     first: int
     last: int  # that has a vector
@@ -341,10 +341,10 @@ def _mend_ranges(
     load: Callable[[], TextEncoder],
     listener: ProgressListener,
 ) -> tuple[int, int]:
-    """Write segments anew so that each passage that should have a vector has one; how many, and embedded.
+    """Rewrite segments so that each passage that needs a vector has one. Returns how many, how many embedded.
 
-    A vector beyond the watermark that is in no range raises the watermark to it, so that nobody embeds that
-    passage again.
+    A vector beyond the watermark that is in no range raises the watermark, so that the passage is not
+    embedded again.
     """
     with store.database.reading() as connection:
         has_vector = ranges.embedded(connection, generation)
@@ -401,7 +401,7 @@ def _mend_ranges(
 def _stretches(
     store: Store, collection: CollectionRow, generation: GenerationRow, rows: list[SegmentRow]
 ) -> list[_Stretch]:
-    """The generation's segments of vectors by their passages; those that overlap are one stretch."""
+    """The generation's vector segments by passage; overlapping ones form one stretch."""
     opened = []
     for row in rows:
         if row.kind is SegmentKind.VECTORS and row.count:
@@ -423,9 +423,9 @@ def _stretches(
 def _kept(
     each: _Stretch, known: NDArray[np.int64], dimension: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], bool]:
-    """What is right of a stretch, once each: numbers (n,), rising, vectors (n, d); and whether all of it was.
+    """The valid part of a stretch: numbers (n,), ascending, vectors (n, d), and whether all of it was valid.
 
-    A passage with two vectors that differ has none that is right.
+    If a passage has two different vectors, neither is valid.
     """
     held = [segment for _, segment in each.segments]
     usable = [np.isin(segment.ids, known) & of_unit_length(segment.vectors) for segment in held]

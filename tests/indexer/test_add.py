@@ -238,7 +238,7 @@ def test_an_input_without_one_usable_row_is_an_error_and_leaves_nothing(
     path = tmp_path / "pets.jsonl"
     path.write_text('{"id": 1, "text": ""}\n{"id": 2, "text": null}\n')
     pets = library.collection("pets")
-    with pytest.raises(BadInputError, match=r"none of the 2 rows .*pets\.jsonl:1: .*Mend the input"):
+    with pytest.raises(BadInputError, match=r"none of the 2 rows .*pets\.jsonl:1: .*Correct the input"):
         pets.add(path)
     assert not pets.exists()
 
@@ -438,6 +438,6 @@ def test_a_collection_that_another_process_makes_in_between_is_taken(
         return found
 
     monkeypatch.setattr(CollectionRecord, "exists", exists_after_the_other)
-    with pytest.raises(BadInputError, match="is cut by 'tokens'"):
+    with pytest.raises(BadInputError, match="is chunked by 'tokens'"):
         before.add_rows(["a dog"])
     assert one.collection("pets").overview().documents == 1

@@ -29,8 +29,8 @@ from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 from nearsay.training.sentence.bundled import bundled_folder
 
 OpenLibrary = Callable[[], Library]
-ANEW = "Embed it anew: nearsay index rebuild texts --encoder words, then nearsay index promote texts"
-MEND = "Mend it: nearsay index rebuild texts"
+ANEW = "Embed it again: nearsay index rebuild texts --encoder words, then nearsay index promote texts"
+MEND = "Repair it: nearsay index rebuild texts"
 SUBJECT = "texts, generation 1 (live)"
 
 
@@ -126,7 +126,7 @@ def test_an_index_may_miss_as_many_as_its_contract_lets_it(
     assert finding.sound == sound
     said = f"{50 - lost} of 50 found themselves first through the index, whose contract is recall 0.95@10"
     assert finding.detail == said + (
-        "" if sound else ". Choose and build the index anew: nearsay index tune table"
+        "" if sound else ". Choose and build the index again: nearsay index tune table"
     )
 
 
@@ -319,7 +319,7 @@ def test_a_missing_segment_is_found(collection: Collection) -> None:
     (row,) = collection.overview().segments
     path = collection._store.segment(1, row.sha256)
     path.unlink()
-    said = f"segment {path.name} is missing from {path.parent}. Mend it: nearsay index rebuild texts"
+    said = f"segment {path.name} is missing from {path.parent}. Repair it: nearsay index rebuild texts"
     assert unsound(examine(collection.library, prove=True)) == [(SUBJECT, said)]
 
 
@@ -327,7 +327,7 @@ def test_a_segment_in_quarantine_is_found(collection: Collection) -> None:
     (row,) = collection.overview().segments
     with collection._store.database.writing() as connection:
         generations.set_segment_state(connection, row, SegmentState.QUARANTINED)
-    said = f"segment {row.sha256}.safetensors is in quarantine. Mend it: nearsay index rebuild texts"
+    said = f"segment {row.sha256}.safetensors is in quarantine. Repair it: nearsay index rebuild texts"
     assert unsound(examine(collection.library)) == [(SUBJECT, said)]
 
 
@@ -335,7 +335,7 @@ def test_a_catalogue_that_counts_otherwise_than_its_segment_is_found(collection:
     with collection._store.database.writing() as connection:
         connection.execute(segment_table.update().values(count=5))
     ((_, detail),) = unsound(examine(collection.library))
-    assert detail == Naming("count is 4, not 5", "Mend it")
+    assert detail == Naming("count is 4, not 5", "Repair it")
 
 
 def test_files_that_nothing_points_to_are_counted_and_sound(collection: Collection) -> None:
@@ -420,7 +420,7 @@ def either(catalogue_url: str, tmp_path: Path, words: WordsEncoder) -> Iterator[
         yield collection
 
 
-ENTER = "Enter them anew: nearsay index rebuild texts"
+ENTER = "Recreate them: nearsay index rebuild texts"
 
 
 def test_words_that_are_missing_are_found_and_entered_anew(either: Collection) -> None:
@@ -492,9 +492,9 @@ def damage_words(collection: Collection) -> None:
 
 def test_a_damaged_table_of_words_is_not_a_damaged_catalogue(collection: Collection) -> None:
     damage_words(collection)
-    said = "the table of the words is damaged. Enter them anew: nearsay index rebuild texts"
+    said = "the table of the words is damaged. Recreate them: nearsay index rebuild texts"
     assert unsound(examine(collection.library, prove=True)) == [("texts, words", said)]
-    with pytest.raises(UnreadableWordsError, match=r"gone or damaged.* nearsay index rebuild texts"):
+    with pytest.raises(UnreadableWordsError, match=r"missing or damaged.* nearsay index rebuild texts"):
         collection.search("a", mode="lexical")
     database = collection.library.store.database
     with (

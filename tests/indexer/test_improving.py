@@ -223,13 +223,13 @@ def test_an_adapter_is_taken_for_what_all_scores_say_not_for_ranks_alone(mistake
     ranks = np.array([0.3, 0.2, -0.1] + [0.0] * 37)
     likelier = 0.1 + 0.05 * np.random.default_rng(2).normal(size=40)
     unsure = improving._row("adapter", ranks, None, None, snapshot, tuple)
-    assert unsure.verdict == "no gain beyond chance"
+    assert unsure.verdict == "no significant gain"
     sure = improving._row("adapter", ranks, None, None, snapshot, tuple, (likelier, None))
     assert sure.verdict == ""
     assert sure.likelihood_low is not None
     assert 0 < sure.likelihood_low < likelier.mean()
     worse = improving._row("adapter", -ranks, None, None, snapshot, tuple, (likelier, None))
-    assert worse.verdict == "no gain beyond chance"
+    assert worse.verdict == "no significant gain"
     few = np.array([-0.1, 0.0])  # on the test part, too, all scores say more than a rank that changed
     held = improving._row("adapter", ranks, few, None, snapshot, tuple, (likelier, np.array([0.1, 0.0])))
     assert held.verdict == ""
@@ -480,7 +480,7 @@ def test_an_encoder_that_answers_no_better_is_dropped(
     encoder.letters = 3
     found, _, _ = tried_with(mistaken, encoder, monkeypatch)
     by_name = {one.name: one for one in found.candidates}
-    assert by_name[ENCODER].verdict == "no gain beyond chance"
+    assert by_name[ENCODER].verdict == "no significant gain"
     assert found.recommended in ("query adapter", "adapter and weight")
     assert found.applied
     assert [row.number for row in mistaken.generations()] == [1]

@@ -145,7 +145,7 @@ def test_a_contract_that_cannot_be_measured_without_faiss_is_not_claimed(
         "0.8@5",
         "not measured",
         "0.95@10",
-        "goes on",
+        "stays",
         "pip install 'nearsay[cpu]'",
         "nearsay index tune table --recall 0.8@5",
     )

@@ -39,7 +39,7 @@ def test_the_picture_names_every_candidate_the_contract_and_the_choice() -> None
         "ivf, 1 MB",
         "ivf-pq, 1 MB",
         "ivf-sq8, 1 MB",
-        "nothing is better in both",
+        "Pareto front",
         "recall 0.95@10",
         "taken: ivf-sq8, 0.3 ms",
     ]

@@ -389,7 +389,7 @@ def test_a_filter_finds_what_the_budget_would_have_left_out(
         assert ids(hits) == ["best"]
         assert hits.notes == (Naming("1 of the 3", "only 1 passage", "filter", "words"),)
     incomplete = collection.search("hen", 3, mode="lexical")
-    many = "every word of the query stands in very many passages"
+    many = "every word of the query is in very many passages"
     ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or search "
     assert incomplete.notes == (f"{ranked}by meaning (mode dense)",)
     counted = f"{many}: words count for some of them alone, those added first. Add a rarer word"

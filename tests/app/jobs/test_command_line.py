@@ -53,7 +53,7 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         (["documents", "add", "papers", "x", "--library", "y"], "Leave --library away"),
         (
             ["documents", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"],
-            "Leave --database away",
+            "Omit --database",
         ),
         (["documents", "add", "--help"], "Leave --help and --version away"),
         (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
