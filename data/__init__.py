@@ -1,1 +1,1 @@
-"""Text in, examples out: readers, chunking, evaluation sets, samples. Imports nothing of nearsay."""
+"""Reading data: readers, chunking, evaluation sets, samples. Imports nothing else of nearsay."""

@@ -1,4 +1,4 @@
-"""Questions on a passage, with the spans of it that answer them: files in SQuAD's format."""
+"""Extractive question answering files in SQuAD's format."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,24 +17,24 @@ _LONGEST: Final = 2**32  # bytes of a line: the whole of SQuAD is one
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A piece of the context."""
+    """A span of the context."""
 
     text: str
-    start: int  # the character of the context where it begins
+    start: int  # index of its first character in the context
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """A question, the text it is asked of, and the answers that people gave."""
+    """A question with its context and reference answers."""
 
     id: str
     question: str
     context: str
-    answers: tuple[Answer, ...]  # () : the context holds no answer (SQuAD 2.0)
+    answers: tuple[Answer, ...]  # () = the context contains no answer (SQuAD 2.0)
 
     @property
     def has_answer(self) -> bool:
-        """Whether the context answers it."""
+        """Whether the context contains an answer."""
         return bool(self.answers)
 
 
@@ -43,7 +43,7 @@ class AnsweredQuestions:
     """A file of questions with their answers."""
 
     source: str  # the file as the user gave it
-    sha256: str  # of the file, hexadecimal: the data hash of a run
+    sha256: str  # of the file, hexadecimal; the data hash of a run
     questions: list[AnsweredQuestion]
 
     def __len__(self) -> int:
@@ -51,15 +51,15 @@ class AnsweredQuestions:
 
     @property
     def some_have_no_answer(self) -> bool:
-        """Whether it is a set in the manner of SQuAD 2.0."""
+        """Whether there are unanswerable questions, as in SQuAD 2.0."""
         return any(not question.has_answer for question in self.questions)
 
 
 def read_answered_questions(path: str | Path) -> AnsweredQuestions:
     """Read a JSON file (or its .gz) in the format of SQuAD 1.1 or 2.0.
 
-    A question with `is_impossible` has no answer, and its plausible answers are not read. BadInputError names
-    the question whose answer does not stand in the context where it says, and everything else that is wrong.
+    A question with `is_impossible` has no answer; its plausible answers are ignored. Raises BadInputError,
+    naming the question, if an answer is not in the context at its position, and for any other error.
 
     Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, and 2018, https://arxiv.org/abs/1806.03822
     """
@@ -73,7 +73,7 @@ def read_answered_questions(path: str | Path) -> AnsweredQuestions:
             for question in _questions(paragraph, context, place):
                 if question.id in seen:
                     raise BadInputError(
-                        f"{place}: the id {question.id!r} was there before; give each question its own"
+                        f"{place}: the id {question.id!r} occurs twice; give each question its own"
                     )
                 seen.add(question.id)
                 questions.append(question)
@@ -137,8 +137,8 @@ def _answer(entry: object, context: str, where: str) -> Answer:
 def _remedy(text: str, context: str, start: int) -> str:
     places = [place for place in range(len(context)) if context.startswith(text, place)]
     if not places:
-        return "the answer stands nowhere in the context: mend its text, or remove the question"
-    return f"the nearest place where it stands is {min(places, key=lambda place: abs(place - start))}"
+        return "the answer is not in the context: fix its text, or remove the question"
+    return f"the nearest occurrence is at {min(places, key=lambda place: abs(place - start))}"
 
 
 def _short(text: str) -> str:
@@ -162,4 +162,4 @@ def _text(value: object, name: str, place: str) -> str:
     try:
         return text_of(_field(value, name, place), repr(name))
     except UnusableRowError as error:
-        raise BadInputError(f"{place}: {error}; mend or remove it") from error
+        raise BadInputError(f"{place}: {error}; fix or remove it") from error

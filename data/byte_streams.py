@@ -1,4 +1,4 @@
-"""Bytes from files: counted, uncompressed, and brought to an encoding whose lines end in one byte."""
+"""Byte streams of files: counted, decompressed, and converted to encodings whose lines end in one byte."""
 
 import codecs
 import gzip
@@ -32,11 +32,11 @@ BYTE_ORDER_MARKS: Final = (  # the longer first: UTF-32's begins with UTF-16's
 
 
 class DamagedStreamError(Exception):
-    """The bytes stop making sense here, and nothing after can be read; says why."""
+    """The stream is damaged at this point and cannot be read further; says why."""
 
 
 class _Chunks(io.RawIOBase):
-    """A stream made of whatever `read(size)` returns, b"" at the end."""
+    """A stream of what `read(size)` returns, b"" at the end."""
 
     def __init__(self, read: Callable[[int], bytes], head: bytes = b"") -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def _buffered(read: Callable[[int], bytes], head: bytes = b"") -> io.BufferedRea
 
 
 def counted(stream: IO[bytes], count: Callable[[int], None]) -> io.BufferedReader:
-    """Read `stream`, telling `count` how many bytes came each time. Does not close it."""
+    """Wrap `stream` so that `count` is called with the number of bytes of each read. Does not close it."""
     # read1 gives what a pipe has now; read would wait until the buffer is full
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
 
@@ -73,10 +73,10 @@ def counted(stream: IO[bytes], count: Callable[[int], None]) -> io.BufferedReade
 
 
 def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedReader:
-    """Read through gzip if the bytes are gzip's, whatever the file is called.
+    """Decompress a stream if it is gzip, whatever the file name is.
 
-    `expected`: the name says gzip, so anything else is damage. A cut or damaged file gives its good bytes and
-    then DamagedStreamError.
+    `expected`: the name says gzip, so anything else is damage. A truncated or damaged file yields its intact
+    bytes, then DamagedStreamError.
     """
     head = stream.read(len(GZIP_MAGIC))
     rest = _buffered(stream.read1, head)
@@ -115,22 +115,22 @@ def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedRea
 
 
 class TextStream(NamedTuple):
-    """Bytes whose lines end in the one byte LF."""
+    """A byte stream whose lines end in LF."""
 
     stream: io.BufferedReader  # without its byte order mark
-    encoding: str  # what its lines are to be decoded from
-    certain: bool  # a byte order mark, or the bytes of UTF-16 and UTF-32, say so
+    encoding: str  # in which to decode its lines
+    certain: bool  # known from a byte order mark, or from the bytes of UTF-16 or UTF-32
 
 
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
-    r"""Find a stream's encoding and take its byte order mark off.
+    """Detect a stream's encoding and remove its byte order mark.
 
-    encoding: what the user says, of UTF-16 and UTF-32 with the order of their bytes or not; None = what the
-        mark says, else UTF-16 where NULs speak for it, as some programs of Windows write it, else UTF-8. A
-        mark is believed in any case, and text without a NUL that can be read as UTF-8 is not taken for UTF-16
-        or UTF-32. These, in which a line does not end in the one byte `\n`, are brought to UTF-8 on the way,
-        faulty parts as faulty UTF-8, so that they are found in their line; half a character at the end gives
-        DamagedStreamError. Of text whose lines end in CR alone these become LF.
+    encoding: as given by the user, UTF-16 and UTF-32 with or without byte order; None = from the byte order
+              mark, else UTF-16 if NULs indicate it (some Windows programs write it without a mark), else
+              UTF-8. A mark always decides, and valid UTF-8 without NULs is not taken for UTF-16 or UTF-32.
+              These, whose lines do not end in a single LF byte, are converted to UTF-8, and invalid parts to
+              invalid UTF-8, so that they are found in their line; half a character at the end raises
+              DamagedStreamError. If lines end in CR alone, it becomes LF.
     """
     head = stream.read(4)
     mark, marked = next((each for each in BYTE_ORDER_MARKS if head.startswith(each[0])), (b"", None))
@@ -156,12 +156,12 @@ def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
 
 
 def unmarked_utf16(head: bytes) -> str | None:
-    """Name the UTF-16 of text without a mark.
+    """Detect UTF-16 without a mark, and its byte order.
 
-    Where most characters are ASCII one byte of them is NUL. Of other text that byte of its spaces, digits and
-    line ends is: it is UTF-16 where it has line ends and no control character as such, and some as UTF-8.
-    Bytes that are nearly all ASCII and mostly printable are text of single bytes with a NUL or two: of each
-    letter in UTF-16 one is not printable, but for Chinese and Japanese, of which many are beyond ASCII.
+    If most characters are ASCII, one byte of each is NUL. In other text, this is true of spaces, digits and
+    line ends: it is UTF-16 if it contains line ends and no control characters as such, and some as UTF-8.
+    Bytes that are nearly all ASCII and mostly printable are single-byte text with a NUL or two, because in
+    UTF-16 one byte of each letter is not printable, except in Chinese and Japanese.
     """
     if b"\0" not in head:
         return None
@@ -179,7 +179,7 @@ def unmarked_utf16(head: bytes) -> str | None:
 
 
 def _ordered(name: str, head: bytes) -> str:
-    """Name the order of bytes of UTF-16 or UTF-32 without a mark; little endian where nothing tells it."""
+    """Detect the byte order of UTF-16 or UTF-32 without a mark; little endian if nothing indicates it."""
     if name == "utf-16" and (found := unmarked_utf16(head)):
         return found
     # Of ASCII the first byte is 0 in big endian, and the last in little.
@@ -188,7 +188,7 @@ def _ordered(name: str, head: bytes) -> str:
 
 
 def _reads_as(head: bytes, encoding: str, besides: str) -> bool:
-    """Say whether bytes hold the characters `besides`, and no others that no text holds, as controls."""
+    """Whether bytes contain the characters `besides`, and no control characters."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)  # a character may be cut off at the end
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ def _reads_as(head: bytes, encoding: str, besides: str) -> bool:
 
 
 def _ends_in_returns(head: bytes) -> bool:
-    """Say whether lines end in CR alone, as Excel's "CSV (Macintosh)" and old Macs write them."""
+    """Whether lines end in CR alone, as in Excel's "CSV (Macintosh)" and on old Macs."""
     return b"\r" in head[:-1] and b"\n" not in head  # the last may be the first half of CR LF
 
 
@@ -240,11 +240,14 @@ _VALUE_GOES_ON: Final = re.compile(rb'(?:[^"\\\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*"|
 
 
 def listed_values(stream: io.BufferedReader, signs: tuple[bytes, ...]) -> tuple[io.BufferedReader, bool]:
-    """Bring a JSON list of any size to a line a value; what does not begin with one stays. Whether it is one.
+    """Convert a JSON list of any size to lines, one per value. Returns whether the stream is a list.
 
-    signs: with one of which a list begins, white space aside: `[`, or more where text may begin with that
-    The bytes are of an encoding in which ASCII stands for itself alone. What a list has besides its values
-    comes as lines, too, which are no JSON; a list without an end gives its values, then DamagedStreamError.
+    signs: a list begins with one of these, ignoring white space: `[`, or longer ones if text may begin with
+           it
+
+    Anything else is unchanged. The encoding must be a superset of ASCII, with ASCII bytes only for ASCII
+    characters. Anything between the values becomes lines as well, which are not JSON; an unterminated list
+    yields its values, then DamagedStreamError.
     """
     head, seen = bytearray(), b""
     while seen not in signs and any(each.startswith(seen) for each in signs) and (byte := stream.read(1)):
@@ -255,7 +258,7 @@ def listed_values(stream: io.BufferedReader, signs: tuple[bytes, ...]) -> tuple[
 
 
 class _Splitter:
-    """Reads a JSON list and gives a line a value."""
+    """Splits a JSON list into one line per value."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -296,7 +299,7 @@ class _Splitter:
         return b"".join([*pieces, data[done:]])
 
     def _outside(self, sign: bytes) -> bytes:
-        """What stands in the place of a bracket, brace or comma outside strings."""
+        """The replacement for a bracket, brace or comma outside strings."""
         outermost = self._depth == 1
         if sign in b"[{":
             self._depth += 1

@@ -1,4 +1,4 @@
-"""Cutting texts into the passages that get one vector each."""
+"""Chunking: splitting texts into passages with one vector each."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ _MOST: Final = 999_999  # tokens that the notation can say
 
 
 class ChunkingMethod(StrEnum):
-    """Where a text may be cut."""
+    """Where a text may be split."""
 
     NONE = "none"  # nowhere: a document is a passage
     SENTENCES = "sentences"  # after each sentence
@@ -39,16 +39,16 @@ class ChunkingMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents become passages.
+    """How documents are split into passages.
 
-    Written `none`, `sentences`, `tokens`, `tokens:200`, `tokens:200:40`, with `@de` after it for a language
+    Written `none`, `sentences`, `tokens`, `tokens:200`, `tokens:200:40`, followed by `@de` for a language
     other than English.
     """
 
     method: ChunkingMethod = ChunkingMethod.TOKENS
-    tokens: int = 0  # window, in the encoder's tokens without special ones; 0 = what the encoder takes
-    overlap: int = 32  # tokens repeated from the window before, in whole sentences; at most half a window
-    language: str = "en"  # ISO 639 code, for finding sentence ends
+    tokens: int = 0  # window in tokens, without special ones; 0 = the encoder's maximum
+    overlap: int = 32  # tokens repeated from the previous window, in whole sentences; at most half a window
+    language: str = "en"  # ISO 639 code, for sentence splitting
 
     def __post_init__(self) -> None:
         if self.method not in list(ChunkingMethod):
@@ -64,7 +64,7 @@ class Chunking:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the notation, such as `tokens:200:40`; BadInputError for anything else."""
+        """Parse the notation, such as `tokens:200:40`. Raises BadInputError."""
         found = _NOTATION.fullmatch(text.strip())
         usual = cls()
         if found is None or found["method"] not in list(ChunkingMethod):
@@ -98,18 +98,18 @@ class Chunking:
 def chunk(
     texts: Sequence[str], chunking: Chunking, token_offsets: TokenOffsets, *, rooms: Sequence[int]
 ) -> list[list[Span]]:
-    """Cut each text into spans of characters, in order, that together hold all that is not white space.
+    """Split each text into character spans, in order, that cover everything but white space.
 
-    texts: any number of texts; a blank one has no spans
-    rooms: (texts,) the most tokens a window of each text may have, title and special tokens already taken
-        off; less than 1 counts as 1
-    returns: (texts,) lists of spans without white space at their ends
+    texts: any number of texts; blank ones have no spans
+    rooms: (texts,) maximum tokens of a window of each text, without title and special tokens; less than 1
+           counts as 1
+    returns: (texts,) lists of spans, stripped of white space
 
-    NONE gives one span a text and SENTENCES one a sentence, whatever their length: what the encoder then
-    cuts off is the encoder's to count. TOKENS packs whole sentences into windows of `chunking.tokens` (or the
-    room, when that is less or no window is asked), repeats whole sentences of up to `overlap` tokens, and
-    cuts a sentence longer than a window between words, into pieces of about equal length. A single word of
-    more tokens than a window is cut between tokens; tokenized alone, its pieces may have a few tokens more.
+    NONE gives one span per text and SENTENCES one per sentence, whatever their length; the encoder counts
+    what it truncates. TOKENS packs whole sentences into windows of `chunking.tokens` (or the room, if that is
+    smaller or no window is given), repeats whole sentences of up to `overlap` tokens, and splits a sentence
+    longer than a window between words, into pieces of about equal length. A single word longer than a window
+    is split between tokens; tokenized alone, its pieces may have a few more tokens.
     """
     if len(rooms) != len(texts):
         raise ValueError(f"{len(texts)} texts, but {len(rooms)} rooms")
@@ -131,7 +131,7 @@ def chunk(
 
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
-    """Take the white space off a span's ends; None if nothing is left."""
+    """Strip white space from a span; None if nothing is left."""
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
     right = len(piece.rstrip())
@@ -139,17 +139,17 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
 
 
 def sentence_spans(text: str, language: str) -> list[Span]:
-    """Find the sentences of a text, without the white space at their ends; language: an ISO 639 code."""
+    """Split a text into sentences, stripped of white space; language: an ISO 639 code."""
     cuts = [*_sentence_starts(text, language), len(text)]
     pieces = (_stripped(text, start, end) for start, end in pairwise(cuts))
     return [piece for piece in pieces if piece is not None]
 
 
 def _sentence_starts(text: str, language: str) -> Iterator[int]:
-    """Find where sentences begin, rising, in blocks: text full of quotes takes sentencex the square.
+    """The starts of sentences, ascending. Found in blocks: quotes make sentencex take quadratic time.
 
-    A block ends with a paragraph, beyond which no sentence goes; in a longer paragraph with its last whole
-    sentence, which is then found twice; in a longer sentence anywhere, which is then no beginning.
+    A block ends with a paragraph, which sentences never cross; in a longer paragraph with its last complete
+    sentence, which is then found again; in a longer sentence anywhere, which is not a start then.
     """
     begin, within = 0, False  # the block's first character, and whether a sentence goes on there
     while begin < len(text):
@@ -202,7 +202,7 @@ def _windows(text: str, starts: list[int], language: str, window: int, overlap: 
 
 
 def _with_overlap(lengths: list[int], begin: int, index: int, window: int, overlap: int) -> tuple[int, int]:
-    """Start a window at sentence `index`, with those before it that the overlap and the room allow."""
+    """Start a window at sentence `index`, with preceding sentences as overlap and room allow."""
     held = lengths[index]
     repeated = 0
     first = index
@@ -216,7 +216,7 @@ def _with_overlap(lengths: list[int], begin: int, index: int, window: int, overl
 
 
 def _pieces(text: str, starts: list[int], sentence: Span, window: int, overlap: int) -> Iterator[Span]:
-    """Cut one long sentence between words. starts: the first character of each of its tokens."""
+    """Split one long sentence between words. starts: the first character of each of its tokens."""
     count = len(starts)
     step = window - overlap
     pieces = max(2, -(-(count - overlap) // step))
@@ -245,5 +245,5 @@ def _begins_word(text: str, start: int) -> bool:
 
 
 def _parts_words(character: str) -> bool:
-    """Say whether tokenizers end a word here: at white space and punctuation, ASCII symbols among it."""
+    """Whether tokenizers end a word here: at white space and punctuation, including ASCII symbols."""
     return character.isspace() or character in "$+<=>^`|~" or unicodedata.category(character).startswith("P")

@@ -1,4 +1,4 @@
-"""Whether a file is what its name says, told by its bytes: for files from people that nobody knows."""
+"""Checks that an uploaded file's content is what its name says."""
 
 from pathlib import PurePath
 from typing import BinaryIO, Final
@@ -48,11 +48,11 @@ _BINARY: Final = {  # what a file is called, and what to do where it is somethin
 
 
 def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
-    """BadInputError, in a sentence that names the file, unless its bytes are what its name says.
+    """Raise BadInputError, naming the file, unless its content is of the type that its name says.
 
-    stream:  can be sought; it is left at its beginning
-    largest: bytes that a file may have; a .gz may unpack to ten times as many, and no further than
-             `uncompressed` lets it, so that a small one cannot fill the disk
+    stream:  seekable; it is left at its beginning
+    largest: maximum size in bytes; a .gz may unpack to ten times as much, and only as far as `uncompressed`
+             allows, so that a small file cannot fill the disk
     """
     kind = format_of(PurePath(name))
     if kind is None:
@@ -63,7 +63,7 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
         raise BadInputError(f"{name} is empty. Choose a file with text in it")
     if size > largest:
         raise BadInputError(
-            f"{name} has {size / 1e6:,.0f} MB, and {largest / 1e6:,.0f} MB are taken. Add the folder that it "
+            f"{name} has {size / 1e6:,.0f} MB, and at most {largest / 1e6:,.0f} MB are allowed. Add the folder that it "
             "is in, or start the page with a larger --max-upload"
         )
     head = stream.read(_HEAD)
@@ -81,7 +81,7 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
 
 
 def _otherwise(kind: Format, head: bytes, stream: BinaryIO) -> str | None:
-    """Say what is in a file instead of the kind that it is called; None: it is of that kind."""
+    """What a file contains instead of the type that its name says; None if it is of that type."""
     if kind is Format.PDF:
         right = b"%PDF-" in head[:1024]  # a few bytes may come before it
     elif kind is Format.WORD:
@@ -100,12 +100,12 @@ def _check_text(name: str, head: bytes) -> None:
     if not head.startswith(_MARKS) and _is_binary(head) and unmarked_utf16(head) is None:
         said = "is not text" if b"\0" in head else "is hardly text"
         raise BadInputError(
-            f"{name} {said}: it holds bytes that stand for no letter. Save it as text in UTF-8"
+            f"{name} {said}: it holds bytes that are not text. Save it as text in UTF-8"
         )
 
 
 def _unpacked_head(name: str, stream: BinaryIO, size: int, largest: int) -> bytes:
-    """The first bytes of what a .gz unpacks to, once all of it was seen to unpack to no more than it may."""
+    """The first bytes of an unpacked .gz, after checking that it does not unpack to more than allowed."""
     stream.seek(0)
     try:
         unpacked = uncompressed(counted(stream, lambda _: None), expected=True)

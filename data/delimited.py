@@ -22,7 +22,7 @@ _HINT: Final = re.compile(r"sep=(.)", re.IGNORECASE)  # a first line that tells 
 _READ_AGAIN: Final = 64 * 2**20  # characters in a file
 _GIVEN_UP: Final = (
     "a quote is opened and not closed, as on too many lines before it: is it a CSV file? "
-    "Mend the quotes, or name its format; the rest of the file is not read"
+    "Fix the quotes, or name its format; the rest of the file is not read"
 )
 _NOT_FINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "-infinity"})
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # 18 digits: what 64 bits surely hold
@@ -32,7 +32,7 @@ _Line: TypeAlias = tuple[int, str] | Fault
 
 
 def cell_value(cell: str) -> JsonValue:
-    """Read a cell as metadata: numbers, true and false, "" and NaN as None, else the string.
+    """Parse a cell of metadata: numbers, true and false, "" and NaN as None, else the string.
 
     Numbers with leading zeros or more than 18 digits (telephone numbers, codes) stay strings.
     """
@@ -54,10 +54,10 @@ def cell_value(cell: str) -> JsonValue:
 
 
 def check_width(fields: int, what: str) -> None:
-    """BadInputError for more fields than a table has; `what`: as the start of a sentence."""
+    """Raise BadInputError for more fields than allowed; `what`: the start of the sentence."""
     if fields > MAX_FIELDS:
         raise BadInputError(
-            f"{what} names {fields:,} fields, and {MAX_FIELDS:,} are taken. "
+            f"{what} names {fields:,} fields, and at most {MAX_FIELDS:,} are allowed. "
             "Leave out the columns that are not needed; for lines of text, give a .txt file"
         )
 
@@ -65,17 +65,17 @@ def check_width(fields: int, what: str) -> None:
 class DelimitedRows:
     """The rows of a file with a header line: `(line, cells by name) | Fault`.
 
-    BadInputError for a header that is missing, unreadable, or names a field twice. Blank lines are passed
-    over. A row whose quote is never closed costs its first line only: the lines after it are read again, and
-    those directly after it that are no rows of the table are counted in its fault.
+    Raises BadInputError for a header that is missing, unreadable, or has a field twice. Blank lines are
+    skipped. An unterminated quote costs only the row's first line: the following lines are read again, and
+    those directly after it that are not valid rows are counted in its fault.
     """
 
     def __init__(
         self, lines: Iterator[_Line], *, name: str, quoted: bool, delimiter: str | None, max_row_bytes: int
     ) -> None:
-        """`quoted`: CSV; False: TSV, where a quote is a character like others.
+        """`quoted`: CSV; False: TSV, where quotes are ordinary characters.
 
-        delimiter: None = the one of comma, semicolon, tab and bar that the header line has most of.
+        delimiter: None = the most frequent of comma, semicolon, tab and bar in the header line
         """
         self._lines = lines
         self._name = name
@@ -129,7 +129,7 @@ class DelimitedRows:
             if first.line is None:  # nothing of it can be read
                 raise BadInputError(f"{first}. Check the file")
             raise BadInputError(
-                f"{first} (its header line). Mend that line; for lines of text, give a .txt file"
+                f"{first} (its header line). Fix that line; for lines of text, give a .txt file"
             )
         names = tuple(name.strip() for name in first[1])
         check_width(len(names), f"{self._name}:{first[0]}: the header")

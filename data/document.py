@@ -1,4 +1,4 @@
-"""What a user adds: a document."""
+"""Documents."""
 
 import textwrap
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, J
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text with what is known about it.
+    """A text with its metadata.
 
-    A document without an id belongs to its source: the indexer names it by its content there.
+    A document without an id gets one from its source and content when it is indexed.
     """
 
     text: str
@@ -22,23 +22,24 @@ class Document:
     source: str | None = (
         None  # absolute path of the file it was read from; None for standard input and Python
     )
-    line: int | None = None  # 1-based line, row or page it starts at, for messages
+    line: int | None = None  # 1-based line, row or page where it starts, for messages
 
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """What a reader of a page, a note, a PDF or a Word document has of it."""
+    """The content of an HTML page, a Markdown note, a PDF or a Word document."""
 
-    title: str  # "" where the file names none
-    text: str  # blocks on lines of their own
+    title: str  # "" if there is none
+    text: str  # blocks are separate lines
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
-    shortened: bool = False  # it is the main part of a page, and more stands around it
+    shortened: bool = False  # only the main part of a page was read
 
 
 def beginning(text: str, characters: int) -> str:
-    """Give the text's first words in one line, with … where more follows, at most so many characters long.
+    """The first words of a text in one line, with … if more follows, within a number of characters.
 
-    Where that would show less than half of them, as of Chinese, which has no spaces, it ends inside a word.
+    It ends inside a word if it would otherwise show less than half of that, as in Chinese, which has no
+    spaces.
     """
     line = " ".join(text.split())
     words = textwrap.shorten(line, characters, placeholder=" …")
@@ -53,5 +54,5 @@ _UNSEEN = frozenset("\n\u200c\u200d\u00ad")
 
 
 def visible(text: str) -> str:
-    """The text without control characters: a document must not steer the terminal."""
+    """Remove control characters, so that a document cannot control the terminal."""
     return "".join(c if c.isprintable() or c in _UNSEEN else " " for c in text)

@@ -1,8 +1,8 @@
-"""Writing a file so that it is there whole or not at all.
+"""Durable, atomic file writes.
 
-Written to a temporary name, flushed, synchronised, read back and compared, renamed, and the folder
-synchronised. FAISS's own `write_index(path)` writes in place and does not see a full disk, so nothing is ever
-written by it. https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai
+A file is written under a temporary name, flushed, synchronised, read back and compared, renamed, and the
+folder is synchronised. FAISS's own `write_index(path)` is never used, because it writes in place and does not
+notice a full disk. https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai
 """
 
 import contextlib
@@ -34,10 +34,10 @@ def file_sha256(path: Path) -> str:
 
 
 def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str) -> Path:
-    """Write `parts` after each other to `folder/<sha256><suffix>` and return that path.
+    """Write `parts` to `folder/<sha256><suffix>` and return that path.
 
-    A file of that name that is whole already is kept. DiskFullError, StorageError or NearsayError on failure;
-    then only what was there before is there.
+    An intact file of that name is kept. Raises DiskFullError, StorageError or NearsayError; then nothing has
+    changed.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -55,13 +55,13 @@ def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str
 
 @contextlib.contextmanager
 def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
-    """Give a stream to a temporary file that takes the place of `path` when the block ends well.
+    """Yield a stream to a temporary file that replaces `path` if the block succeeds.
 
-    sha256: what the file has to hash to when it is read back, or NearsayError; None = it is not read back
+    sha256: expected hash of the file when it is read back, otherwise NearsayError; None = do not read it back
 
-    A link stays, and the file that it names is replaced. Its group and mode stay, its owner and access
-    control list do not; where the writer may not give it that group, all but the owner may do only what both
-    the group and the others might. A device or a pipe, as /dev/stdout, is written into.
+    If `path` is a link, the file that it points to is replaced. Group and mode are kept, owner and access
+    control list are not; if the writer cannot set the group, others get only the permissions that both group
+    and others had. Devices and pipes, such as /dev/stdout, are written to directly.
     """
     with _writing(path):
         special = path.exists() and not (path.is_file() or path.is_dir())
@@ -92,7 +92,7 @@ def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
 
 
 def _keep_rights(before: os.stat_result, path: Path) -> None:
-    """Give a file the group and the mode of another; where not the group, its rights to nobody else."""
+    """Copy group and mode of a file; if the group cannot be set, its permissions are given to nobody else."""
     with contextlib.suppress(OSError, AttributeError):  # a group that is not the writer's, or Windows
         os.chown(path, -1, before.st_gid)
     mode = stat.S_IMODE(before.st_mode)
@@ -102,13 +102,13 @@ def _keep_rights(before: os.stat_result, path: Path) -> None:
 
 
 def require_new(out: Path) -> None:
-    """Raise BadInputError when there is something at `out`; to be called before the work, not after."""
+    """Raise BadInputError if `out` exists. Call it before the work, not after."""
     if out.exists():
         raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
 
 
 def ending_of(path: Path, *known: str) -> str:
-    """The file's ending, without its dot; BadInputError for one that is not known."""
+    """The file extension, without its dot; BadInputError for an unknown one."""
     ending = path.suffix.lower().removeprefix(".")
     if ending not in known:
         raise BadInputError(
@@ -120,7 +120,7 @@ def ending_of(path: Path, *known: str) -> str:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder that becomes `path`, which must not be there yet, when the block ends well."""
+    """Yield a temporary folder that becomes `path`, which must not exist yet, if the block succeeds."""
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         with _writing(path):
@@ -153,7 +153,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def write_refusal(path: Path, error: OSError) -> NearsayError:
-    """What the system says of writing a file, as an error that names `path` and the remedy."""
+    """Convert an OSError on writing to an error that names `path` and a remedy."""
     reason = error.strerror or error
     if error.errno in FULL:
         return DiskFullError(
@@ -172,7 +172,7 @@ def write_refusal(path: Path, error: OSError) -> NearsayError:
 
 
 def read_refusal(path: Path, error: OSError | MemoryError) -> StorageError:
-    """What the system says of opening or reading a file, as an error that names `path` and the remedy."""
+    """Convert an OSError on opening or reading to an error that names `path` and a remedy."""
     number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno
     reason = getattr(error, "strerror", None) or os.strerror(number or errno.EIO)
     return StorageError(f"{path} cannot be read ({reason}). {_remedy(number)}")
@@ -180,7 +180,7 @@ def read_refusal(path: Path, error: OSError | MemoryError) -> StorageError:
 
 @contextlib.contextmanager
 def refusals_within(folder: Path) -> Iterator[None]:
-    """Let what the system refuses of the folder and of what is in it be an error that says what to do."""
+    """Convert OSErrors about the folder and its content to errors with a remedy."""
     try:
         yield
     except OSError as error:
@@ -203,7 +203,7 @@ def _remedy(number: int | None) -> str:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it that are not there, so that they survive a loss of power."""
+    """Create a folder and its parents durably, so that they survive a power loss."""
     missing = []
     place = path
     while not place.is_dir():
@@ -217,7 +217,7 @@ def make_folder(path: Path) -> None:
 
 
 def synchronise(place: Path) -> None:
-    """Make a file or folder survive a loss of power."""
+    """Flush a file or folder to disk, so that it survives a power loss."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,53 +1,53 @@
-"""The errors that a user can mend.
+"""Errors that a user can correct.
 
-Each message names the values in play and ends with the remedy. The command line prints it as one line and
-exits with 1; everything else that is raised is a defect of nearsay.
+Each message contains the values concerned and ends with a remedy. The command line prints it as one line and
+exits with 1; any other exception is a defect of nearsay.
 """
 
 from typing import Self
 
 
 class NearsayError(Exception):
-    """The root of everything that nearsay raises on purpose."""
+    """The base of all errors that nearsay raises."""
 
     command: str = ""
     """What mends it in a shell, where the message says it in other words; the command line adds it."""
 
 
 class BadInputError(NearsayError):
-    """What was given (a file, an option, a value) cannot be used as it is."""
+    """A file, an option or a value cannot be used as it is."""
 
 
 class UnknownColumnsError(BadInputError):
-    """Which columns are the texts or the label cannot be told; the caller has to name them."""
+    """The columns of texts or labels cannot be guessed; the caller has to name them."""
 
 
 class DiskFullError(NearsayError):
-    """There is no room left for what has to be written; nothing half-written stays."""
+    """There is no free space; nothing half-written is left."""
 
 
 class NotFiniteError(NearsayError):
-    """A model gives numbers that are NaN or infinite: it is damaged, or its training diverged."""
+    """A model outputs NaN or infinity: it is damaged, or its training diverged."""
 
 
 class StorageError(NearsayError):
-    """The system refuses to open, read or write a file just now; it says nothing of what the file holds."""
+    """The system cannot open, read or write a file at the moment; the file itself may be intact."""
 
 
 class MissingExtraError(NearsayError):
     """An optional dependency is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        """`purpose`: what needs it, as the start of a sentence; `extra`: the name in `nearsay[extra]`."""
+        """`purpose`: what needs it, the start of the sentence; `extra`: the name in `nearsay[extra]`."""
         super().__init__(f"{purpose} needs an optional package. Install it: pip install 'nearsay[{extra}]'")
         self._given = (purpose, extra)
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        """What another process made of it: the words it was made of, not the sentence."""
+        """Pickle the arguments instead of the message."""
         return type(self), self._given
 
 
 def first_line(error: BaseException) -> str:
-    """Give the first line of what a library says, or the error's kind when it says nothing."""
+    """The first line of an error's message, or its type if there is none."""
     said = str(error).strip()
     return said.splitlines()[0] if said else type(error).__name__

@@ -1,4 +1,4 @@
-"""A row that could not be used, by file and line, and which of many are kept to be told."""
+"""Faulty rows by file and line, and the choice of those to report."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ _FILES: Final = 100  # of those that lost rows, and as many of those that could 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What stands in a reading in place of a document that could not be made.
+    """A document that could not be read, in place of it.
 
     Its text is the line to print: `papers.jsonl:17: not JSON: Expecting ',' delimiter at column 8`.
     """
@@ -28,7 +28,7 @@ class Fault:
 
 
 def of_whole_file(said: str, name: str, *others: str) -> Fault:
-    """What keeps a file from being read, as an error says it: it may begin with a name of it and a line."""
+    """Why a file cannot be read, from an error's message, which may begin with its name and a line."""
     names = "|".join(map(re.escape, (name, *others)))
     begins = re.match(rf"(?:{names})(?::(\d+))?(: | )", said)
     if begins is None:
@@ -39,7 +39,7 @@ def of_whole_file(said: str, name: str, *others: str) -> Fault:
 
 
 class KeptFaults:
-    """Counts faults and keeps some of them in bounded memory, so that one bad file hides no other."""
+    """Counts faults and keeps some of them in bounded memory, so that one bad file does not hide others."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -48,7 +48,7 @@ class KeptFaults:
         self._unread: set[str] = set()  # the kept files with a fault of the whole file
 
     def take(self, fault: Fault) -> None:
-        """Count a fault, and keep it if it is among its file's first or is one of the whole file."""
+        """Count a fault; keep it if it is among its file's first ones, or about the whole file."""
         self.counts[fault.source] += 1
         whole = fault.line is None and (fault.source in self._unread or len(self._unread) < _FILES)
         if fault.source not in self._kept:
@@ -65,17 +65,17 @@ class KeptFaults:
 
     @property
     def kept(self) -> list[Fault]:
-        """What is kept, file by file in the order that the files were met."""
+        """The kept faults, by file, in the order in which the files were read."""
         return list(chain.from_iterable(self._kept.values()))
 
     @property
     def kept_counts(self) -> dict[str, int]:
-        """How many faults each file has that some are kept of."""
+        """The number of faults of each file in `kept`."""
         return {name: self.counts[name] for name in self._kept}
 
 
 def by_file(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
-    """The faults of each file, those of the whole file first."""
+    """The faults by file, those about the whole file first."""
     files: dict[str, list[Fault]] = {}
     for fault in faults:
         files.setdefault(fault.source, []).append(fault)
@@ -83,7 +83,7 @@ def by_file(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
 
 
 def spread(faults: Iterable[Fault], most: int) -> list[Fault]:
-    """The first faults of as many files as there is room for, then the second ones; file by file."""
+    """The first faults of as many files as there is room for, then their second ones; by file."""
     files = by_file(faults)
     ranked = sorted((rank, place) for place, own in enumerate(files.values()) for rank in range(len(own)))
     chosen = Counter(place for _, place in ranked[:most])

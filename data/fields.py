@@ -1,4 +1,4 @@
-"""Which field of a row is the text, which the id: said by the user, or guessed from the names."""
+"""The fields of rows with text, id and title: given by the user, or guessed from their names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,29 +20,29 @@ _NAMES_SHOWN: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class FieldSurvey:
-    """What a header or the first rows say about a file's fields."""
+    """The fields of a file, as found in a header or the first rows."""
 
     names: tuple[str, ...]
-    text_names: tuple[str, ...]  # those that hold strings
-    id_names: tuple[str, ...]  # those that hold strings or whole numbers
-    longest: str | None = None  # the one with the longest average text: csv, where every field is a string
-    inner_names: tuple[str, ...] = ()  # the fields inside a field "metadata" that holds mappings
-    has: Callable[[str], bool] | None = None  # whether a dotted name reaches anything
-    left_out: tuple[str, ...] = ()  # those of bytes or durations
+    text_names: tuple[str, ...]  # fields with strings
+    id_names: tuple[str, ...]  # fields with strings or integers
+    longest: str | None = None  # the one with the longest average text, for csv, where all fields are strings
+    inner_names: tuple[str, ...] = ()  # fields within a field "metadata" that contains mappings
+    has: Callable[[str], bool] | None = None  # whether a dotted name exists
+    left_out: tuple[str, ...] = ()  # fields of bytes or durations
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of a file's rows that make a document."""
+    """The fields of a file's rows that documents are made of."""
 
     text: str
     id: str | None
     title: str | None
-    metadata: tuple[str, ...] | None  # None: all the others
+    metadata: tuple[str, ...] | None  # None = all other fields
 
 
 def reach(row: Mapping[str, object], name: str) -> object:
-    """Give the field `name` of a row, `outer.inner` reaching into mappings; MISSING when there is none."""
+    """The field `name` of a row (`outer.inner` within a mapping); MISSING if there is none."""
     if name in row:
         return row[name]
     outer, dot, inner = name.partition(".")
@@ -53,11 +53,11 @@ def reach(row: Mapping[str, object], name: str) -> object:
 def choose_fields(
     survey: FieldSurvey, options: ReadOptions, file: str, option: str = "--{} FIELD"
 ) -> tuple[Fields, str | None]:
-    """Settle a file's fields, and the note that says what was guessed (None: nothing was).
+    """Choose a file's fields. Returns them with a note on what was guessed, None if nothing was.
 
-    option: how the reader of an error or the note names a field
+    option: how the user can name a field, for errors and the note
 
-    BadInputError when there is no such field as the options name, or no field that can be the text.
+    Raises BadInputError if a named field does not exist, or no field can be the text.
     """
     known = _listed(survey.names)
     if survey.left_out:
@@ -109,7 +109,7 @@ def _guessed_text(survey: FieldSurvey, options: ReadOptions) -> str | None:
 
 
 def first_named(names: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """Give the field with one of the wanted names, in any case of letters; the first wanted wins."""
+    """The field with one of the wanted names, ignoring case; the first wanted name has priority."""
     for name in wanted:
         for candidate in (name, *(other for other in names if other.lower() == name)):
             if candidate in names:

@@ -1,4 +1,4 @@
-"""Text of strangers in tables that spreadsheets open."""
+"""Protection against formulas in tables that spreadsheets open."""
 
 from typing import TypeVar
 
@@ -9,11 +9,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def defused(cell: Cell) -> Cell | str:
-    """The cell; a text that a spreadsheet would compute gets an apostrophe before it. Numbers stay."""
+    """Put an apostrophe before a text that a spreadsheet would take for a formula. Numbers stay."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def fused(cell: Cell) -> Cell | str:
-    """The text that `defused` was given."""
+    """Undo `defused`."""
     made = isinstance(cell, str) and cell[:1] == "'" and cell[1:].startswith(_FORMULA)
     return str(cell)[1:] if made else cell

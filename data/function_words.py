@@ -1,4 +1,4 @@
-"""Words that hold sentences together and say nothing of what they are about; and what follows them."""
+"""Function words, and the words that follow them."""
 
 import functools
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The function words of a language, by what stands beside them."""
+    """The function words of a language, by the words that follow them."""
 
     name: str
-    before_nouns: frozenset[str]  # articles, possessives, prepositions: what follows them ends in a noun
-    before_verbs: frozenset[str]  # pronouns, auxiliaries, negations: a verb or an adjective follows
-    objects: frozenset[str]  # a verb stands before them, hardly ever a noun: "activate my card", "ask them"
-    joining: frozenset[str]  # prepositions inside a phrase: "source of funds"
+    before_nouns: frozenset[str]  # articles, possessives, prepositions; the phrase after them ends in a noun
+    before_verbs: frozenset[str]  # pronouns, auxiliaries, negations; a verb or an adjective follows
+    objects: frozenset[str]  # a verb precedes them, hardly ever a noun: "activate my card", "ask them"
+    joining: frozenset[str]  # prepositions within a phrase: "source of funds"
     all: frozenset[str]
 
 
@@ -201,16 +201,16 @@ LANGUAGES = (_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH
 
 @functools.cache
 def function_words() -> frozenset[str]:
-    """Those of English.
+    """The function words of English.
 
-    Those of other languages are told by their standing in all clusters alike: see
+    Those of other languages are detected by occurring in all clusters alike: see
     `nearsay.indexer.clusters.names`.
     """
     return _ENGLISH.all
 
 
 def language_of(words: set[str]) -> Language:
-    """The language of which a text has the most different function words; English where none has more.
+    """The language with the most distinct function words in a text; English in a tie.
 
     words: case folded
     """
@@ -218,7 +218,7 @@ def language_of(words: set[str]) -> Language:
 
 
 def grammatical_words(words: set[str]) -> frozenset[str]:
-    """Words that match anything in the language of a text: articles, pronouns, prepositions, auxiliaries.
+    """The function words of a text's language: articles, pronouns, prepositions, auxiliaries.
 
     words: of the text, case folded
     """

@@ -1,4 +1,4 @@
-"""The readable text of HTML."""
+"""Text extraction from HTML."""
 
 import codecs
 import re
@@ -70,7 +70,7 @@ _WIDER: Final = {
 
 
 def html_encoding(data: bytes) -> str | None:
-    """Name the encoding that a `<meta>`, else `<?xml`, declares in 1,024 bytes; None: none that is known."""
+    """The encoding declared by a `<meta>` or `<?xml` in the first 1,024 bytes; None if it is unknown."""
     found = _META_CHARSET.search(data[:1024]) or _XML_ENCODING.match(data[:1024])
     if found is None:
         return None
@@ -87,17 +87,17 @@ def html_encoding(data: bytes) -> str | None:
 
 
 def html_text(markup: str, *, main_content: bool = False) -> FileText:
-    """Read a page as it is seen: its title, and its text with a line for each block.
+    """Extract the title and the visible text of a page, a line per block.
 
-    There are no scripts, styles, templates, parts that are `hidden` or of `display: none`, or readings above
-    characters; white space is as a browser collapses it. The metadata is the author and the date that a
-    `<meta>` names.
+    Scripts, styles, templates, elements that are `hidden` or `display: none`, and ruby annotations are left
+    out; white space is collapsed as in a browser. The metadata are the author and the date of `<meta>`
+    elements.
 
-    main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
-        dialogs and cookie banners in it; a page without one is read whole
-    UnusableRowError for markup that its parser, whose time grows with the square of both, is not to see: too
-    many attributes at one element, or too many elements inside one another. MissingExtraError without
-    selectolax.
+    main_content: if the page has one clear main element, read only that, without its menus, asides, forms,
+                  dialogs and cookie banners; otherwise read the whole page
+
+    Raises UnusableRowError for too many attributes of an element, or too deeply nested elements, for which
+    the parser takes quadratic time. Raises MissingExtraError without selectolax.
     """
     _check_markup(markup)
     try:
@@ -141,9 +141,9 @@ def _check_markup(markup: str) -> None:
 
 
 def _main_text(root: "LexborNode") -> str | None:
-    """Give the text of the one main element, or article; None: it is not clear which part is the page's own.
+    """The text of the only main element or article; None if it is unclear which part is the main content.
 
-    Several articles are a list of them, and a main element beside twice as much other text is not the one.
+    Several articles are a list, and a main element beside twice as much other text is not the main content.
     """
     for selector in ("main, [role=main]", "article"):
         found = [node for node in root.css(selector) if not _is_hidden(node)]
@@ -173,7 +173,7 @@ def _is_within(node: "LexborNode", places: set[int]) -> bool:
 
 
 def _is_around(node: "LexborNode") -> bool:
-    """Say whether an element is there to find, to agree or to fill in, not to be read."""
+    """Whether an element is for navigation, consent or input, and not to be read."""
     if not node.is_element_node:
         return False
     if node.tag in {"nav", "aside", "footer", "dialog"}:
@@ -187,7 +187,7 @@ def _is_around(node: "LexborNode") -> bool:
 
 
 class _Writer:
-    """Collects text runs into lines."""
+    """Joins text nodes to lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -214,7 +214,7 @@ class _Writer:
 
 
 def _visible_text(root: "LexborNode", without: "Callable[[LexborNode], bool] | None" = None) -> str:
-    """Walk the tree without recursion: pages nest deeper than Python's stack."""
+    """Traverse the tree without recursion, because pages nest deeper than Python's stack."""
     writer = _Writer()
     written = 0  # how many <pre> and <textarea> we are in
     node: LexborNode | None = root

@@ -1,4 +1,4 @@
-"""Metadata values as JSON has them."""
+"""Conversion of metadata values to JSON."""
 
 import math
 import re
@@ -24,11 +24,11 @@ _SEEN: Final = re.compile(r"[^\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2
 
 
 class UnusableRowError(Exception):
-    """Says why a row cannot be used; readers turn it into a fault."""
+    """The reason why a row cannot be used; readers turn it into a fault."""
 
 
 def check_string(text: str, what: str) -> None:
-    """Raise UnusableRowError if `text` holds what no store takes: NUL or half a surrogate pair."""
+    """Raise UnusableRowError if `text` contains NUL or a lone surrogate, which databases refuse."""
     if "\0" in text:
         raise UnusableRowError(f"{what} holds a NUL character")
     if not text.isascii():
@@ -39,7 +39,7 @@ def check_string(text: str, what: str) -> None:
 
 
 def text_of(value: object, what: str) -> str:
-    """Give a text; UnusableRowError when it is missing, empty, no text, or none that a store takes."""
+    """Check a text; UnusableRowError if it is missing, empty, not a text, or cannot be stored."""
     if not isinstance(value, str):
         if value is None or is_nan(value):
             raise UnusableRowError(f"{what} is missing")
@@ -51,22 +51,22 @@ def text_of(value: object, what: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Say whether `text` shows nothing: white space and characters without a width."""
+    """Whether `text` consists of white space and zero-width characters."""
     return _SEEN.search(text) is None
 
 
 def is_nan(value: object) -> bool:
-    """Say whether `value` is a floating point NaN, of Python or NumPy."""
+    """Whether `value` is a floating point NaN, of Python or NumPy."""
     return isinstance(value, float | np.floating) and math.isnan(value)
 
 
 def json_value(value: object, what: str, *, nan_is_none: bool = False) -> JsonValue:
-    """Give `value` as JSON can hold it.
+    """Convert `value` to JSON types.
 
-    Dates and times become ISO strings, decimals floats (whole numbers where they have no places, as ids of
-    databases), UUIDs strings, tuples lists, NumPy scalars and arrays Python's; keys become strings. `what`
-    names the field in messages. NaN and infinity become None with `nan_is_none`, otherwise UnusableRowError,
-    like bytes, sets, other objects, NUL, lone surrogates, nesting deeper than MAX_DEPTH and more than
+    Dates and times become ISO strings, decimals floats (integers if they have no fraction, as database ids),
+    UUIDs strings, tuples lists, NumPy scalars and arrays Python values; keys become strings. `what` names the
+    field in messages. NaN and infinity become None with `nan_is_none`; otherwise they raise UnusableRowError,
+    as do bytes, sets, other objects, NUL, lone surrogates, nesting deeper than MAX_DEPTH and more than
     MAX_VALUES values.
     """
     return _Converter(what, nan_is_none=nan_is_none).convert(value, 0)

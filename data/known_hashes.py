@@ -1,4 +1,4 @@
-"""The hashes of files that were read through before on this machine, so that large ones are hashed once."""
+"""A cache of file hashes, so that a large file is hashed once per machine."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ _TABLE = (
 
 
 def known_sha256(path: Path) -> str:
-    """Give the file's SHA-256 in hexadecimal; OSError if it cannot be read.
+    """The file's SHA-256 in hexadecimal, cached; OSError if it cannot be read.
 
-    A file is hashed once on a machine and again after it changed: hashes are remembered in the user's cache
-    folder ($XDG_CACHE_HOME/nearsay, ~/.cache/nearsay) with the file's device, inode, size and times. A cache
-    that cannot be written costs time alone.
+    A file is hashed once per machine, and again after it changed: hashes are saved in the user's cache folder
+    ($XDG_CACHE_HOME/nearsay, ~/.cache/nearsay) with the file's device, inode, size and times. If the cache
+    cannot be written, only time is lost.
     """
     name, state = str(path.resolve()), path.stat()
     identity = _identity(state)
@@ -36,7 +36,7 @@ def known_sha256(path: Path) -> str:
 
 
 def remember_sha256(path: Path, sha256: str) -> None:
-    """Remember the hash of a file that was just written, read back and is never written again."""
+    """Cache the hash of an immutable file that was just written and read back."""
     with contextlib.suppress(OSError):
         _remember(str(path.resolve()), _identity(path.stat()), sha256)
 
@@ -58,7 +58,7 @@ def _cache_file() -> Path:
 
 @contextlib.contextmanager
 def _memory() -> Iterator[sqlite3.Connection]:
-    """The table of hashes in a transaction; a damaged one is begun anew."""
+    """The table of hashes in a transaction; a damaged one is created again."""
     file = _cache_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(file, timeout=1.0)

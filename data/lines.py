@@ -1,4 +1,4 @@
-"""The lines of a file: numbered, decoded, none longer than a limit."""
+"""Lines of a file: numbered, decoded, with a maximum length."""
 
 import codecs
 import io
@@ -23,9 +23,9 @@ _LINES: Final = 200  # in which UTF-8 is looked for
 
 
 def likely_encoding(sample: bytes, but: str) -> str | None:
-    """Name the usual encoding that `sample` reads best in, `but` one that failed; None: none fits.
+    """The most likely common encoding of `sample`, except `but`, which failed; None if none fits.
 
-    cp1252 wins a tie: short texts fit several of the Windows encodings alike.
+    cp1252 wins a tie, because short texts fit several Windows encodings equally.
     """
     from charset_normalizer import from_bytes
 
@@ -60,11 +60,11 @@ _HUNGARIAN: Final = frozenset("áéíóöőúüűÁÉÍÓÖŐÚÜŰ".encode("cp1
 
 
 def _by_its_letters(sample: bytes, guessed: str) -> str:
-    """Tell encodings apart by bytes that are common letters, or stand anywhere, in one of them alone.
+    """Distinguish encodings by bytes that are common letters, or can occur anywhere, in only one of them.
 
-    The guess goes by the shares of letters, and those of a few lines fit several: Portuguese in cp1250,
-    Hebrew in cp1251, and in cp1252 Polish, Czech, Hungarian, Lithuanian, Latvian and Turkish, whose ı, ğ and
-    ş are ý, ð and þ there (as in Icelandic, where ð is the commonest of them).
+    Letter frequencies of a few lines fit several encodings: Portuguese in cp1250, Hebrew in cp1251, and in
+    cp1252 Polish, Czech, Hungarian, Lithuanian, Latvian and Turkish, whose ı, ğ and ş are ý, ð and þ there
+    (as in Icelandic, where ð is the most common of them).
     """
     letters = {byte for byte in sample if byte >= 0xC0}
     baltic = letters & _Z_OR_S and any(letters <= known and letters & least for known, least in _BALTIC)
@@ -87,12 +87,12 @@ def _by_its_letters(sample: bytes, guessed: str) -> str:
 
 
 def settled_encoding(sample: bytes, asked: str) -> str:
-    """Settle the encoding of one file whose bytes beyond ASCII begin in `sample`.
+    """Choose the encoding of one file whose non-ASCII bytes begin in `sample`.
 
-    asked: what the user says, or UTF-8. It stays unless the bytes speak against it: most lines beyond ASCII
-        cannot be decoded in it and hold words in another (a byte by itself is damage), or it gives a letter
-        for any byte, as cp1252 does, and they are UTF-8 from the first to the last, which such text never is
-        by chance. A line cut off at the sample's end counts as little as one line can.
+    asked: the user's, or UTF-8. It is used unless the bytes contradict it: most lines with non-ASCII bytes
+           cannot be decoded in it and contain words in another (a single byte is damage), or it accepts any
+           byte, as cp1252 does, and they are valid UTF-8 throughout, which such text never is by chance. A
+           line truncated at the sample's end has the least weight
     """
     lines = [line for line in sample.split(b"\n") if not line.isascii()][:_LINES]
     if not lines:
@@ -111,13 +111,13 @@ def settled_encoding(sample: bytes, asked: str) -> str:
 
 
 def encoding_hint(sample: bytes, but: str) -> str:
-    """Say what to try in place of the encoding `but`; "" when nothing fits."""
+    """Suggest an encoding to try instead of `but`; "" if none fits."""
     likely = likely_encoding(sample[:_SAMPLE], but)
     return f"; the file looks like {likely} (--encoding {likely})" if likely else ""
 
 
 def without_options(fault: Fault) -> Fault:
-    """The fault as it is reported where the command has neither --max-text-bytes nor --encoding."""
+    """The fault without its remedy, for commands without --max-text-bytes and --encoding."""
     return replace(fault, reason=_OPTIONS.sub("", fault.reason))
 
 
@@ -145,15 +145,15 @@ _OPTIONS: Final = re.compile(rf"{RAISE_LIMIT}| \(--encoding \S+\)")
 
 
 def too_long(what: str, limit: int) -> str:
-    """Say that something is over the limit, and what to do."""
+    """The message that something exceeds the limit, with a remedy."""
     return f"{what} is longer than {limit:,} bytes{RAISE_LIMIT}"
 
 
 class Lines:
     """Iterate `(number, line without its end) | Fault`, once.
 
-    A line over the limit is skipped in pieces, never held; a line that cannot be decoded is a fault that says
-    which encoding the file looks like.
+    A line over the limit is skipped in chunks, never held in memory; a line that cannot be decoded is a fault
+    that suggests an encoding.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ class Lines:
     ) -> None:
         """`name`: for faults; `limit`: in bytes, without the line's end.
 
-        settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
-            is read then; None = the bytes are not asked.
-        listed: take each value of a JSON list for a line, where the file is one, which begins with one of
-            these signs (`listed_values`); a number is a value's then. () = each line is one.
+        settled: called with the encoding of a file if its bytes indicate another than `encoding` (or UTF-8),
+                 which is then used; None = do not check the bytes
+        listed: if the file is a JSON list, which begins with one of these strings (`listed_values`), treat
+                each of its values as a line. () = never
         """
         self._name = name
         self._limit = min(limit, sys.maxsize - 2)  # the most that `readline` takes
@@ -214,7 +214,7 @@ class Lines:
         return f"byte {error.start + 1} of the line is not {self.encoding}{self._hint}"
 
     def _settle(self, line: bytes) -> None:
-        """See what encoding the file is in. The lines before were ASCII, which is alike in all of them."""
+        """Choose the file's encoding. The lines before were ASCII, which is the same in all of them."""
         ahead = self._ahead()
         found = settled_encoding(line + ahead[: ahead.rfind(b"\n") + 1], self.encoding)
         told, self._settled = self._settled, None

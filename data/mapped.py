@@ -1,4 +1,4 @@
-"""Arrays that are written once to a file, memory-mapped, and read by number: what need not fit memory."""
+"""Write-once arrays in memory-mapped files, for data that need not fit in memory."""
 
 import contextlib
 import mmap
@@ -15,16 +15,15 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class MappedArray(Generic[Scalar]):
-    """An array that is written at its end, block after block, and mapped when it is whole.
+    """An append-only array on disk that can be memory-mapped once it is complete.
 
-    The file has no name from the beginning, or, where a file system has no such files, from a moment after
-    it: whatever ends the process, a kill included, nothing is left of it, and its space is free as soon as
-    nothing maps it any more. Used in a `with` block, after which it is closed and what was mapped stays.
-    DiskFullError or NearsayError when it cannot be written.
+    The file is unnamed from the beginning, or unlinked at once on file systems without unnamed files: however
+    the process ends, nothing is left, and the space is freed as soon as nothing maps it. Use it in a `with`
+    block, which closes it; mappings stay valid. Raises DiskFullError or NearsayError if it cannot be written.
     """
 
     def __init__(self, dtype: type[Scalar], folder: Path | None = None) -> None:
-        """`folder`: on whose file system the file is; None = the system's folder for temporary files."""
+        """`folder`: on whose file system the file is; None = the system's temporary folder."""
         self._dtype = np.dtype(dtype)
         self._folder = Path(tempfile.gettempdir()) if folder is None else folder
         self._bytes = 0
@@ -37,12 +36,12 @@ class MappedArray(Generic[Scalar]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file; what was mapped stays."""
+        """Close the file; mappings stay valid."""
         with contextlib.suppress(OSError):  # a full disk, which was told already
             self._file.close()
 
     def append(self, values: NDArray[Scalar] | bytes) -> None:
-        """Write values at the end."""
+        """Append values."""
         data = values if isinstance(values, bytes) else np.ascontiguousarray(values, self._dtype).data
         try:
             self._bytes += self._file.write(data)
@@ -50,14 +49,14 @@ class MappedArray(Generic[Scalar]):
             raise write_refusal(self._folder, error) from error
 
     def mapped(self, *, at_random: bool = False) -> NDArray[Scalar]:
-        """Give what was written, (values,), read-only; nothing can be appended after it.
+        """Map the array, (values,), read-only; nothing can be appended afterwards.
 
-        at_random: its values are read here and there, so that the system reads no more than is asked for.
+        at_random: expect random access, so that the system does not read ahead
         """
         return np.frombuffer(self.mapped_bytes(at_random=at_random), dtype=self._dtype)
 
     def mapped_bytes(self, *, at_random: bool = False) -> mmap.mmap | bytes:
-        """Give the bytes of what was written, as `mapped` does; a slice of them is `bytes`."""
+        """Map the array as bytes; slices of it are `bytes`."""
         try:
             self._file.flush()
             if not self._bytes:
@@ -72,7 +71,7 @@ class MappedArray(Generic[Scalar]):
 
 
 def nearest_folder(path: str | Path) -> Path:
-    """Give the folder itself, or the nearest above it that is there: where what is made for it may be."""
+    """The folder itself, or its nearest existing parent, for temporary files."""
     place = Path(path).expanduser().absolute()
     return next((folder for folder in (place, *place.parents) if folder.is_dir()), Path.cwd())
 
@@ -82,13 +81,13 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: the product
 
 
 def first_equal(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Give for each row the first row that equals it, itself if there is none before.
+    """For each row, the index of the first equal row, or its own if there is none before.
 
-    columns: (rows,) or (rows, several) of numbers that are no NaN, at least one; they may be mapped
+    columns: (rows,) or (rows, columns), at least one, without NaN; may be mapped
     returns: (rows,)
 
-    Rows are dealt out by a mix of their numbers and sorted some millions at a time, so that beside the result
-    a byte a row is in memory.
+    Rows are partitioned by a hash and sorted a few million at a time, so that memory is the result plus a
+    byte per row.
     """
     flat = [column[:, at] for column in columns if column.ndim == 2 for at in range(column.shape[1])]
     flat += [column for column in columns if column.ndim == 1]
@@ -119,7 +118,7 @@ def _mixed(columns: list[NDArray[Any]]) -> NDArray[np.uint64]:
 def _first_among(
     columns: list[NDArray[Any]], members: NDArray[np.int64] | None, first: NDArray[np.int64]
 ) -> None:
-    """Fill in `first` for some of the rows, or for all."""
+    """Fill `first` for some of the rows, or for all."""
     keys = columns if members is None else [column[members] for column in columns]
     order = np.lexsort(keys)  # stable: of equal rows the first stands first
     if not len(order):
@@ -137,10 +136,10 @@ def _first_among(
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
-    """Number the different rows in order of their first appearance.
+    """Number the distinct rows in order of their first occurrence.
 
-    columns: as `first_equal` takes them
-    returns: (different rows,) where each one appears first; (rows,) the number of each row
+    columns: as for `first_equal`
+    returns: (distinct rows,) index of the first occurrence; (rows,) the number of each row
     """
     first = first_equal(*columns)
     new = first == np.arange(len(first))
@@ -150,5 +149,5 @@ def numbered(*columns: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.inte
 
 
 def numbers_below(count: int) -> DTypeLike:
-    """Name the smaller integer type that holds the numbers from 0 to `count` - 1."""
+    """The smallest integer type for the numbers from 0 to `count` - 1."""
     return np.int32 if count <= np.iinfo(np.int32).max else np.int64

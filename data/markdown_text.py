@@ -1,4 +1,4 @@
-"""The readable text of Markdown."""
+"""Text extraction from Markdown."""
 
 import re
 import tomllib
@@ -30,14 +30,13 @@ _SCALARS: Final = (
 
 
 def markdown_text(source: str) -> FileText:
-    """Read CommonMark with tables, strikethrough and front matter: its title, else the first heading.
+    """Read CommonMark with tables, strikethrough and front matter.
 
-    Front matter is YAML between lines of ---, or TOML between lines of +++, as Hugo has it.
-
-    The rest of the front matter is metadata; blocks, the headings among them, are separated by blank lines.
-    Code stays as text, of links, wiki links ([[page|text]]) and images their text, of HTML blocks what can be
-    read. UnusableRowError for front matter that is neither; MissingExtraError without the `documents`
-    packages.
+    Front matter is YAML between lines of ---, or TOML between lines of +++, as in Hugo. The title is its
+    title, else the first heading; the rest of it is metadata. Blocks, including headings, are separated by
+    blank lines. Code is kept as text; of links, wiki links ([[page|text]]) and images the text is kept, of
+    HTML blocks the visible text. Raises UnusableRowError for invalid front matter; MissingExtraError without
+    the `documents` packages.
     """
     try:
         from markdown_it import MarkdownIt

@@ -32,12 +32,12 @@ _Batch: TypeAlias = Sequence[Mapping[str, Any] | str]
 class ParquetRows:
     """The rows of one Parquet file, a batch in memory at a time: `Row | Fault`; the line is the row's number.
 
-    The file is decoded in a reading process: eleven kilobytes of it can be one value of two gigabytes, and
-    nothing in the file says so before it is decoded.
+    The file is decoded in a separate process, because eleven kilobytes can contain a value of two gigabytes,
+    which the file does not show before it is decoded.
 
-    Columns of bytes or durations, or of what holds some, are no metadata; they are named in `left_out`. What
-    else such a one holds can be asked for by name: `image.path`. DamagedStreamError when the file cannot be
-    opened, BadInputError for two columns of one name or too many columns, MissingExtraError without pyarrow.
+    Columns that are or contain bytes or durations are not metadata; they are listed in `left_out`. Other
+    fields within them can be selected by name: `image.path`. Raises DamagedStreamError if the file cannot be
+    opened, BadInputError for duplicate or too many columns, MissingExtraError without pyarrow.
     """
 
     def __init__(self, path: Path, name: str, *, max_row_bytes: int = _ROW_BYTES) -> None:
@@ -69,7 +69,7 @@ class ParquetRows:
         )
 
     def rows(self, fields: Fields) -> Iterator[Row | Fault]:
-        """Read the rows with the columns that these fields need."""
+        """Read the rows with the columns of these fields."""
         try:
             columns, limit = self._columns(fields), self._max_row_bytes
             for batch in stream_apart(_batches, self._seconds, self._path, columns, limit):
@@ -107,7 +107,7 @@ class ParquetRows:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a file's schema says."""
+    """A file's schema."""
 
     columns: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -147,7 +147,7 @@ def _look(path: Path) -> _Seen:
 
 
 def _nested(field: "pa.Field") -> Iterator[str]:
-    """The names of the fields inside a field, as they can be asked for."""
+    """The names of the fields within a field, as they can be selected."""
     from pyarrow import types
 
     for part in field.type if types.is_struct(field.type) else ():
@@ -173,7 +173,7 @@ def _opened(path: Path) -> "pq.ParquetFile":
 
 
 def _batches(path: Path, columns: list[str], limit: int) -> Iterator[_Batch]:
-    """Read batches of rows, with the reason in the place of one that cannot be read."""
+    """Read batches of rows; an unreadable one is replaced by the reason."""
     with _opened(path) as file:
         import pyarrow as pa
 
@@ -187,14 +187,14 @@ def _batches(path: Path, columns: list[str], limit: int) -> Iterator[_Batch]:
 
 
 def _usual_rows(file: "pq.ParquetFile") -> int:
-    """Say how many rows are decoded together: fewer where the file says that they are long."""
+    """Number of rows to decode together: fewer if the file says that they are long."""
     groups = [file.metadata.row_group(at) for at in range(min(file.metadata.num_row_groups, 8))]
     length = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(length, 1)))
 
 
 def _rows(batch: "pa.RecordBatch", limit: int) -> Iterator[_Batch]:
-    """Turn a batch into Python's values, in pieces that are sent one by one."""
+    """Convert a batch to Python values, in pieces that are sent one by one."""
     import pyarrow as pa
 
     size = batch.nbytes + _VALUE_BYTES * sum(_values(column) for column in batch.columns)
@@ -204,7 +204,7 @@ def _rows(batch: "pa.RecordBatch", limit: int) -> Iterator[_Batch]:
         yield from _rows(batch.slice(half), limit)
     elif size > limit:
         yield [
-            f"the row takes {size:,} bytes in memory, and {limit:,} are taken; leave its longest field out"
+            f"the row takes {size:,} bytes in memory, and at most {limit:,} are allowed; leave its longest field out"
         ]
     else:
         try:
@@ -216,7 +216,7 @@ def _rows(batch: "pa.RecordBatch", limit: int) -> Iterator[_Batch]:
 
 
 def _values(column: "pa.Array") -> int:
-    """Count the values of an array, those inside lists too."""
+    """Number of values of an array, including those inside lists."""
     from pyarrow import types
 
     kind = column.type
@@ -244,11 +244,11 @@ def _single_rows(batch: "pa.RecordBatch") -> Iterator[Mapping[str, Any] | str]:
         except MemoryError:
             raise
         except (ValueError, OverflowError, pa.ArrowException) as error:
-            yield f"the field {name!r} cannot be read: {first_line(error)}; mend it, or leave the column out"
+            yield f"the field {name!r} cannot be read: {first_line(error)}; fix it, or leave the column out"
 
 
 def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """Cut nanoseconds to microseconds, which is what Python's dates hold."""
+    """Truncate nanoseconds to microseconds, the resolution of Python's dates."""
     import pyarrow as pa
 
     columns = [_without_nanoseconds(column) for column in batch.columns]
@@ -275,7 +275,7 @@ def _is_text(kind: "pa.DataType") -> bool:
 
 
 def _holds_no_json(kind: "pa.DataType") -> bool:
-    """Whether values of the type, or any inside them, have no form in JSON: one would cost its whole row."""
+    """Whether values of the type, or within them, cannot be JSON: one would make its whole row unusable."""
     from pyarrow import types
 
     if types.is_struct(kind):

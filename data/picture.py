@@ -1,4 +1,4 @@
-"""Pictures as files: drawn with matplotlib, .png or .svg by the file's ending."""
+"""Picture files drawn with matplotlib, .png or .svg."""
 
 import warnings
 from collections.abc import Callable
@@ -18,15 +18,14 @@ PICTURES: Final = ("png", "svg")
 
 
 def picture_format(path: Path) -> str:
-    """Give "png" or "svg" by the file's ending; BadInputError for another one."""
+    """ "png" or "svg" by the file extension; BadInputError for another one."""
     return ending_of(path, *PICTURES)
 
 
 def write_picture(path: Path, draw: "Callable[[], Figure]", *, dpi: int = 150, tight: bool = False) -> None:
-    """Draw and write a picture as its ending says, whole or not at all; BadInputError for another ending.
+    """Draw and write a picture by its file extension, atomically; BadInputError for another extension.
 
-    Texts are texts, whatever dollars are in them, and the same drawing gives the same bytes.
-    tight: cut to what is drawn
+    Dollar signs in texts are literal, and equal drawings give equal bytes. tight: crop to the content
     """
     kind = picture_format(path)
     from matplotlib import rc_context

@@ -1,4 +1,4 @@
-"""What files hold, as the readers understand them: their first rows, and which field is what."""
+"""Previews of files: their first rows, and the roles of their fields."""
 
 import time
 from collections import Counter
@@ -28,42 +28,42 @@ _LARGEST_PAGE: Final = 5_000_000  # bytes of a PDF that is opened: a longer one 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What the first rows of the files with named fields say, where all of them say the same."""
+    """The named fields in the first rows of files, if these agree."""
 
     names: tuple[str, ...]
     text_names: tuple[str, ...]  # fields that hold text
     id_names: tuple[str, ...]
-    fields: Fields | None  # which is what, as far as it can be told; None: the text cannot be
+    fields: Fields | None  # the roles of fields, as far as they can be guessed; None: the text cannot be
 
 
 @dataclass(frozen=True, slots=True)
 class FilesSeen:
-    """A look at some files."""
+    """A preview of some files."""
 
     files: int
     bytes: int
-    formats: tuple[tuple[Format, int], ...]  # and how many files of each, the commonest first
+    formats: tuple[tuple[Format, int], ...]  # number of files of each format, most common first
     documents: tuple[Document, ...]  # the first ones
     faults: tuple[Fault, ...]  # among them
-    notes: tuple[str, ...]  # what was passed over or guessed
-    table: Table | None  # None: no file has named fields, or they differ from file to file
+    notes: tuple[str, ...]  # what was skipped or guessed
+    table: Table | None  # None: no file has named fields, or they differ between files
     tables_differ: bool
-    encodings: Mapping[str, str] = field(default_factory=dict)  # of files whose bytes say another, by name
-    stopped: tuple[Fault, ...] = ()  # files whose preview took too long or too much, or was not begun
+    encodings: Mapping[str, str] = field(default_factory=dict)  # detected ones, by file name
+    stopped: tuple[Fault, ...] = ()  # files whose preview took too much time or memory, or was not started
 
 
 def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
-    """Open the first of the files and read their first rows; BadInputError if nothing can be read at all.
+    """Read the first rows of the first files. Raises BadInputError if nothing can be read.
 
-    What the text is need not be known: where it cannot be told, `table.fields` is None and there are no
-    documents of that file. The files are read in a process of their own, which is ended when one of them
-    takes too long or too much memory: the page goes on, and says which.
+    If the text field cannot be guessed, `table.fields` is None and there are no documents of that file. The
+    files are read in a separate process, which is stopped if a file takes too much time or memory; the result
+    says which.
     """
     try:
         found, notes = read_apart(find_sources, _SECONDS, sources, None)
     except ReadingStoppedError as error:
         raise BadInputError(
-            f"{', '.join(map(str, sources))} cannot be looked through: {error}. "
+            f"{', '.join(map(str, sources))} cannot be searched: {error}. "
             "Name a folder with fewer files"
         ) from None
     folder = None if options.relative_to is None else Path(options.relative_to)
@@ -75,13 +75,13 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
         name = source.name if folder is None else source.relative_to(folder).name
         left = until - time.monotonic()
         if left < _LEAST_SECONDS:
-            stopped.append(Fault(name, None, "it was not looked at, since the files before took long"))
+            stopped.append(Fault(name, None, "not read, because earlier files took too long"))
             continue
         try:
             seen.append(read_apart(_look_into, min(_SECONDS, left), source, options, name))
         except ReadingStoppedError as error:
             reason = (
-                f"its preview was ended: {error}. Check that it is the file you mean; "
+                f"its preview was stopped: {error}. Check that it is the file you mean; "
                 "what is usable in it can be added all the same"
             )
             stopped.append(Fault(name, None, reason))
@@ -108,18 +108,18 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
 
 @dataclass(frozen=True, slots=True)
 class _FileSeen:
-    """A look at one file."""
+    """A preview of one file."""
 
     documents: tuple[Document, ...]
     faults: tuple[Fault, ...]
-    refused: Fault | None  # the one of them that keeps the whole file from being read
+    refused: Fault | None  # the fault that prevents reading the whole file
     notes: tuple[str, ...]
     encodings: dict[str, str]
     table: Table | None
 
 
 def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
-    """Read a file's first rows: in the reading process."""
+    """Read a file's first rows; runs in the reading process."""
     documents: list[Document] = []
     faults: list[Fault] = []
     refused = None
@@ -148,13 +148,13 @@ def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
 
 
 def _first_of_each(files: Sequence[tuple[Document, ...]]) -> tuple[Document, ...]:
-    """As many as are shown, of every file as many as the room allows, file by file."""
+    """As many as are shown, evenly from each file, by file."""
     rows = sorted((row, at) for at, documents in enumerate(files) for row in range(len(documents)))
     return tuple(files[at][row] for at, row in sorted((at, row) for row, at in rows[: 2 * _ROWS]))
 
 
 def _some(found: Sequence[Source]) -> list[Source]:
-    """A few files, of every kind one at least."""
+    """A few files, at least one of each format."""
     first = {source.format: source for source in reversed(found)}
     chosen = list(first.values())[::-1]
     chosen += [source for source in found if source not in chosen][: max(0, _FILES - len(chosen))]
@@ -170,7 +170,7 @@ def _table(survey: FieldSurvey, name: str) -> Table:
 
 
 def _common_table(tables: Sequence[Table]) -> tuple[Table | None, bool]:
-    """What all tables have, and whether they differ in what is the text, the id and the title."""
+    """What all tables have in common, and whether their text, id or title differ."""
     if not tables or any(table.fields != tables[0].fields for table in tables):
         return None, len(tables) > 1
     names = set(tables[0].names).intersection(*(table.names for table in tables))

@@ -28,7 +28,7 @@ _OPTION: Final = "options=ReadOptions({}='FIELD')"
 def python_documents(
     items: Iterable[str | Document | Mapping[str, object]], options: ReadOptions, note: Callable[[str], None]
 ) -> Iterator[Document | Fault]:
-    """Make documents of texts, documents and mappings; what cannot be one is a fault of `<rows>`."""
+    """Convert texts, documents and mappings to documents; anything else is a fault of `<rows>`."""
     rest = iter(items)
     first: list[str | Document | Mapping[str, object]] = []
     mappings: list[Mapping[str, object]] = []

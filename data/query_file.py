@@ -1,4 +1,4 @@
-"""A user's own queries, from a file or standard input."""
+"""Queries from a file or standard input."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +17,13 @@ _LONGEST = 100_000  # bytes of a line: what is longer is no question, and often 
 
 
 def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterator[Document | Fault]:
-    """Read queries one after another, each a `Document` with its line, in constant memory.
+    """Yield queries one by one, each a `Document` with its line, in constant memory.
 
-    source: a file with a query a line, blank lines passed over; a table (.jsonl, .csv, .tsv, .parquet), of
-            which the field `query` is taken, or the field with the text; or - for standard input, a line each
+    source: a file with a query per line, where blank lines are skipped; a table (.jsonl, .csv, .tsv,
+            .parquet) with a field `query`, or else its text field; or - for standard input, one per line
     stdin:  what - reads; None = the process's
 
-    A line that cannot be asked is a Fault. BadInputError where the file cannot be read.
+    An unusable line is a Fault. Raises BadInputError if the file cannot be read.
     """
     path = Path(source)
     kind = None if str(source) == "-" else format_of(path)
@@ -42,11 +42,11 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
 
 
 def read_queries(path: Path) -> list[str]:
-    """All the queries in a file; BadInputError for a row that cannot be used, and for a file without any."""
+    """Read all queries of a file; BadInputError for an unusable row, and for a file without queries."""
     queries = []
     for item in iterate_queries(path):
         if isinstance(item, Fault):
-            raise BadInputError(f"{item}. Mend the row, or leave it out")
+            raise BadInputError(f"{item}. Fix the row, or leave it out")
         queries.append(item.text)
     if not queries:
         name = STDIN_NAME if str(path) == "-" else path
@@ -55,7 +55,7 @@ def read_queries(path: Path) -> list[str]:
 
 
 def _field_of_queries(path: Path) -> str | None:
-    """The field `query` of a table, in any case of letters; None where its first row has none."""
+    """The field `query` of a table, ignoring case; None if its first row has none."""
     try:
         first = next((row for row in rows_and_faults(path) if not isinstance(row, Fault)), None)
     except BadInputError:  # the reader says what is wrong, and reads pipes, too

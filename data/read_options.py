@@ -1,4 +1,4 @@
-"""How texts are read: the choices a caller has."""
+"""Options for reading."""
 
 import codecs
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from nearsay.data.errors import BadInputError
 
 
 class Format(StrEnum):
-    """What is in a file."""
+    """The format of a file."""
 
     TXT = "txt"  # a passage a line or a paragraph, or one document
     CSV = "csv"  # a header line, then rows; fields may be quoted, doubled quotes inside
@@ -24,7 +24,7 @@ class Format(StrEnum):
 
     @property
     def needs_a_file(self) -> bool:
-        """Whether it is read here and there, and so from no pipe."""
+        """Whether it needs random access, so that it cannot be read from a pipe."""
         return self in {Format.PARQUET, Format.PDF, Format.WORD}
 
     @property
@@ -55,9 +55,9 @@ _COMPRESSIBLE = frozenset({Format.TXT, Format.CSV, Format.TSV, Format.JSONL})
 
 
 def format_of(path: PurePath) -> Format | None:
-    """Say what a file holds by its name; None: not a name that nearsay knows.
+    """The format by a file's name; None if it is unknown.
 
-    `.gz` after the suffix of a text or row format is looked through.
+    A final `.gz` is ignored for text and row formats.
     """
     suffix = path.suffix.lower()
     if suffix != ".gz":
@@ -67,12 +67,12 @@ def format_of(path: PurePath) -> Format | None:
 
 
 def readable_suffixes() -> str:
-    """List the suffixes for a message: `.txt, .csv, ...`."""
+    """The suffixes, for a message: `.txt, .csv, ...`."""
     return ", ".join(_SUFFIXES)
 
 
 class Split(StrEnum):
-    """What of a plain text file is one document."""
+    """How plain text is split into documents."""
 
     AUTO = "auto"  # the paragraphs of hard-wrapped text; the lines of any other, and of every .log
     LINES = "lines"
@@ -82,23 +82,23 @@ class Split(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Which fields of a row mean what, and how the bytes are read.
+    """How files are read: the fields of rows, the format and the encoding.
 
-    Field names are exact; `metadata.year` reaches the field `year` inside the field `metadata`. BadInputError
-    for a value that cannot be.
+    Field names are exact; `metadata.year` is the field `year` within the field `metadata`. Raises
+    BadInputError for an invalid value.
     """
 
-    text: str | None = None  # the field with the text; None = guessed by name, and said in the notes
-    id: str | None = None  # the field with the id; None = guessed; a row without one has no id
-    title: str | None = None  # the field with the title; None = guessed
-    metadata: tuple[str, ...] | None = None  # the fields to keep beside; None = all the others, () = none
+    text: str | None = None  # field of the text; None = guessed by name, and reported in the notes
+    id: str | None = None  # field of the id; None = guessed; a row without it has no id
+    title: str | None = None  # field of the title; None = guessed
+    metadata: tuple[str, ...] | None = None  # fields to keep as metadata; None = all others, () = none
     format: Format | None = None  # None = by the file's name
-    split: Split = Split.AUTO  # txt
-    whole_page: bool = False  # html: also what stands around a clear main element: menus, banners, footers
-    encoding: str | None = None  # of files of text; None = UTF-8, or what a BOM, a page or the bytes say
-    delimiter: str | None = None  # csv: one character; None = seen in the header line: , ; tab or |
+    split: Split = Split.AUTO  # of plain text
+    whole_page: bool = False  # html: also read menus, banners and footers around a clear main element
+    encoding: str | None = None  # of text files; None = UTF-8, or what a BOM, a page or the bytes indicate
+    delimiter: str | None = None  # csv: one character; None = from the header line: , ; tab or |
     max_text_bytes: int = 4 * 2**20  # a longer row, or a longer text of a file, is a fault
-    relative_to: str | None = None  # a folder: files are called by their place in it, not by their whole path
+    relative_to: str | None = None  # folder that file names are made relative to; None: absolute paths
 
     def __post_init__(self) -> None:
         if isinstance(self.metadata, str):
@@ -132,7 +132,7 @@ _NO_FILE_ENCODINGS: Final = frozenset(
 
 
 def field_names(text: str) -> tuple[str, ...]:
-    """The names of fields in a text that has commas between them, as in "anchor, positive"."""
+    """Split names of fields at commas, as in "anchor, positive"."""
     return tuple(filter(None, map(str.strip, text.split(","))))
 
 

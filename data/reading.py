@@ -19,12 +19,12 @@ _BETWEEN_LOOKS: Final = 256  # documents
 
 
 class Reading:
-    """What is read, one document or fault after another, in constant memory; it can be iterated once.
+    """Documents and faults, read one by one in constant memory; iterate it once.
 
-    While it is iterated, `bytes_read` grows (compressed bytes of a .gz) and `notes` says what was guessed,
-    once for each kind of file. BadInputError comes out of the iteration when a file's fields do not fit the
-    options: at once for a file that the user named; a file found in a folder or by a pattern is then one
-    fault, and the error comes at the end if no file gave a document.
+    During the iteration, `bytes_read` grows (compressed bytes of a .gz) and `notes` reports what was guessed,
+    once per kind of file. The iteration raises BadInputError if a file's fields do not match the options: at
+    once for a file that the user named; a file found in a folder or by a pattern is a fault, and the error is
+    raised at the end if no file had a document.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Reading:
         notes: list[str],
         bytes_total: int | None,
     ) -> None:
-        """`start` begins the reading; it is handed this object, to count bytes and add notes."""
+        """`start` begins the reading; it gets this object, to count bytes and add notes."""
         self.sources = sources
         self.notes = notes
         self.bytes_total = bytes_total  # None: standard input or a pipe is among the sources
@@ -51,14 +51,15 @@ class Reading:
         return start(self)
 
     def count(self, size: int) -> None:
-        """Add bytes that were read."""
+        """Add to the number of bytes read."""
         self.bytes_read += size
 
     def documents(self, listener: Callable[[int, int | None], None] | None = None) -> Iterator[Document]:
-        """Iterate over the documents alone; in the end `notes` names ten of the rows that cannot be used.
+        """Iterate over the documents only; at the end, `notes` lists up to ten unusable rows.
 
-        listener: told how many documents there were and, estimated from the bytes, how many there are
-        BadInputError in the end when rows are there and none of them can be used.
+        listener: called with the number of documents so far, and the total estimated from the bytes
+
+        Raises BadInputError at the end if there are rows and none of them is usable.
         """
         faults, made = KeptFaults(), 0
         for item in self:
@@ -78,7 +79,7 @@ class Reading:
             self.notes.append(f"… {count:,} rows skipped in all")
 
     def texts(self, listener: Callable[[int, int | None], None] | None = None) -> Iterator[str]:
-        """Iterate over the documents' texts, as `documents` does: ids and titles are no texts."""
+        """Iterate over the documents' texts, like `documents`; ids and titles are not included."""
         return (document.text for document in self.documents(listener))
 
 
@@ -87,9 +88,10 @@ def read(
 ) -> Reading:
     """Read documents from files, folders (walked, sorted), patterns (`notes/**/*.md`) and `-`.
 
-    stdin: what `-` reads; None = the process's. Its format is the options', else JSON lines if its first line
-        that is not blank starts with `{`, or a JSON list of objects, `[{`, else a passage a line.
-    BadInputError at once when a source does not exist, matches nothing or has an unknown suffix.
+    stdin: what `-` reads; None = the process's. Its format is that of the options, else JSON lines if its
+           first non-blank line starts with `{`, or a JSON list of objects, `[{`, else a passage per line
+
+    Raises BadInputError at once if a source does not exist, matches nothing or has an unknown suffix.
     """
     if isinstance(sources, str | Path):
         sources = [sources]
@@ -108,11 +110,11 @@ def read(
 
 
 def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOptions = _USUAL) -> Reading:
-    """Read documents from Python values: texts, documents, and mappings with the options' or guessed fields.
+    """Read documents from Python values: texts, documents, and mappings with given or guessed fields.
 
-    Values that cannot be used are faults of `<rows>` with their 1-based number. NaN and None (as pandas has
-    them) are missing values. Up to 100 values are taken ahead to guess the fields, up to 10,000 where the
-    options name a field that the first hundred lack.
+    Unusable values are faults of `<rows>` with their 1-based number. NaN and None (as in pandas) are missing
+    values. Up to 100 values are read ahead to guess the fields, up to 10,000 if a named field is missing in
+    the first hundred.
     """
     return Reading(
         lambda reading: python_documents(items, options, reading.notes.append),

@@ -1,10 +1,10 @@
-"""Reading in a process that can be ended, because no rule tells every hostile file before it is parsed.
+"""Reading in a child process that can be stopped, because hostile files cannot be recognised before parsing.
 
-A page of 120 kB can ask its parser for gigabytes, a PDF for hours, and neither Python nor a library in C can
-be interrupted from outside. So files whose parser builds something of its own (HTML, Markdown, PDF, Word,
-Parquet), and every preview, are read in a child process with a limit of memory and of time. Children are
-started anew (never forked, which threads do not survive), import only what reads, and are kept for the next
-file; one that is over a limit is killed, and the file it was reading is named.
+A page of 120 kB can make its parser take gigabytes, a PDF hours, and neither Python nor a C library can be
+interrupted from outside. So files whose parsers build their own structures (HTML, Markdown, PDF, Word,
+Parquet), and all previews, are read in a child process with limits of memory and time. Children are spawned
+(not forked, which is unsafe with threads), import only what reading needs, and are reused for the next file;
+one that exceeds a limit is killed, and its file is named.
 """
 
 import atexit
@@ -34,23 +34,24 @@ Result = TypeVar("Result")
 
 
 class ReadingStoppedError(Exception):
-    """The reading was ended at a limit; says which."""
+    """Reading was stopped at a limit; says which."""
 
 
 def seconds_for(size: int | None) -> float:
-    """Give the time that reading a file of `size` bytes may take; one of unknown size has the least."""
+    """Time limit for reading a file of `size` bytes; the least for an unknown size."""
     return _SECONDS + _SECONDS_A_MEGABYTE * (size or 0) / 2**20
 
 
 def read_apart(
     function: Callable[Given, Result], seconds: float, /, *given: Given.args, **named: Given.kwargs
 ) -> Result:
-    """Call a module's function in a child process and give what it returns.
+    """Call a module's function in a child process and return its result.
 
-    function: importable by its name; what it takes and gives can be pickled
-    seconds:  how long it may take
-    What it raises is raised here. ReadingStoppedError when it takes longer, needs more memory than
-    MEMORY_BYTES, or its process dies. Within a child the function is called at once.
+    function: importable by its name; its arguments and results can be pickled
+    seconds:  time limit
+
+    Its exceptions are raised here. Raises ReadingStoppedError if it takes longer, needs more memory than
+    MEMORY_BYTES, or its process dies. Within a child, the function is called directly.
     """
     if _Child.inside:
         return function(*given, **named)
@@ -62,7 +63,7 @@ def read_apart(
 def stream_apart(
     function: Callable[Given, Iterator[Result]], seconds: float, /, *given: Given.args, **named: Given.kwargs
 ) -> Iterator[Result]:
-    """Iterate in a child process; `seconds` are for each item. Else as `read_apart`."""
+    """Iterate in a child process; `seconds` is the limit per item. Otherwise like `read_apart`."""
     if _Child.inside:
         yield from function(*given, **named)
         return
@@ -112,7 +113,7 @@ class _Child:
             self.connection.send((many, seconds, function, given, named))
 
     def answer(self, seconds: float) -> tuple[bool, object]:
-        """The next thing that the child says: whether more may follow, and a value, or what was raised."""
+        """The child's next message: whether more may follow, and a value or an exception."""
         try:
             if not self.connection.poll(seconds):
                 raise ReadingStoppedError(f"it takes longer than {seconds:,.0f} seconds to read")
@@ -136,7 +137,7 @@ class _Child:
 
 @contextlib.contextmanager
 def _borrowed() -> Iterator[_Child]:
-    """A child for one call. It is kept for the next one only when the call was answered to its end."""
+    """A child for one call, reused for the next one only if the call was answered completely."""
     with _Child.lock:
         child = _Child.idle.pop() if _Child.idle else None
     if child is None or child.process.poll() is not None:
@@ -169,7 +170,7 @@ atexit.register(_end_idle)
 
 
 def serve(descriptor: int) -> None:
-    """Answer calls until the other end is closed."""
+    """Answer calls until the connection is closed."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
@@ -224,7 +225,7 @@ def _limit_memory() -> None:
 
 
 def _limit_processor_time(seconds: float) -> None:
-    """Let the system end this process should it go on after its parent, which watches the time, has died."""
+    """Let the system end this process if it outlives its parent, which enforces the time limit."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

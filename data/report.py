@@ -1,4 +1,4 @@
-"""What work reports: a frozen dataclass that goes to JSON and comes back the same."""
+"""Reports: frozen dataclasses with a JSON form."""
 
 import types
 import typing
@@ -15,12 +15,12 @@ Row = dict[str, str | int | float]
 
 
 def column(title: str, form: str | Callable[[Any], str] = "") -> Mapping[str, Any]:
-    """The metadata of a field that tables show; form: as `format` takes it, or what writes the value."""
+    """Metadata of a field that tables show; form: as for `format`, or a function that formats the value."""
     return {"title": title, "form": form}
 
 
 def table(rows: Iterable[Any]) -> list[Row]:
-    """A row for each dataclass, of its fields that are columns; without the columns that no row fills."""
+    """A row per dataclass, with the fields that are columns, without columns that are empty in all rows."""
     found = [
         {each.metadata["title"]: _cell(row, each) for each in fields(row) if each.metadata} for row in rows
     ]
@@ -36,25 +36,25 @@ def _cell(row: object, part: Field[Any]) -> str | int | float:
 
 
 class Report:
-    """The base of every report: commands print `to_json()`, jobs keep it, `from_json` makes it again.
+    """The base of all reports: commands print `to_json()`, jobs store it, `from_json` restores it.
 
-    Its JSON object begins with the kind, as in {"report": "added", …}; then each field under its name.
+    Its JSON object begins with the kind, as in {"report": "added", …}, followed by each field.
     """
 
     __slots__ = ()
     REPORT: ClassVar[str]  # the kind; `nearsay.indexer.results` lists all
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The report as JSON knows it: lists for tuples, texts for paths and choices."""
+        """The report in JSON types: lists for tuples, strings for paths and enums."""
         found = as_json(self)
         assert isinstance(found, dict)  # noqa: S101 - for the type checker: a dataclass is one
         return {"report": self.REPORT, **found}
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """The report that `to_json` gave; keys that it does not know are passed over.
+        """Restore a report from `to_json`; unknown keys are ignored.
 
-        ValueError, KeyError or TypeError for what is none.
+        Raises ValueError, KeyError or TypeError for anything else.
         """
         return cast("Self", of_json(cls, row))
 
@@ -68,16 +68,16 @@ class Done(Report):
     action: str  # removed, would remove (a dry run), written, pushed, ended, taken back, switched on
     what: str  # documents, collections, jobs …
     count: int
-    to: str | None = None  # the file or the address that it was written to
+    to: str | None = None  # the file or address that it was written to
 
     def lines(self) -> list[str]:
-        """The same in a sentence."""
+        """The report as a sentence."""
         return [f"{self.action} {self.count:,} {self.what}" + (f" to {self.to}" if self.to else "")]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(Report):
-    """One thing that the doctor looked at."""
+    """The result of one check of the doctor."""
 
     REPORT: ClassVar = "finding"
 
@@ -86,12 +86,12 @@ class Finding(Report):
     sound: bool
 
     def lines(self) -> list[str]:
-        """The same in a line."""
+        """The finding as a line."""
         return [f"{'ok   ' if self.sound else 'WRONG'} {self.subject}: {self.detail}"]
 
 
 def as_json(value: object) -> JsonValue:
-    """A value of a report, as JSON knows it."""
+    """Convert a value of a report to JSON types."""
     if isinstance(value, Enum):
         return as_json(value.value)
     if value is None or isinstance(value, str | int | float):  # bool is an int
@@ -110,7 +110,7 @@ def as_json(value: object) -> JsonValue:
 
 
 def of_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - whatever the type says
-    """The value of a type that `as_json` gave."""
+    """Restore a value of a given type from `as_json`."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return _one_of(parts, value)

@@ -1,4 +1,4 @@
-"""A set to measure retrieval on: documents, queries, and judgements of which documents answer which query."""
+"""Retrieval benchmarks: documents, queries and relevance judgements."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,23 +14,23 @@ _NAMES_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RetrievalSet:
-    """What one split of a retrieval benchmark holds."""
+    """One split of a retrieval benchmark."""
 
     name: str  # the folder's name
-    corpus: dict[str, str]  # document id to the text to encode: title, space, text
-    queries: dict[str, str]  # query id to its text; only queries with judgements
-    judgements: dict[str, dict[str, int]]  # query id to document id to relevance, 0 = does not answer
-    notes: list[str] = field(default_factory=list)  # what was left out, and how much of it
+    corpus: dict[str, str]  # document id to encoded text: title, space, text
+    queries: dict[str, str]  # query id to text; only queries with judgements
+    judgements: dict[str, dict[str, int]]  # query id to document id to relevance; 0 = not relevant
+    notes: list[str] = field(default_factory=list)  # what was left out, with counts
 
 
 def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
     """Read a folder in the layout of BEIR (https://github.com/beir-cellar/beir).
 
-    corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, each perhaps .gz, of which other fields are
-    not read; judgements in qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score,
-    with a header line or not. Documents without any text, and judgements that name an unknown query or
-    document, are left out and counted in the notes; so are judgements of one pair that differ, of which the
-    last counts. BadInputError for what is missing or malformed, with its file and line.
+    corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, optionally .gz, whose other fields are
+    ignored; judgements in qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score, with
+    or without a header line. Documents without text, and judgements of unknown queries or documents, are left
+    out and counted in the notes, as are contradictory judgements of one pair, of which the last counts.
+    Raises BadInputError, naming file and line, for anything missing or malformed.
     """
     base = Path(folder)
     if not base.is_dir():
@@ -70,7 +70,7 @@ def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
 
 
 def rows_file(base: Path, name: str, remedy: str = "give a folder in BEIR's layout") -> Path:
-    """Find `name`.jsonl, or its .gz, in a folder of BEIR's layout; BadInputError when neither is there."""
+    """Find `name`.jsonl, or its .gz, in a folder of BEIR's layout; BadInputError if neither exists."""
     for file in (f"{name}.jsonl", f"{name}.jsonl.gz"):
         if (base / file).is_file():
             return base / file
@@ -106,9 +106,9 @@ def _texts(file: Path, fields: tuple[str, ...], notes: list[str]) -> dict[str, s
             raise BadInputError(f"{file}:{line}: no '_id'; give each row a string '_id' of its own")
         if not all(isinstance(part, str) for part in parts):
             named = " or ".join(map(repr, fields))
-            raise BadInputError(f"{file}:{line}: {named} is no string; mend the row")
+            raise BadInputError(f"{file}:{line}: {named} is no string; fix the row")
         if row_id in texts:
-            raise BadInputError(f"{file}:{line}: the _id {row_id!r} was there before; give each row its own")
+            raise BadInputError(f"{file}:{line}: the _id {row_id!r} occurs twice; give each row its own")
         joined = " ".join(map(str, parts)).strip()
         empty += not joined
         texts[row_id] = joined
@@ -137,6 +137,6 @@ def _judgements(file: Path, queries: Mapping[str, str]) -> Iterator[tuple[str, s
             whole, score = 0, 0.5
         if whole != score:
             raise BadInputError(
-                f"{file}:{line}: not query-id, corpus-id and whole number with tabs between; mend the line"
+                f"{file}:{line}: not query-id, corpus-id and whole number with tabs between; fix the line"
             )
         yield query, document, whole

@@ -25,7 +25,7 @@ Row: TypeAlias = tuple[int, Mapping[str, object]]  # the line it starts at, its 
 
 
 class RowDocuments:
-    """Make documents of rows by the fields that were chosen."""
+    """Makes documents from rows with the chosen fields."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class RowDocuments:
     ) -> None:
         """`name`: the file, for faults; `source`: for documents.
 
-        nan_is_missing: leave metadata that are NaN, infinite or null out; otherwise null stays and the others
-            are faults.
+        nan_is_missing: omit metadata that are NaN, infinite or null; otherwise null is kept and the others
+            are faults
         """
         self._fields = fields
         self._name = name
@@ -50,7 +50,7 @@ class RowDocuments:
         self._inner = any("." in name for name in self._used if name)
 
     def documents(self, rows: Iterable[Row | Fault]) -> Iterator[Document | Fault]:
-        """Turn rows into documents one by one, faults passing through."""
+        """Convert rows to documents one by one; faults are passed on."""
         document, name = self.document, self._name
         for row in rows:
             if isinstance(row, Fault):
@@ -62,10 +62,10 @@ class RowDocuments:
                 yield Fault(name, row[0], str(error))
 
     def document(self, line: int, row: Mapping[str, object]) -> Document:
-        """Make one document; UnusableRowError says why it cannot be."""
+        """Make one document; UnusableRowError says why it is impossible."""
         fields = self._fields
         if len(row) > MAX_FIELDS:
-            raise UnusableRowError(f"the row has {len(row):,} fields, and {MAX_FIELDS:,} are taken")
+            raise UnusableRowError(f"the row has {len(row):,} fields, and at most {MAX_FIELDS:,} are allowed")
         text = checked_text(reach(row, fields.text), fields.text, self._limit)
         return Document(
             text,
@@ -115,7 +115,7 @@ class RowDocuments:
 
 
 def _without(row: Mapping[str, object], used: Set[str | None], path: str = "") -> dict[str, object]:
-    """A row without the fields that are used, and without what is empty then."""
+    """A row without the used fields, and without mappings that are then empty."""
     kept: dict[str, object] = {}
     for key, value in row.items():
         place = f"{path}{key}"
@@ -126,7 +126,7 @@ def _without(row: Mapping[str, object], used: Set[str | None], path: str = "") -
 
 
 def refuse_vector(name: str, value: JsonValue) -> None:
-    """UnusableRowError for an embedding: kept as metadata it would never be searched."""
+    """Raise UnusableRowError for an embedding, because as metadata it would never be searched."""
     inner = value[0] if isinstance(value, list) and value and isinstance(value[0], list) else value
     if name.lower() not in _VECTOR_NAMES or not isinstance(inner, list) or len(inner) < _VECTOR_NUMBERS:
         return
@@ -139,7 +139,7 @@ def refuse_vector(name: str, value: JsonValue) -> None:
 
 
 def checked_text(value: object, field: str, limit: int) -> str:
-    """Give a row's text; UnusableRowError if there is none or it cannot be stored."""
+    """A row's text; UnusableRowError if there is none or it cannot be stored."""
     if type(value) is not str and not isinstance(value, str):
         if value is MISSING:
             raise UnusableRowError(f"no text: the field {field!r} is missing")
@@ -155,7 +155,7 @@ def checked_text(value: object, field: str, limit: int) -> str:
 
 
 def row_title(value: object, field: str) -> str:
-    """Give a row's title as text, "" if it has none; UnusableRowError if it is no title."""
+    """A row's title, "" if it has none; UnusableRowError if it is invalid."""
     if isinstance(value, str):
         check_string(value, "the title")
         return str(value).strip()
@@ -167,7 +167,7 @@ def row_title(value: object, field: str) -> str:
 
 
 def row_id(value: object, field: str) -> str | None:
-    """Give a row's id as text, None if it has none; UnusableRowError if it is no id."""
+    """A row's id, None if it has none; UnusableRowError if it is invalid."""
     if isinstance(value, str):
         check_string(value, "the id")
         text = str(value)
@@ -209,19 +209,19 @@ _JSON_NAME: Final = re.compile(r"\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 
 
 def signs_of_list(name: str) -> tuple[bytes, ...]:
-    """With what a file of that name begins if it is a JSON list, whose values are its rows; (): it is none.
+    """How a file of that name begins if it is a JSON list of rows; (): it cannot be one.
 
-    Standard input, and what else no name tells, may be text that begins with a bracket.
+    Standard input, and files whose name does not tell, may be text that begins with a bracket.
     """
     found = _JSON_NAME.search(name)
     return (b'[{"', b"[{}") if found is None else (b"[",) if found[1].lower() == "json" else ()
 
 
 def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
-    """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`.
+    """Parse one object per line. Blank lines are skipped; anything but an object is a fault of file `name`.
 
-    Of a name that stands twice in an object the last value counts, as in Python's json and in jq.
-    BadInputError for a file that holds values over several lines: it would give a fault for each line.
+    Of a duplicate name in an object the last value counts, as in Python's json and in jq. Raises
+    BadInputError for a file with values over several lines, which would give a fault per line.
     """
     decode = _DECODER.raw_decode
     if _JSON_NAME.search(name):
@@ -256,9 +256,9 @@ def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[R
 def _unless_one_value(
     lines: Iterator[tuple[int, str] | Fault], name: str
 ) -> Iterator[tuple[int, str] | Fault]:
-    """The lines; BadInputError where the first begins a list, or a value that the second goes on with.
+    """The lines; BadInputError if the first begins a list, or a value that continues on the second.
 
-    A list in a file of JSON lines by name is one only if nothing follows: else it is a row like others.
+    A JSON lines file is a single list only if nothing follows it; otherwise the list is a row like others.
     """
     taken: list[tuple[int, str] | Fault] = []
     filled: list[str] = []
@@ -283,12 +283,12 @@ def _unless_one_value(
 
 
 def _goes_on(first: str, second: str) -> bool:
-    """Whether the first line ends within a value that the second goes on with."""
+    """Whether the first line ends within a value that continues on the second."""
     return _fails_at(first) >= len(first) and _fails_at(f"{first}\n{second}") != len(first) + 1
 
 
 def _fails_at(text: str) -> int:
-    """Where a text stops being a JSON value; -1 if it begins with one, or that cannot be told."""
+    """Where a text stops being a JSON value; -1 if it begins with one, or it cannot be determined."""
     try:
         _DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
@@ -302,9 +302,9 @@ _SURVEYED_CHARACTERS: Final = 8 * 2**20  # fewer rows when they are long: they a
 
 
 def first_rows(rows: Iterator[Row | Fault], named: Iterable[str | None] = ()) -> list[Row | Fault]:
-    """Take the rows that the fields are guessed from: 100 good ones, or those in 8 million characters.
+    """The rows that fields are guessed from: 100 valid ones, or those in 8 million characters.
 
-    named: fields that the user names; where the first 100 rows lack one, it is looked for in 10,000
+    named: fields named by the user; if the first 100 rows lack one, up to 10,000 are read
     """
     taken: list[Row | Fault] = []
     lacking = set(named) - {None}
@@ -323,7 +323,7 @@ def first_rows(rows: Iterator[Row | Fault], named: Iterable[str | None] = ()) ->
 
 
 def survey_rows(rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
-    """See which fields rows of objects have, and what they hold."""
+    """Find the fields of rows of objects, and the types of their values."""
     names: dict[str, None] = {}
     inner: dict[str, None] = {}
     texts: set[str] = set()
@@ -348,7 +348,7 @@ def survey_rows(rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
 
 
 def survey_header(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
-    """See which fields a header names, and which of them holds the longest texts in the first rows."""
+    """Find the fields of a header, and the one with the longest texts in the first rows."""
     known = tuple(name for name in names if name)
     lengths = {name: sum(len(str(row.get(name, ""))) for row in rows) for name in known}
     longest = max(known, key=lambda name: lengths[name], default=None)

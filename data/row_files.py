@@ -1,4 +1,4 @@
-"""Rows of the files that training and evaluation read; what cannot be read is named by its line."""
+"""Rows of the files that training and evaluation read; an unreadable row is an error with its line."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -26,41 +26,41 @@ _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when
 def file_lines(path: str | Path, *, longest: int | None = None) -> Iterator[tuple[int, str]]:
     """Read a text file's lines (or its .gz) with their 1-based numbers.
 
-    They are UTF-8, or what the file's mark or its bytes speak for; of the bytes a log warning tells.
-    BadInputError names the line that cannot be read, such as one that is too long.
+    The encoding is UTF-8, or what a byte order mark or the bytes indicate; the latter logs a warning. Raises
+    BadInputError, naming the line, if one cannot be read, for example because it is too long.
 
-    longest: bytes of a line; None: as many as a row may have
+    longest: maximum bytes of a line; None: that of a row
     """
     for item in _lines(path, longest):
         if isinstance(item, Fault):
-            raise BadInputError(f"{without_options(item)}. Mend or remove the line")
+            raise BadInputError(f"{without_options(item)}. Fix or remove the line")
         yield item
 
 
 def file_rows(path: str | Path) -> Iterator[Row]:
     """Read the rows of a tsv, csv, jsonl (or its .gz) or parquet file as `(line, fields by name)`.
 
-    tsv and csv need a header line; their values are strings. A parquet file's line is the row's number.
+    tsv and csv need a header line; their values are strings. The line of a parquet row is its number. Raises
     BadInputError for any row that cannot be read.
     """
     for item in rows_and_faults(path):
         if isinstance(item, Fault):
-            raise BadInputError(f"{item}. Mend or remove the line")
+            raise BadInputError(f"{item}. Fix or remove the line")
         yield item
 
 
 def sampled_rows(path: str | Path) -> tuple[list[Mapping[str, object]], Iterator[Row]]:
-    """Read rows as `file_rows` does; gives the first ones, from which columns are told, and all of them."""
+    """Read rows like `file_rows`. Returns the first ones, to guess columns from, and all of them."""
     rows = file_rows(path)
     sample = list(islice(rows, SAMPLE_ROWS))
     return [row for _, row in sample], chain(sample, rows)
 
 
 def rows_and_faults(path: str | Path) -> Iterator[Row | Fault]:
-    """Read rows as `file_rows` does, with a Fault in the place of each row that cannot be read.
+    """Read rows like `file_rows`, with a Fault in place of each unreadable row.
 
-    BadInputError for what spoils more than a row: no file, no header, a kind of file that has no rows, and
-    damage after which nothing can be read (a cut .gz), because nobody knows how much is missing.
+    Raises BadInputError if more than a row is affected: no file, no header, a format without rows, or damage
+    after which nothing can be read (a truncated .gz), because it is unknown how much is missing.
     """
     for item in _rows(path):
         if not isinstance(item, Fault):
@@ -131,7 +131,7 @@ def _delimited(path: str | Path, *, quoted: bool) -> Iterator[Row | Fault]:
 def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator[tuple[int, str] | Fault]:
     first = next(lines, None)
     if isinstance(first, Fault):
-        raise BadInputError(f"{without_options(first)}. Mend or remove the line")
+        raise BadInputError(f"{without_options(first)}. Fix or remove the line")
     if first is not None:
         yield first
         yield from lines

@@ -54,7 +54,7 @@ _CLOSING: Final = "\"'”’»)]*_"
 
 
 def take_sample(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
-    """Take the lines from which the kind of text is told."""
+    """Take the lines from which the kind of text is guessed."""
     taken: list[NumberedLine] = []
     characters = 0
     for item in lines:
@@ -66,12 +66,12 @@ def take_sample(lines: Iterator[NumberedLine]) -> list[NumberedLine]:
 
 
 def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool | None:
-    """Say whether lines are ends of a margin, not of what is said; None where they only seem so.
+    """Whether lines are wrapped at a margin, not ends of sentences or records; None if it is unclear.
 
-    They are when blank lines separate blocks in which most lines were ended only because the next
-    word would have passed the margin (the width that nine in ten stay within), many in mid-sentence. Lines
-    that stand alone (a sentence, a title, a record each) end anywhere, and records have no blank lines: a
-    single block, like one of a few lines, is only suspected.
+    They are if blank lines separate blocks in which most lines end only because the next word would have
+    exceeded the margin (the width that nine in ten lines keep), many in mid-sentence. Standalone lines (a
+    sentence, a title, a record each) end anywhere, and records have no blank lines: a single block, or one of
+    a few lines, is unclear.
     """
     lines = [item[1].strip() for item in sample if not isinstance(item, Fault)]
     blocks = [list(block) for filled, block in groupby(lines, bool) if filled]
@@ -98,7 +98,7 @@ def is_hard_wrapped(sample: Iterable[NumberedLine]) -> bool | None:
 
 
 def _first_word(line: str) -> int:
-    """Count the characters of a line's beginning that a margin does not cut."""
+    """Number of characters at the start of a line that a margin does not break."""
     word = line.split(maxsplit=1)[0]
     return min(len(word), _UNSPACED_WORD) if _UNSPACED.match(word) else len(word)
 
@@ -108,10 +108,10 @@ def _ends_sentence(line: str) -> bool:
 
 
 def paragraphs(lines: Iterable[NumberedLine], name: str, limit: int) -> Iterator[NumberedLine]:
-    """Join the lines between blank ones; a paragraph has the number of its first line.
+    """Join the lines between blank lines; a paragraph has the number of its first line.
 
-    limit: bytes of a paragraph; a longer one is a fault of the file `name`, like an unreadable line, which
-        ends the paragraph before it.
+    limit: maximum bytes of a paragraph; a longer one is a fault of the file `name`, like an unreadable line,
+           which ends the paragraph before it
     """
     held: list[str] = []
     first = size = 0
@@ -147,7 +147,7 @@ def _joined(lines: list[str]) -> str:
 
 
 class SourceDocuments:
-    """Read sources one after another under the same options."""
+    """Reads sources one after another with the same options."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class SourceDocuments:
         count: Callable[[int], None],
         note: Callable[[str], None],
     ) -> None:
-        """`count` is told how many bytes were read; `note` what was guessed, once for alike files."""
+        """`count` gets the number of bytes read; `note` what was guessed, once per kind of file."""
         self.encodings: dict[str, str] = {}
         """Of the files, by name, that are not in the encoding that was expected."""
         self.surveys: dict[str, FieldSurvey] = {}
@@ -169,7 +169,7 @@ class SourceDocuments:
         self._noted: set[object] = set()
 
     def documents(self, source: Source) -> Iterator[Document | Fault]:
-        """Read one source. BadInputError: its fields do not fit the options; OSError: reading fails."""
+        """Read one source. BadInputError: its fields do not match the options; OSError: reading fails."""
         try:
             check_string(source.document_source or "", "the file's path")
         except UnusableRowError:
@@ -188,7 +188,7 @@ class SourceDocuments:
             yield from self._from_lines(source)
 
     def lines(self, source: Source) -> Iterator[NumberedLine]:
-        """Read the lines of a source of text; OSError: reading fails."""
+        """Read the lines of a text source; OSError if reading fails."""
         try:
             with self._opened(source) as stream:
                 yield from Lines(
@@ -204,7 +204,7 @@ class SourceDocuments:
 
     @contextmanager
     def _opened(self, source: Source) -> Iterator[io.BufferedReader]:
-        """Give the bytes of a source, unpacked; DamagedStreamError: its name says gzip and they do not."""
+        """The bytes of a source, decompressed; DamagedStreamError if its name says gzip and it is not."""
         with ExitStack() as stack:
             file: BinaryIO
             if source.path is None:
@@ -253,7 +253,7 @@ class SourceDocuments:
             yield from self._delimited(numbered, source, kind)
 
     def _split(self, lines: Iterator[NumberedLine], source: Source) -> Iterator[NumberedLine]:
-        """Leave lines as they are, or join them to paragraphs: as asked, or as the first of them look."""
+        """Keep lines, or join them to paragraphs, as requested or as the first ones indicate."""
         split = self._options.split
         if split is Split.AUTO and PurePath(source.name.lower().removesuffix(".gz")).suffix != ".log":
             sample = take_sample(lines)
@@ -385,7 +385,7 @@ def _passages(lines: Iterator[NumberedLine], source: Source) -> Iterator[Documen
 def _told_by_first_line(
     lines: Iterator[NumberedLine],
 ) -> tuple[Format, Iterator[NumberedLine]]:
-    """Tell JSON lines from plain text; the blank lines before the first mean nothing in either."""
+    """Distinguish JSON lines from plain text; leading blank lines are insignificant in both."""
     before: list[NumberedLine] = []
     for item in lines:
         if not isinstance(item, Fault) and not item[1].strip():
@@ -398,7 +398,7 @@ def _told_by_first_line(
 
 
 def _typed_rows(rows: Iterator[Row | Fault], fields: Fields) -> Iterator[Row | Fault]:
-    """Give the cells of metadata their types, and leave out the empty ones and columns without a name."""
+    """Convert metadata cells to their types; drop empty ones and columns without a name."""
     as_text = {fields.text, fields.id, fields.title}
     for row in rows:
         if isinstance(row, Fault):

@@ -1,4 +1,4 @@
-"""The files behind what a user names: files, folders, patterns, standard input."""
+"""Resolves what a user names to files: files, folders, patterns, standard input."""
 
 import os
 import re
@@ -18,24 +18,24 @@ _SUFFIXES_SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file to read, or standard input."""
+    """A file to read, or standard input."""
 
     name: str  # as the user gave it, for messages
     path: Path | None  # absolute and resolved; None: standard input
-    format: Format | None  # None: told by its first byte (a pipe)
-    size: int | None  # bytes on disk; None: not known before the end (a pipe)
+    format: Format | None  # None: detected from its first byte (a pipe)
+    size: int | None  # bytes on disk; None: unknown (a pipe)
     named: bool = True  # by the user; False: found in a folder or by a pattern
-    called: str | None = None  # its place in the folder that names are relative to; None: its whole path
+    called: str | None = None  # its path relative to `relative_to`; None: its absolute path
 
     @property
     def document_source(self) -> str | None:
-        """What its documents say as their source: the path; None for standard input and pipes."""
+        """The source of its documents: the path; None for standard input and pipes."""
         if self.path is None or self.size is None:
             return None
         return self.called or self.path.as_posix()
 
     def relative_to(self, folder: Path) -> "Source":
-        """The same, called by its place in a folder, or by a link's; BadInputError if it lies elsewhere."""
+        """The source with a path relative to a folder, or to a link; BadInputError if it is elsewhere."""
         if self.path is None or self.size is None:
             return self
         base, named = folder.resolve(), Path(self.name)
@@ -52,11 +52,13 @@ class Source:
 
 
 def find_sources(given: Sequence[str | Path], wanted: Format | None) -> tuple[list[Source], list[str]]:
-    """Resolve what the user named to files in order, and say in notes what was passed over.
+    """Resolve what the user named to files in order, with notes on what was skipped.
 
-    wanted: the format the user says, which overrides the names of files and of a pattern's matches; of a
-        folder it takes the files with that format's suffixes.
-    BadInputError when something does not exist, cannot be read, matches nothing, or has an unknown suffix.
+    wanted: the format given by the user, which overrides the names of files and of a pattern's matches; in a
+            folder, it selects the files with its suffixes
+
+    Raises BadInputError if something does not exist, cannot be read, matches nothing, or has an unknown
+    suffix.
     """
     if not given:
         raise BadInputError("nothing to read; name a file, a folder, a pattern such as 'notes/**/*.md', or -")
@@ -190,7 +192,7 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
 
 
 def _no_file(path: Path) -> str | None:
-    """What is there in place of a file; None: it is one."""
+    """What is at a path instead of a file; None if it is a file."""
     if os.path.isfile(path):  # noqa: PTH113 - Path's own raises where it may not look
         return None
     return "broken link" if os.path.islink(path) else "device, pipe or unreadable file"  # noqa: PTH114 - likewise
@@ -199,14 +201,14 @@ def _no_file(path: Path) -> str | None:
 def _found(
     place: str, sources: list[Source], skipped: Counter[str], refusal: tuple[str, str], notes: list[str]
 ) -> list[Source]:
-    """Give the sources and note what was passed over; where there are none, refuse and say it there."""
+    """The sources, with notes on what was skipped; raises with these if there are none."""
     kinds = [f"{count} {kind}" for kind, count in skipped.most_common() if count]
     more = len(kinds) - _SUFFIXES_SHOWN
     passed_over = ", ".join(kinds[:_SUFFIXES_SHOWN]) + (f" and {more} more kinds" if more > 0 else "")
     if not sources:
         raise BadInputError(
-            f" (passed over: {passed_over})".join(refusal) if passed_over else "".join(refusal)
+            f" (skipped: {passed_over})".join(refusal) if passed_over else "".join(refusal)
         )
     if passed_over:
-        notes.append(f"{place}: passed over {passed_over}")
+        notes.append(f"{place}: skipped {passed_over}")
     return sources

@@ -1,4 +1,4 @@
-"""Sentences whose words are tagged: named entities in a CoNLL file."""
+"""Sentences with tagged words: named entities in a CoNLL file."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ _COMMENT: Final = re.compile(r"# +\w[\w.]* *=|#(begin|end) document\b|#(?= )(?!.
 
 @dataclass(frozen=True, slots=True)
 class TaggedSentence:
-    """The words of a sentence, each with its tag: `O`, `B-type` or `I-type`."""
+    """The words of a sentence with their tags: `O`, `B-type` or `I-type`."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]  # one a word
@@ -29,22 +29,21 @@ class TaggedSentences:
     """A file of tagged sentences."""
 
     source: str  # the file as the user gave it
-    sha256: str  # of the file, hexadecimal: the data hash of a run
+    sha256: str  # of the file, hexadecimal; the data hash of a run
     sentences: list[TaggedSentence]
-    notes: list[str] = field(default_factory=list)  # what is odd in it
+    notes: list[str] = field(default_factory=list)  # oddities in it
 
     def __len__(self) -> int:
         return len(self.sentences)
 
 
 def read_tagged_sentences(path: str | Path) -> TaggedSentences:
-    """Read a CoNLL file (or its .gz): a word a line, its first column the word and its last the tag.
+    """Read a CoNLL file (or its .gz): a word per line, its first column the word, its last the tag.
 
-    Columns are separated by tabs, in a line without tabs by blanks, and in one without either by any other
+    Columns are separated by tabs; in a line without tabs by blanks, and in one without either by any other
     white space; blank lines separate sentences. -DOCSTART- lines of CoNLL-2003, and comments before a
-    sentence, as CoNLL-U has them (# text = …), are passed over. An I- that continues nothing begins an
-    entity, as conlleval has it; the notes count them. BadInputError names the file and line of the
-    first line that cannot be used.
+    sentence, as in CoNLL-U (# text = …), are skipped. An I- that continues nothing begins an entity, as in
+    conlleval; the notes count them. Raises BadInputError, naming file and line, for an invalid line.
 
     Tjong Kim Sang & De Meulder 2003, section 2, https://aclanthology.org/W03-0419/
     """
@@ -96,7 +95,7 @@ def _word_and_tag(text: str, place: str) -> tuple[str, str]:
         )
     word, tag = cells[0].strip() or cells[0].strip(" "), cells[-1].strip()  # a word may be a no-break space
     if not word:
-        raise BadInputError(f"{place}: there is no word before the tag {tag!r}; mend or remove the line")
+        raise BadInputError(f"{place}: there is no word before the tag {tag!r}; fix or remove the line")
     if tag != OUTSIDE and (tag[:2] not in {"B-", "I-"} or not tag[2:].strip()):
         raise BadInputError(
             f"{place}: the tag is {tag!r}, and tags are O, B-type and I-type; "

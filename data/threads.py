@@ -1,4 +1,4 @@
-"""How many threads a computation may take, and locks between them that a fork does not leave locked."""
+"""The number of threads to use, and locks that are free after a fork."""
 
 import os
 import threading
@@ -6,26 +6,26 @@ import weakref
 
 
 def usable_threads() -> int:
-    """The cores that this process may use, or as many as OMP_NUM_THREADS says where that is fewer."""
+    """Number of cores that this process may use, or OMP_NUM_THREADS if that is smaller."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wished = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(wished)) if wished.isdecimal() and int(wished) else cores
 
 
 class ThreadLock:
-    """A lock between the threads of one process, to be held in a `with` block.
+    """A lock for the threads of one process, used in a `with` block.
 
-    After a fork, the new process begins with none of them held: the thread that held it in the parent is not
-    there to let go, and whoever asked for it would wait for ever.
+    After a fork it is free in the new process: the thread that held it exists only in the parent, so it would
+    never be released.
     """
 
     def __init__(self) -> None:
-        """Nobody holds it."""
+        """Create a free lock."""
         self._lock = self._held = threading.Lock()
         _LOCKS.add(self)
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Hold the lock; without `wait`, only if nobody else does. Whether it is held."""
+        """Acquire the lock; without `wait`, only if it is free. Returns whether it was acquired."""
         lock = self._lock
         if not lock.acquire(blocking=wait):
             return False
@@ -33,7 +33,7 @@ class ThreadLock:
         return True
 
     def release(self) -> None:
-        """Let go of it; the thread that forked lets go of what it held before."""
+        """Release it; the thread that forked can release what it held before."""
         self._held.release()
 
     def __enter__(self) -> None:
@@ -43,7 +43,7 @@ class ThreadLock:
         self.release()
 
     def renew(self) -> None:
-        """Be held by nobody."""
+        """Reset it to free."""
         self._lock = threading.Lock()
 
 

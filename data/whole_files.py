@@ -1,4 +1,4 @@
-"""Files that are one document each: plain text, Markdown, HTML, PDF, Word."""
+"""Files with one document each: plain text, Markdown, HTML, PDF, Word."""
 
 import io
 import logging
@@ -32,12 +32,11 @@ _DAMAGE: Final = (
 
 
 def pdf_text(path: Path, max_text_bytes: int) -> FileText:
-    """Read a PDF: its pages' texts joined by blank lines, the title that it names, and the number of pages.
+    """Read a PDF: its pages' texts joined by blank lines, its title, and the number of pages.
 
-    Words that were cut at the end of a line are whole again, and ligatures are letters. UnusableRowError says
-    why there is no text.
-    NUL and lone surrogates, which come from broken character maps and mean nothing, become spaces. Text in
-    pictures is not seen. MissingExtraError without pypdf.
+    Words hyphenated at the end of a line are joined, and ligatures become letters. NUL and lone surrogates,
+    from broken character maps, become spaces. Text in images is not read. Raises UnusableRowError if there is
+    no text, with the reason; MissingExtraError without pypdf.
     """
     try:
         from pypdf import PdfReader
@@ -92,11 +91,11 @@ _GO_ON: Final = frozenset(
 
 
 def _with_whole_words(text: str) -> str:
-    """Join the two halves of each word that a hyphen cuts at the end of a line.
+    """Join the two halves of each word that is hyphenated at the end of a line.
 
-    The hyphen stays in what it belongs to: before a capital, in an address, in a word with another hyphen,
-    and where the text has the word with its hyphen elsewhere; before "and" the line ends as it did. The
-    hyphen of a compound that stands nowhere else in the text is lost.
+    The hyphen is kept before a capital, in an address, in a word with another hyphen, and if the hyphenated
+    word occurs elsewhere in the text; before "and" the line end is kept. The hyphen of a compound that occurs
+    nowhere else is lost.
     """
     known = {word.casefold() for word in _HYPHENATED.findall(text)}
 
@@ -124,7 +123,7 @@ def _without_rubbish(text: str) -> str:
 _MARKUP_FACTOR: Final = 8  # a page may be that much longer than the text in it
 _SAMPLE_BYTES: Final = 256 * 2**10
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
-STOPPED: Final = "{}, as no usual file does, and was not read; look at it, save it anew, or leave it out"
+STOPPED: Final = "{}, as no usual file does, and was not read; look at it, save it again, or leave it out"
 
 
 def packed_document(source: Source, options: ReadOptions) -> Document | Fault:
@@ -152,8 +151,8 @@ def text_file_document(
 ) -> Document | Fault:
     """Read a plain text, Markdown or HTML file as one document.
 
-    settled:   told the encoding, where the bytes say another than the options or the page itself
-    shortened: called where a page has a main element, and the menus and banners around it are left out
+    settled:   called with the encoding if the bytes indicate another one than the options or the page
+    shortened: called if only the main element of a page was read
     """
     limit = options.max_text_bytes * (_MARKUP_FACTOR if kind is Format.HTML else 1)
     stream, encoding, certain = text_stream(stream, options.encoding)
@@ -196,7 +195,7 @@ def text_file_document(
 
 
 def _sample(data: bytes) -> bytes:
-    """Some whole lines from the first that is not ASCII."""
+    """Some complete lines from the first non-ASCII one on."""
     first = _BEYOND_ASCII.search(data)
     begin = 0 if first is None else data.rfind(b"\n", 0, first.start()) + 1
     sample = data[begin : begin + _SAMPLE_BYTES]

@@ -1,8 +1,8 @@
-"""The text of Word documents (.docx).
+"""Text extraction from Word documents (.docx).
 
-Read by the standard library: a document is a ZIP archive with one XML file that matters, and its runs of text
-are found in content controls, text boxes and tracked insertions too, which python-docx 1.2 passes over.
-ECMA-376 part 1, https://ecma-international.org/publications-and-standards/standards/ecma-376/
+Only the standard library is needed: a document is a ZIP archive with one relevant XML file. Text in content
+controls, text boxes and tracked insertions is included, which python-docx 1.2 skips. ECMA-376 part 1,
+https://ecma-international.org/publications-and-standards/standards/ecma-376/
 """
 
 import lzma
@@ -43,11 +43,11 @@ _NO_WORD_FILE: Final = (
 
 
 def word_text(path: Path, max_text_bytes: int) -> FileText:
-    """Read a .docx file; UnusableRowError says why it cannot be.
+    """Read a .docx file; UnusableRowError says why it is impossible.
 
-    Paragraphs, headings among them, are separated by blank lines; tables have a line for each row. The title
-    is that of the document's properties, else the first paragraph of style Title.
-    Deleted text, comments, notes, headers and footers are left out.
+    Paragraphs, including headings, are separated by blank lines; tables have a line per row. The title is
+    that of the document's properties, else the first paragraph of style Title. Deleted text, comments, notes,
+    headers and footers are left out.
     """
     with path.open("rb") as stream:
         return _read(stream, max_text_bytes)
@@ -74,7 +74,7 @@ def _read(stream: BinaryIO, max_text_bytes: int) -> FileText:
 
 
 def _parse(archive: zipfile.ZipFile, name: str, limit: int, target: "_Xml") -> None:
-    """Let `target` be told of a part's elements; the size that the archive names may be wrong."""
+    """Parse a part of the archive with `target`; the size that the archive declares may be wrong."""
     with archive.open(name.lstrip("/")) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
@@ -85,14 +85,14 @@ def _parse(archive: zipfile.ZipFile, name: str, limit: int, target: "_Xml") -> N
 
 
 class _Xml:
-    """Is told of the elements by their names, `{namespace}name`."""
+    """Handles elements by name, `{namespace}name`."""
 
     def doctype(self, *_: object) -> NoReturn:
-        raise UnusableRowError("its XML has a document type, which no Word document has; save it anew")
+        raise UnusableRowError("its XML has a document type, which no Word document has; save it again")
 
 
 class _Relations(_Xml):
-    """Which part is the document, and which its properties."""
+    """Finds the main document and its properties."""
 
     document = properties = ""
 
@@ -136,7 +136,7 @@ class _Body(_Xml):
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > _DEPTH:
-            raise UnusableRowError(f"its XML is nested deeper than {_DEPTH:,} levels; save it anew")
+            raise UnusableRowError(f"its XML is nested deeper than {_DEPTH:,} levels; save it again")
         space, _, kind = name.rpartition("}")
         if kind in self._SKIPPED:
             self._skipped += 1

@@ -31,12 +31,12 @@ _FILES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def folder() -> Path:
-    """Where the sample corpus lies."""
+    """The folder of the sample corpus."""
     return Path(str(files(__package__)))
 
 
 def sample_file(name: str) -> Path:
-    """Where the sample examples called nli, scored-pairs or triplets lie; BadInputError for another name."""
+    """The file of the sample examples nli, scored-pairs or triplets; BadInputError for another name."""
     if name not in _FILES:
         raise BadInputError(f"there is no sample {name!r}; take one of {', '.join(_FILES)}")
     return folder() / _FILES[name]

@@ -106,7 +106,7 @@ def _row(line: int, row: Mapping[str, object], columns: ExampleColumns, path: st
     try:
         (texts,) = row_texts(row, columns.texts, None)
     except UnusableRowError as error:
-        raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
+        raise BadInputError(f"{path}:{line}: {error}; fix or remove the row") from error
     label = row.get(columns.label or "")
     if isinstance(label, Decimal):
         label = float(label)

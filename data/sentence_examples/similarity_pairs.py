@@ -62,11 +62,11 @@ def read_judged_pairs(
             number = reader.read(written_label(row.get(chosen.label or "")))
         except UnusableRowError as error:
             other = "" if kind is ExampleKind.SCORED else ", or name another kind of set"
-            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row{other}") from error
+            raise BadInputError(f"{path}:{line}: {error}; fix or remove the row{other}") from error
         if number is not None:
             pairs.append(ScoredPair(first, second, number))
         elif kind is ExampleKind.SCORED:
-            raise BadInputError(f"{path}:{line}: the score is '-', not a number; mend or remove the row")
+            raise BadInputError(f"{path}:{line}: the score is '-', not a number; fix or remove the row")
         else:
             disagreed += 1
     if not pairs:

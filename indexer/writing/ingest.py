@@ -157,7 +157,7 @@ class Tally:
             else "the one row cannot be used"
         )
         named = spread(self.faults.kept, min(len(self.faults.counts), _FAULTS_NAMED))  # one of a file
-        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Correct the input")
+        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Fix the input")
 
     def report(
         self, collection: str, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0
@@ -514,7 +514,7 @@ def check_strictly(reading: Reading) -> int:
         shown = "; ".join(str(fault) for fault in spread(tally.faults.kept, 5))
         raise StrictError(
             f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
-            "Correct the input, or leave out strict (--strict) to skip such rows"
+            "Fix the input, or leave out strict (--strict) to skip such rows"
         )
     return tally.counts["read"]
 

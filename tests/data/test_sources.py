@@ -96,7 +96,7 @@ def test_a_pattern_passes_over_what_it_cannot_read_and_a_format_makes_it_read_al
     write("n/b.me", "b")
     reading = read(["n/*"])
     assert [item.text for item in reading] == ["a"]
-    assert reading.notes == ["n/*: passed over 1 .me"]
+    assert reading.notes == ["n/*: skipped 1 .me"]
     assert texts("n/*", format=Format.TXT) == ["a", "b"]
 
 

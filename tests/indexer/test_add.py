@@ -238,7 +238,7 @@ def test_an_input_without_one_usable_row_is_an_error_and_leaves_nothing(
     path = tmp_path / "pets.jsonl"
     path.write_text('{"id": 1, "text": ""}\n{"id": 2, "text": null}\n')
     pets = library.collection("pets")
-    with pytest.raises(BadInputError, match=r"none of the 2 rows .*pets\.jsonl:1: .*Correct the input"):
+    with pytest.raises(BadInputError, match=r"none of the 2 rows .*pets\.jsonl:1: .*Fix the input"):
         pets.add(path)
     assert not pets.exists()
 

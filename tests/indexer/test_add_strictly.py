@@ -60,7 +60,7 @@ def test_strict_writes_nothing_at_all(
 ) -> None:
     with pytest.raises(StrictError, match=r"^1 row .*nothing was written: .*" + reason) as raised:
         add(library, content, tmp_path)
-    assert str(raised.value) == Naming("Correct the input", "--strict")
+    assert str(raised.value) == Naming("Fix the input", "--strict")
     assert library.names() == []
     assert not (tmp_path / "library" / "segments").exists()
     assert words.encoded == []
