@@ -63,8 +63,8 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
         raise BadInputError(f"{name} is empty. Choose a file with text in it")
     if size > largest:
         raise BadInputError(
-            f"{name} has {size / 1e6:,.0f} MB, and at most {largest / 1e6:,.0f} MB are allowed. Add the folder that it "
-            "is in, or start the page with a larger --max-upload"
+            f"{name} has {size / 1e6:,.0f} MB, and at most {largest / 1e6:,.0f} MB are allowed. Add the "
+            "folder that it is in, or start the page with a larger --max-upload"
         )
     head = stream.read(_HEAD)
     try:
@@ -99,9 +99,7 @@ def _check_text(name: str, head: bytes) -> None:
             raise BadInputError(f"{name} is {kind}, whatever it is called. Save what it says as text or PDF")
     if not head.startswith(_MARKS) and _is_binary(head) and unmarked_utf16(head) is None:
         said = "is not text" if b"\0" in head else "is hardly text"
-        raise BadInputError(
-            f"{name} {said}: it holds bytes that are not text. Save it as text in UTF-8"
-        )
+        raise BadInputError(f"{name} {said}: it holds bytes that are not text. Save it as text in UTF-8")
 
 
 def _unpacked_head(name: str, stream: BinaryIO, size: int, largest: int) -> bytes:

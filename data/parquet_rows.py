@@ -88,7 +88,7 @@ class ParquetRows:
             )
             yield Fault(self._name, self.rows_read + 1, reason)
         else:
-            if self.rows_read < self.rows_total:  # it was written anew meanwhile
+            if self.rows_read < self.rows_total:  # it was written again meanwhile
                 reason = f"no more of the {self.rows_total:,} rows come; the rest of the file is not read"
                 yield Fault(self._name, self.rows_read + 1, reason)
 
@@ -204,7 +204,7 @@ def _rows(batch: "pa.RecordBatch", limit: int) -> Iterator[_Batch]:
         yield from _rows(batch.slice(half), limit)
     elif size > limit:
         yield [
-            f"the row takes {size:,} bytes in memory, and at most {limit:,} are allowed; leave its longest field out"
+            f"the row takes {size:,} bytes of memory, at most {limit:,} are allowed; omit the longest field"
         ]
     else:
         try:

@@ -63,8 +63,7 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
         found, notes = read_apart(find_sources, _SECONDS, sources, None)
     except ReadingStoppedError as error:
         raise BadInputError(
-            f"{', '.join(map(str, sources))} cannot be searched: {error}. "
-            "Name a folder with fewer files"
+            f"{', '.join(map(str, sources))} cannot be searched: {error}. Name a folder with fewer files"
         ) from None
     folder = None if options.relative_to is None else Path(options.relative_to)
     opened = _some(found)

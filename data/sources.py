@@ -206,9 +206,7 @@ def _found(
     more = len(kinds) - _SUFFIXES_SHOWN
     passed_over = ", ".join(kinds[:_SUFFIXES_SHOWN]) + (f" and {more} more kinds" if more > 0 else "")
     if not sources:
-        raise BadInputError(
-            f" (skipped: {passed_over})".join(refusal) if passed_over else "".join(refusal)
-        )
+        raise BadInputError(f" (skipped: {passed_over})".join(refusal) if passed_over else "".join(refusal))
     if passed_over:
         notes.append(f"{place}: skipped {passed_over}")
     return sources

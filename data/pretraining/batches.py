@@ -1,4 +1,4 @@
-"""Batches of pretraining examples: drawn anew every epoch, continued from any point."""
+"""Batches of pretraining examples: drawn again every epoch, continued from any point."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def pack_full_sentences(shard: Shard, length: int, random: np.random.Generator) 
 
 
 def _rows(shard: Shard, full: int, random: np.random.Generator) -> Iterator[list[tuple[int, int]]]:
-    """Give each row's pieces in tokens. full: room for pieces, each with its [SEP]."""
+    """Return each row's pieces in tokens. full: room for pieces, each with its [SEP]."""
     starts: list[int] = shard.sentence_starts.tolist()
     room = int(random.integers(2, full, endpoint=True))
     row: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ class _Sentences(NamedTuple):
 def _segments(
     sentences: _Sentences, elsewhere: "_OtherDocuments", config: ExampleConfig, random: np.random.Generator
 ) -> Iterator[tuple[int, int, int, int, bool]]:
-    """Give A's start and end, B's start and end, and whether B is random, in tokens, before truncation."""
+    """Return A's start and end, B's start and end, and whether B is random, in tokens, before truncation."""
     starts, bounds, numbers = sentences
     room = config.length - 3
     short_share, random_share = config.short_share, config.random_share
@@ -171,7 +171,7 @@ class _OtherDocuments:
         self.sentences = self._bounds[-1] - self._left_out_size
 
     def segment(self, place: float, target: int) -> tuple[int, int]:
-        """Give the first token and the end of whole sentences that reach the target or a document's end.
+        """Return the first token and the end of whole sentences that reach the target or a document's end.
 
         place: from 0 to below 1, which sentence it begins at
         """
@@ -184,7 +184,7 @@ class _OtherDocuments:
 
 
 def _draws(random: np.random.Generator) -> Iterator[tuple[float, float, float, float, float]]:
-    """Give five uniform numbers at a time, without end."""
+    """Return five uniform numbers at a time, without end."""
     size = 32  # a small text needs few
     while True:
         yield from random.random((size, 5)).tolist()
@@ -245,7 +245,7 @@ class PretrainingBatches:
     """The rows of a prepared text, packed, shuffled and masked differently in every epoch.
 
     Everything is a function of the seed and the cursor (and of the versions of nearsay and NumPy). An epoch
-    takes the shards in an order of its own, packs each anew and shuffles its rows. Memory: what a shard
+    takes the shards in an order of its own, packs each again and shuffles its rows. Memory: what a shard
     takes; its tokens are mapped.
     """
 
@@ -275,7 +275,7 @@ class PretrainingBatches:
         self._held: tuple[tuple[int, int], PackedRows, NDArray[np.int64]] | None = None
 
     def batches(self, start: Cursor = _BEGINNING) -> Iterator[PretrainingBatch]:
-        """Give full batches without end; one may hold rows of two shards or epochs.
+        """Return full batches without end; one may hold rows of two shards or epochs.
 
         The same seed and cursor give the same batches bit for bit. BadInputError: the cursor does not fit.
         """
@@ -286,7 +286,7 @@ class PretrainingBatches:
             start = batch.cursor
 
     def one_pass(self) -> Iterator[PretrainingBatch]:
-        """Give the first epoch's batches, always the same; the last one may be short."""
+        """Return the first epoch's batches, always the same; the last one may be short."""
         cursor = _BEGINNING
         while cursor.epoch == 0:
             batch = self._take(cursor, 1)

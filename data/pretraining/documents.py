@@ -94,7 +94,7 @@ class TextSources:
         note: Callable[[str], None],
         fault: Callable[[Fault], None],
     ) -> None:
-        """`note` is told what was guessed or passed over, `fault` each row or line that cannot be used.
+        """`note` is told what was guessed or skipped, `fault` each row or line that cannot be used.
 
         BadInputError at once when a source does not exist or cannot be read, or a pipe's format is not said.
         """

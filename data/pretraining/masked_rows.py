@@ -31,7 +31,7 @@ class Vocabulary:
 
 
 def budgets(maskable: NDArray[np.bool_], share: float, most: int) -> NDArray[np.int64]:
-    """Say how many tokens of each row are to be chosen: round(share x maskable), at least 1, at most `most`.
+    """How many tokens of each row are to be chosen: round(share x maskable), at least 1, at most `most`.
 
     maskable: (rows, width), True: a token of text
     returns:  (rows,); 0 for a row without any
@@ -70,7 +70,7 @@ def replacements(
     vocabulary: Vocabulary,
     random: np.random.Generator,
 ) -> NDArray[np.int32]:
-    """Give what the model sees in place of the chosen tokens: 80 % [MASK], 10 % random, 10 % as it was.
+    """Return what the model sees in place of the chosen tokens: 80 % [MASK], 10 % random, 10 % as it was.
 
     labels: (chosen,) the tokens
     groups: (chosen,) ascending from 0: tokens with the same number share one draw, each its own random token
@@ -189,7 +189,7 @@ class Spans:
 
 
 def span_length_shares(p: float, longest: int) -> NDArray[np.float64]:
-    """Give the chance of a span of 1, 2, … `longest` words: geometric, what is longer left out.
+    """Return the chance of a span of 1, 2, … `longest` words: geometric, what is longer left out.
 
     returns: (longest,), summing to 1; mean 3.8 for p = 0.2 and 10 words
 

@@ -71,6 +71,6 @@ class PackedRows:
 
 
 def ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the numbers start, start + 1, … start + size - 1 of each range, one range after the other."""
+    """Return the numbers start, start + 1, … start + size - 1 of each range, one range after the other."""
     ends = np.cumsum(sizes)
     return np.repeat(starts - ends + sizes, sizes) + np.arange(int(sizes.sum()))

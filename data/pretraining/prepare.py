@@ -404,7 +404,7 @@ def _made_before(folder: Path, key: str) -> PreparedText | None:
         return None
     try:
         made = PreparedText.open(folder)
-    except BadInputError:  # damaged or of another version: it is made anew
+    except BadInputError:  # damaged or of another version: it is recreated
         return None
     if made.key != key:
         raise OtherTextError(

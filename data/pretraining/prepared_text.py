@@ -111,7 +111,7 @@ class PreparedText:
     def tokenizer(self) -> "Tokenizer":
         """The tokenizer that made the tokens, without truncation and padding.
 
-        BadInputError when the folder was prepared anew or removed.
+        BadInputError when the folder was prepared again or removed.
         """
         from tokenizers import Tokenizer
 
@@ -126,7 +126,7 @@ class PreparedText:
     def shard(self, number: int) -> Shard:
         """Map one shard; IndexError if there is no such.
 
-        BadInputError when the folder was prepared anew or removed.
+        BadInputError when the folder was prepared again or removed.
         """
         if number not in self._mapped:
             if len(self._mapped) >= _MOST_MAPPED:
@@ -155,7 +155,7 @@ class PreparedText:
         )
 
     def _is_unchanged(self) -> bool:
-        """Say whether the manifest on the disk is still the one that was opened."""
+        """Return whether the manifest on the disk is still the one that was opened."""
         try:
             return file_sha256(self.folder / MANIFEST_NAME) == self._manifest_sha256
         except OSError:  # taken away

@@ -218,7 +218,7 @@ def _unknown_columns(path: str, names: Sequence[str], what: str, option: str) ->
 
 
 def names_of(sample: Iterable[Mapping[str, object]]) -> list[str]:
-    """Give the columns of some rows, of which those of JSON lines may lack one."""
+    """Return the columns of some rows, of which those of JSON lines may lack one."""
     return list(dict.fromkeys(name for row in sample for name in row))
 
 
@@ -243,7 +243,7 @@ def texts_of_tuples(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _together(names: Sequence[str], groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Give the columns of the first group of usual names that are all there; () = none is."""
+    """Return the columns of the first group of usual names that are all there; () = none is."""
     lower = {name.lower(): name for name in reversed(names)}
     return next((tuple(lower[name] for name in group) for group in groups if lower.keys() >= set(group)), ())
 
@@ -251,7 +251,7 @@ def _together(names: Sequence[str], groups: Iterable[tuple[str, ...]]) -> tuple[
 def _checked(
     sample: Sequence[Mapping[str, object]], columns: Sequence[str] | None, label: str | None, path: str
 ) -> list[str]:
-    """Give the names of the columns; BadInputError for those that the caller names and that cannot be."""
+    """Return the names of the columns; BadInputError for those that the caller names and that cannot be."""
     names = names_of(sample)
     if columns is not None and (not columns or len(set(columns)) != len(columns)):
         raise BadInputError(f"{path}: columns are {list(columns)}; name each text column once")
@@ -401,7 +401,7 @@ def is_usual_name(name: str) -> bool:
 
 
 def _refuse_passages(query: str, sample: Sequence[Mapping[str, object]], path: str) -> None:
-    """BadInputError where passages of a query would be passed over: a list of mappings with texts."""
+    """BadInputError where passages of a query would be skipped: a list of mappings with texts."""
     for name in names_of(sample):
         if any(_are_passages(row.get(name)) for row in sample):
             raise BadInputError(

@@ -21,7 +21,7 @@ _CONTRADICTED = float(NLI_LABELS.index("contradiction"))
 
 
 def as_tuples(examples: SentenceExamples) -> SentenceExamples:
-    """Give what ranking and triplet objectives learn from: anchors with positives, and negatives if known.
+    """Return what ranking and triplet objectives learn from: anchors with positives, and negatives if known.
 
     NLI gives triplets (premise, entailed, contradicted) of the premises with both: the first entailed
     hypothesis with the first contradicted one and so on, the shorter list starting again, so that each
@@ -160,7 +160,7 @@ def _undisputed(triplets: TextRows) -> tuple[TextRows, int]:
 
 
 def as_pairs(examples: SentenceExamples) -> SentenceExamples:
-    """Give the pairs that belong together, each once.
+    """Return the pairs that belong together, each once.
 
     Tuples give (anchor, positive), NLI its entailed pairs, labelled pairs those with 1; pairs stay.
 
@@ -198,7 +198,7 @@ def as_pairs(examples: SentenceExamples) -> SentenceExamples:
 
 
 def as_texts(examples: SentenceExamples) -> SentenceExamples:
-    """Give every distinct text once, in the order of its first row."""
+    """Return every distinct text once, in the order of its first row."""
     flat = examples.texts.numbers.reshape(-1, 1)
     rows = TextRows(examples.texts.texts, flat[numbered(flat)[0]])
     if examples.kind is ExampleKind.TEXTS and len(rows) == len(examples):

@@ -20,7 +20,7 @@ class ExampleKind(StrEnum):
         return self in {ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED, ExampleKind.CLASSES}
 
     def takes(self, texts: int) -> bool:
-        """Say whether a row of this kind may have so many texts."""
+        """Return whether a row of this kind may have so many texts."""
         if self is ExampleKind.CLASSES:
             return 1 <= texts <= 2
         if self is ExampleKind.TEXTS:

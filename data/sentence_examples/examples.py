@@ -93,7 +93,7 @@ class SentenceExamples:
         return f"{counted(len(self), 'text')} of {counted(len(self.label_names), 'class', 'classes')}"
 
     def select(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> "SentenceExamples":
-        """Give the set of these rows (numbers from 0) in the order given; the notes stay."""
+        """Return the set of these rows (numbers from 0) in the order given; the notes stay."""
         chosen = np.asarray(rows, np.int64)
         labels = None if self.labels is None else self.labels[chosen]
         scores = None if self.scores is None else self.scores[chosen]
@@ -108,7 +108,7 @@ class SentenceExamples:
         return float(numbers.min()), float(numbers.max())
 
     def noted(self, *notes: str) -> "SentenceExamples":
-        """Give the same set with more notes."""
+        """Return the same set with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 

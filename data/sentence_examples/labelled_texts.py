@@ -47,7 +47,7 @@ class LabelledTexts:
         return len(self.columns.texts) == _PAIR
 
     def columns_of_text(self) -> tuple[list[str], list[str] | None]:
-        """Give the texts, and the second text of each where the rows are pairs."""
+        """Return the texts, and the second text of each where the rows are pairs."""
         pairs = [row.pair or "" for row in self.rows] if self.are_pairs else None
         return [row.text for row in self.rows], pairs
 

@@ -34,7 +34,7 @@ _SLIPS: Final = 0.05  # of the rows at most: other numbers, beside those, that m
 
 
 def written_label(value: object) -> str:
-    """Bring a label of any file format to one spelling; "" = there is none.
+    """Convert a label of any file format to one spelling; "" = there is none.
 
     UnusableRowError for what can be no label (a list, a mapping).
     """
@@ -137,7 +137,7 @@ class LabelReader:
         return f"{_USUAL} was assumed" if self.numbers_assumed else None
 
     def read(self, label: str) -> float | None:
-        """Give the number for a label; None where annotators did not agree ('-', or -1 in NLI).
+        """Return the number for a label; None where annotators did not agree ('-', or -1 in NLI).
 
         UnusableRowError says why the label cannot be used.
         """

@@ -24,7 +24,7 @@ _DIGEST: Final = 16  # bytes: so many texts that two of them would share one the
 class SharedTexts:
     """Which rows hold a text that another row holds too; texts are numbered from 0."""
 
-    rows: NDArray[np.int64]  # (sharing rows,) their numbers, rising
+    rows: NDArray[np.int64]  # (sharing rows,) their numbers, ascending
     texts: NDArray[np.int64]  # (sharing rows, width) those that are shared, the commonest first, then -1
     often: NDArray[np.int64]  # (sharing rows,) how many rows hold the commonest
 
@@ -51,7 +51,7 @@ def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
 
 
 def _sorted_numbers(rows: TextRows) -> NDArray[np.integer[Any]]:
-    """Number the normalised texts, in order of first appearance: (rows, width), rising in each row."""
+    """Number the normalised texts, in order of first appearance: (rows, width), ascending in each row."""
     flat = rows.numbers.ravel()
     firsts, numbers = numbered(flat)
     digests = np.empty((len(firsts), _DIGEST // 8), np.uint64)
@@ -226,13 +226,13 @@ class EpochBatches:
         return len(self._ends)
 
     def rows(self, batch: int) -> tuple[int, ...]:
-        """Give the rows of batch number `batch`."""
+        """Return the rows of batch number `batch`."""
         start = self._ends[batch - 1] if batch else 0
         return tuple(self._rows[start : self._ends[batch]].tolist())
 
 
 class DistinctBatches:
-    """Deals a set's rows out to batches, anew in each epoch, always to the same number of batches.
+    """Deals a set's rows out to batches, again in each epoch, always to the same number of batches.
 
     Batches are of equal size up to a row, rather than full ones and a small last one, so none is lost. There
     are as few as the batch size allows; with `distinct` at least as many as rows share one text, and more if
@@ -304,7 +304,7 @@ class ExampleMix:
     small last one (`DistinctBatches`). A step's batch depends on the sets, the batch sizes, the seed and the
     step's number alone, not on what was asked before, so a run goes on exactly where it was. The orders of
     two epochs are kept, 16 bytes a row, and beside them 8 bytes a text where rows share texts; the first step
-    asked for in another epoch deals its rows out anew.
+    asked for in another epoch deals its rows out again.
     """
 
     def __init__(
@@ -349,7 +349,7 @@ class ExampleMix:
         self._epoch: tuple[int, list[EpochBatches], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def batch(self, step: int) -> MixedBatch:
-        """Give the batch of a step, from 0. The first of an epoch takes longer: it deals the rows out."""
+        """Return the batch of a step, from 0. The first of an epoch takes longer: it deals the rows out."""
         if step < 0:
             raise BadInputError(f"the step is {step}; steps are counted from 0")
         number, position = divmod(step, self.steps_per_epoch)

@@ -16,7 +16,7 @@ _SPACES: Final = _Spaces()
 
 
 def normalised_text(text: str) -> str:
-    """Bring a text to the form in which leaks and accidental duplicates are compared.
+    """Convert a text to the form in which leaks and accidental duplicates are compared.
 
     Compatibility forms are made one (NFKC), letter case is folded, and each run of punctuation (Unicode's
     categories P) and white space becomes one space; none is left at the ends. Symbols stay: C++ is not C. A

@@ -41,9 +41,9 @@ _LIST_AS_TEXT: Final = re.compile(r"\s*\[(['\"]).*\1\]\s*", re.DOTALL)  # what t
 def row_texts(
     row: Mapping[str, object], columns: Sequence[str], kind: ExampleKind | None
 ) -> Iterator[tuple[str, ...]]:
-    """Give the texts of a row: one tuple, or one for each of a list of positives.
+    """Return the texts of a row: one tuple, or one for each of a list of positives.
 
-    In tuples an empty or missing negative is passed over, and a list of negatives counts as so many columns.
+    In tuples an empty or missing negative is skipped, and a list of negatives counts as so many columns.
     UnusableRowError when a text is empty, missing, no text, or holds NUL or half a surrogate pair.
     """
     if kind is not ExampleKind.TUPLES and kind is not ExampleKind.PAIRS:
@@ -66,7 +66,7 @@ def _value(row: Mapping[str, object], name: str) -> object:
 
 
 def ranked_row(row: Mapping[str, object]) -> Mapping[str, object]:
-    """Give an answered query as a tuple; its `hits` of `text` and `score` are as `nearsay search -f` prints.
+    """An answered query as a tuple; its `hits` of `text` and `score` are as `nearsay search -f` prints.
 
     The best hit is its positive, the others are its negatives, and the ranking's scores stand beside them. A
     row of another kind stays as it is.
@@ -80,7 +80,7 @@ def ranked_row(row: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def row_scores(value: object, passages: int) -> tuple[float, ...]:
-    """Give a teacher's scores of a row's passages: a list of numbers, or text with commas or spaces between.
+    """A teacher's scores of a row's passages: a list of numbers, or text with commas or spaces between.
 
     UnusableRowError when they are not as many as the passages, or one is beyond `MOST_SCORE` or no number.
     """
@@ -307,7 +307,7 @@ class _Reading:
         return f" ({self.left_out} cannot be used: {'; '.join(self.faults)}{more})"
 
     def take_lines(self, lines: Iterator[tuple[int, str]]) -> None:
-        """Take each line as a text; blank ones are passed over."""
+        """Take each line as a text; blank ones are skipped."""
         for line, text in lines:
             if is_blank(text):
                 continue
@@ -394,7 +394,7 @@ class _Reading:
     def _tuples(
         self, written: NDArray[np.integer[Any]]
     ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64] | None, int, int]:
-        """Give the rows in one width, their scores, and how many rows were filled and cut."""
+        """Return the rows in one width, their scores, and how many rows were filled and cut."""
         counts = np.frombuffer(self.widths, np.intc)
         width, filled, cut = even_width(counts)
         given = np.frombuffer(self.scores, np.float64)
@@ -425,7 +425,7 @@ class _Reading:
     def _labelled(
         self, texts: Texts, written: NDArray[np.integer[Any]], kind: ExampleKind
     ) -> tuple[NDArray[np.integer[Any]], NDArray[np.float64], list[str]]:
-        """Give the rows with labels that can be used, the labels, and notes.
+        """Return the rows with labels that can be used, the labels, and notes.
 
         written: (rows, texts + 1) numbers of the texts, and of the written label behind them
         """

@@ -37,7 +37,7 @@ class Texts:
         return len(self._bounds) - 1
 
     def of(self, numbers: NDArray[np.integer[Any]]) -> list[str]:
-        """Give the texts of some numbers, (numbers,)."""
+        """Return the texts of some numbers, (numbers,)."""
         content, places = self._content, np.asarray(numbers, np.int64)
         begins, ends = self._bounds[places].tolist(), self._bounds[places + 1].tolist()
         return [content[begin:end].decode(*_ENCODING) for begin, end in zip(begins, ends, strict=True)]
@@ -88,7 +88,7 @@ class TextWriter:
         self._pending, self._pending_bytes = [], 0
 
     def finish(self) -> tuple[Texts, NDArray[np.integer[Any]]]:
-        """Give what was written, and the number of each text, (texts written,); one text has one number."""
+        """Return what was written, and the number of each text, (texts written,); one text has one number."""
         if self._pending:
             self._flush()
         texts = Texts(self._content.mapped_bytes(), self._bounds.mapped(), self._folder)
@@ -127,7 +127,7 @@ class TextRows(Sequence[tuple[str, ...]]):
     @overload
     def __getitem__(self, place: slice) -> "TextRows": ...
     def __getitem__(self, place: int | slice) -> "tuple[str, ...] | TextRows":
-        """Give a row, or several without reading them."""
+        """Return a row, or several without reading them."""
         if isinstance(place, slice):
             return TextRows(self.texts, self.numbers[place])
         return tuple(self.texts.of(self.numbers[place]))
@@ -156,11 +156,11 @@ class TextRows(Sequence[tuple[str, ...]]):
         return self._read(self.numbers[np.asarray(rows, np.int64)])
 
     def take(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> "TextRows":
-        """Give the rows of some numbers, in that order, without reading them."""
+        """Return the rows of some numbers, in that order, without reading them."""
         return TextRows(self.texts, self.numbers[np.asarray(rows, np.int64)])
 
     def columns(self, chosen: Sequence[int]) -> "TextRows":
-        """Give some texts of every row, in that order, without reading them."""
+        """Return some texts of every row, in that order, without reading them."""
         return TextRows(self.texts, self.numbers[:, list(chosen)])
 
     def _read(self, numbers: NDArray[np.integer[Any]]) -> list[tuple[str, ...]]:

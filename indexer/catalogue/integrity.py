@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue.tables import (
 )
 
 _ROWS = 1_000  # fetched at a time
-# In what SQLite says from 3.44 on of a table of words, which can be made anew: `check_words` looks at these.
+# In what SQLite says from 3.44 on of a table of words, which can be recreated: `check_words` looks at these.
 _OF_WORDS = "FTS5 table"
 _STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock
 _KINDS: dict[type[sa.types.TypeEngine[Any]], tuple[str, ...]] = {

@@ -6,7 +6,7 @@ of everything would have proposed of it. Candidates of all groups are scored exa
 kind is the smallest that keeps the contract, measured over the whole: every worker answers the same queries,
 by its index and by looking at all of its vectors, and the driver merges both.
 
-A worker holds what it has built. One that dies is started again and builds it anew; the driver alone commits.
+A worker holds what it has built. One that dies is restarted and builds it again; the driver alone commits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -333,7 +333,7 @@ class _Indexing:
         return _Recipe(kind, dict(shape), index.serialise())
 
     def _drawn(self, count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """So many passages of the whole by rising number, each group giving its share, and their vectors."""
+        """A sample of passages, ascending, from each group its share, and their vectors."""
         share = min(1.0, count / max(self._total, 1))
         counts = [int(np.ceil(share * size)) for size in self._sizes]
         calls = [

@@ -142,7 +142,7 @@ def _join(cluster: Cluster) -> str:
 
 
 def _watch(address: str, beside: socket.socket, left: threading.Event) -> None:
-    """Give the connection up where the head does not answer for long, or Ray on this machine has ended.
+    """Return the connection up where the head does not answer for long, or Ray on this machine has ended.
 
     beside: connected to the Ray of this machine; left: the cluster was left
 
@@ -280,7 +280,7 @@ def connection() -> int:
 def _known(what: str) -> Any:  # noqa: ANN401 - lists of Ray's
     """What the cluster says of itself, which a client of Ray asks only once. Within `joined`.
 
-    ConnectionError where its connection is away; of a closed channel, just made anew, gRPC says ValueError.
+    ConnectionError where its connection is away; of a closed channel, just recreated, gRPC says ValueError.
     """
     if _given_up.is_set():  # a driver would wait until Ray ended it
         raise ConnectionError("it was given up")
@@ -355,9 +355,9 @@ def connection_lost(error: BaseException) -> ClusterError:
 
 
 def leave_lost(lost: int) -> None:
-    """Leave a connection that was lost, whoever else uses it: the next to ask joins anew. Within `joined`."""
+    """Leave a connection that was lost, even if others use it; the next call joins again. Within `joined`."""
     with _joining:
-        if connection() == lost:  # else another has joined anew
+        if connection() == lost:  # else another has joined again
             _leaving.close()
 
 

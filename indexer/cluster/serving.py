@@ -171,7 +171,7 @@ class Shards:
         """What each shard gave; None for one that does not answer.
 
         ClusterError where none serve the collection, or the connection was lost: the next call joins the
-        cluster anew. What a shard raises is raised.
+        cluster again. What a shard raises is raised.
         """
         if self._joined and not ray_module().is_initialized():
             self.close()  # its connection was lost since the last call

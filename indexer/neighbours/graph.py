@@ -383,7 +383,7 @@ def memberships(
 ) -> NDArray[np.float64]:
     """How much each neighbour belongs to its point, 0 to 1.
 
-    distances:    (n, k) cosine distances to the neighbours, the point itself left out, rising; inf = none
+    distances:    (n, k) cosine distances to the neighbours, the point itself left out, ascending; inf = none
     from_nearest: measured from the nearest neighbour that is not at the same place, so that this one weighs
                   1; False, for points that are projected: measured from the point itself
     itself:       weights from the nearest sum to log2(k + 1), as umap-learn has it; False: to log2(k)

@@ -24,15 +24,15 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Passages by rising number; a *place* is a passage's position among them, 0 to len - 1."""
+    """Passages by ascending number; a *place* is a passage's position among them, 0 to len - 1."""
 
-    ids: NDArray[np.int64]  # (n,) passage numbers, rising
+    ids: NDArray[np.int64]  # (n,) passage numbers, ascending
     _vectors: VectorStore | NDArray[np.float32]  # where their vectors are mapped, or these (n, d) themselves
     _positions: NDArray[np.int64]  # (n,) where the passages' stand in it
 
     @classmethod
     def of(cls, snapshot: Snapshot, allowed: NDArray[np.int64] | None = None) -> "Points":
-        """What a snapshot can find; allowed: rising passage numbers, None = all. Vectors stay on the disk."""
+        """What a snapshot can find; allowed: ascending passage numbers, None = all. Vectors stay on disk."""
         ids = snapshot.living()
         if allowed is not None:
             ids = ids[np.isin(ids, allowed, assume_unique=True)]
@@ -40,7 +40,7 @@ class Points:
 
     @classmethod
     def from_array(cls, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> "Points":
-        """ids: (n,) rising; vectors: (n, d) of unit length, in memory."""
+        """ids: (n,) ascending; vectors: (n, d) of unit length, in memory."""
         return cls(ids, vectors, np.arange(ids.size))
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class Explored:
         return Look(self, snapshot, Points.of(snapshot, self.allowed(snapshot, where)))
 
     def allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.int64] | None:
-        """The rising numbers of the passages that a filter lets through; None without one."""
+        """The ascending numbers of the passages that a filter lets through; None without one."""
         if where is None:
             return None
         with self.store.database.reading() as connection:
@@ -268,7 +268,7 @@ class Distinct:
 
     first: NDArray[np.int64]  # (m,) the first place that has each
     number: NDArray[np.int64]  # (n,) which of them each place has
-    members: NDArray[np.int64]  # (n,) all places, by rising number, then rising place
+    members: NDArray[np.int64]  # (n,) all places, by ascending number, then ascending place
     starts: NDArray[np.int64]  # (m + 1,) where the places of each begin in `members`
 
     @classmethod

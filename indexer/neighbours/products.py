@@ -131,7 +131,7 @@ class Proposals(ABC):
         self._waiting = 0  # pairs in `_new`, which are put to the others when there are many
 
     def look(self, some: NDArray[np.int64], rows: slice) -> None:
-        """Look for pairs of some that ask (their numbers, rising) and the rows."""
+        """Look for pairs of some that ask (their numbers, ascending) and the rows."""
         if some.size and rows.stop > rows.start:
             for part, others in _tiles(some, rows):
                 self._look(part, others)
@@ -242,7 +242,7 @@ def _tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.in
 
 
 def _set_places(passing: "torch.Tensor") -> NDArray[np.int64]:
-    """Where a matrix of bool is True, rising, as places in its rows one after another."""
+    """Where a matrix of bool is True, ascending, as places in its rows one after another."""
     if passing.device.type == "cpu":
         return np.flatnonzero(passing.numpy().ravel())
     found: NDArray[np.int64] = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()

@@ -51,7 +51,7 @@ class _Members:
         if known is not None and known[0] is alive:
             return known[1]
         bits = np.packbits(alive, bitorder="little")
-        if alive.flags.writeable:  # it is asked anew for each search: seldom worth the look
+        if alive.flags.writeable:  # it is asked again for each search: seldom worth the look
             return bits
         all_live = self.bits.size <= bits.size and not np.any(self.bits & ~bits[: self.bits.size])
         self._living = alive, None if all_live else bits
@@ -142,7 +142,7 @@ class CandidateIndex:
         return np.sort(self.engine.ids(self.faiss_index))
 
     def add(self, vectors: VectorStore, ids: NDArray[np.int64]) -> None:
-        """Take in passages (rising numbers) that it lacks, on one thread; not while searched."""
+        """Take in passages (ascending numbers) that it lacks, on one thread; not while searched."""
         with one_thread():
             self.faiss_index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
         self._members = _Members(self.engine, self.faiss_index)
@@ -352,7 +352,7 @@ class UnitedIndex(CandidateIndex):
         return sum(len(part) for part in self.parts)
 
     def ids(self) -> NDArray[np.int64]:
-        """Every passage number in the indexes, rising."""
+        """Every passage number in the indexes, ascending."""
         return np.sort(np.concatenate([part.ids() for part in self.parts]))
 
     def candidates(

@@ -31,7 +31,7 @@ class Engine(ABC):
 
     @abstractmethod
     def ladder(self, count: int, shape: Mapping[str, int]) -> tuple[Mapping[str, int], ...]:
-        """Search parameters to measure, by rising cost and recall."""
+        """Search parameters to measure, by ascending cost and recall."""
 
     @abstractmethod
     def expected_bytes(self, count: int, dimension: int, shape: Mapping[str, int]) -> int:
@@ -45,7 +45,7 @@ class Engine(ABC):
         shape: Mapping[str, int],
         seed: int = SEED,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers."""
+        """A FAISS index over the passages `ids` (ascending), read in blocks; its ids are passage numbers."""
 
     @abstractmethod
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
@@ -57,14 +57,14 @@ class Engine(ABC):
 
 
 def fill(index: Any, vectors: VectorStore, ids: NDArray[np.int64]) -> None:  # noqa: ANN401
-    """Add passages (rising numbers) to a trained FAISS index, in blocks."""
+    """Add passages (ascending numbers) to a trained FAISS index, in blocks."""
     for begin in range(0, ids.size, ADD_BLOCK):
         some = ids[begin : begin + ADD_BLOCK]
         index.add_with_ids(vectors.rows(vectors.positions(some)), some)
 
 
 def drawn(vectors: VectorStore, ids: NDArray[np.int64], count: int, seed: int) -> NDArray[np.float32]:
-    """The vectors of `count` of the passages, drawn at random without repetition, by rising number."""
+    """The vectors of `count` of the passages, drawn at random without repetition, by ascending number."""
     chosen = np.random.default_rng(seed).choice(ids, size=min(ids.size, count), replace=False)
     return vectors.rows(vectors.positions(np.sort(chosen)))
 

@@ -298,7 +298,7 @@ def build(
     shape: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> CandidateIndex:
-    """An index over the passages `ids` (rising), read in blocks, the same under one seed.
+    """An index over the passages `ids` (ascending), read in blocks, the same under one seed.
 
     shape: one of the engine's `shapes`; its first if left out
     """
@@ -368,7 +368,7 @@ def _read(reader: object, serialised: NDArray[np.uint8]) -> object:
 
 
 def _reading(serialised: NDArray[np.uint8]) -> Callable[[int], bytes]:
-    """Give the next bytes, so many as are asked for, or what is left."""
+    """Return the next bytes, so many as are asked for, or what is left."""
     view, begin = serialised.data, 0
 
     def read(count: int) -> bytes:

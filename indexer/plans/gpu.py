@@ -247,7 +247,7 @@ class GpuIndex(CandidateIndex):
         stored: CandidateIndex | None,
         sha256: str = "",
     ) -> None:
-        """ids: the passages in it, rising; stored: the CPU's index that stands by, None = exact search."""
+        """ids: the passages in it, ascending; stored: the CPU's index that stands by, None = exact search."""
         super().__init__(engine_of(_KIN[plan.kind]), None, through, sha256, plan.parameters)
         self.plan = plan
         self.stored = stored
@@ -273,7 +273,7 @@ class GpuIndex(CandidateIndex):
         return int(self._ids.size)
 
     def ids(self) -> NDArray[np.int64]:
-        """Every passage number in the index, rising."""
+        """Every passage number in the index, ascending."""
         return self._ids
 
     @property
@@ -352,7 +352,7 @@ class GpuIndex(CandidateIndex):
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them.
 
-        Where some may have to be passed over, a quarter of what it gives is left for those.
+        Where some may have to be skipped, a quarter of what it gives is left for those.
         """
         most = _MOST if alive is None else _MOST * 3 // 4
         wanted = max(k, min(self.plan.factor * k, most))

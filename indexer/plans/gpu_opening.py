@@ -55,7 +55,7 @@ from nearsay.indexer.plans.trials import (
 )
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-_NEWER_SHARE: Final = 0.25  # of a GPU index: with more passages than that beside it, it is made anew
+_NEWER_SHARE: Final = 0.25  # of a GPU index: with more passages than that beside it, it is recreated
 _LISTS_AT_MOST: Final = 65_536
 _PATTERNS: Final = {  # for FAISS's index_factory
     GpuKind.FLAT_FP16: "Flat",
@@ -147,7 +147,7 @@ def build_on_gpu(
     cpu: CandidateIndex | None = None,
     sharded: bool | None = None,
 ) -> tuple[GpuIndex | None, str]:
-    """An index over the passages `ids` (rising) on the GPUs, or None and the reason as a clause.
+    """An index over the passages `ids` (ascending) on the GPUs, or None and the reason as a clause.
 
     cpu:     answers what the GPUs cannot; None for exact search
     sharded: a part on each GPU (True), a copy on each (False), or whichever the memory allows (None)
@@ -258,7 +258,7 @@ def gpu_plans(count: int, dimension: int) -> tuple[GpuPlan, ...]:
 
 
 def ladder(plan: GpuPlan) -> tuple[GpuPlan, ...]:
-    """A plan at every step worth measuring, by rising cost and recall: its probes doubled from four on."""
+    """A plan at every step worth measuring, by ascending cost and recall: its probes doubled from four on."""
     most = min(plan.lists, MAX_PROBES)
     steps = [2**power for power in range(2, most.bit_length())] or [most]
     return tuple(replace(plan, probes=probes) for probes in steps)

@@ -13,9 +13,9 @@ from nearsay.indexer.vectors.errors import CatalogueError
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
 GIVEN_QUERIES = "given queries"  # how `Plan.queries` ends where the user gave them
-REBUILD_AT = 1.25  # exact search that was measured is measured anew with more passages by this factor
+REBUILD_AT = 1.25  # exact search that was measured is measured again with more passages by this factor
 TAIL = 16_384  # passages newer than the indexes, at least, that are indexed
-TAIL_SHARE = 0.05  # and of what is indexed already, for the index that they join is written anew
+TAIL_SHARE = 0.05  # and of what is indexed already, for the index that they join is written again
 GROUP_SHARE = 0.1  # on a cluster, where they get an index of their own: so that there are few
 RETUNE_AT = 2.0  # an index: measured anew when the passages have outgrown the last measuring by this factor
 _RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d{1,9}))?")

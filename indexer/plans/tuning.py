@@ -1,7 +1,7 @@
 """Choosing an index by measurement: the smallest that keeps the contract and is faster than exact search.
 
 Kinds are tried from the roughest coding to the finest. An index is built over all living vectors and its
-search parameters are climbed, by rising cost, to the first that keeps the recall against exact search.
+search parameters are climbed, by ascending cost, to the first that keeps the recall against exact search.
 Measuring on a part of the vectors would be quicker and wrong: among fewer passages the same probes find more.
 Two sets of queries take part. The first proposes a setting when its mean recall reaches the target; the
 second, larger and never looked at while climbing, decides, by the lower end of its 95 % interval: the figure

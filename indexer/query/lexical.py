@@ -133,7 +133,7 @@ class _Sqlite:
         name = self.name
         # Each word is quoted, so that nothing of it is read as syntax.
         match = (" AND " if every_word else " OR ").join(quoted(word.text) for word in words)
-        # With the sign SQLite does not look each number up: FTS5 would count the words anew every time.
+        # With the sign SQLite does not look each number up: FTS5 would count the words again every time.
         among, parameters = "", [match]
         if allowed is not None:
             among = "AND +rowid IN (SELECT value FROM json_each(?))"

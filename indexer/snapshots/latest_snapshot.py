@@ -150,7 +150,7 @@ class LatestSnapshot:
         row = self._record.row()
         with self._lock:
             last = self._last.get(generation)
-        if last is None or last.collection.id != row.id:  # deleted, and made anew
+        if last is None or last.collection.id != row.id:  # deleted, and recreated
             return None
         least = _written.get((self._record.store.folder, row.id), 0)
         return last if last.collection.version >= least else None

@@ -148,7 +148,7 @@ class SegmentWriter:
     def _write(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32], truncated: int) -> None:
         generation = self._generation
         made_by, dtype = generation.encoder.fingerprint, generation.dtype
-        require_there(self._store.folder)  # its folders would be made anew
+        require_there(self._store.folder)  # its folders would be recreated
         path = write_vectors(self._folder, numbers, vectors, made_by, dtype)
         span = int(numbers[0]), int(numbers[-1])
         with self._store.database.writing() as connection:

@@ -91,7 +91,7 @@ def _together(rows: Iterable[SegmentRow]) -> Sequence[_Together]:
     return found
 
 
-Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, or by passage number
+Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # ascending numbers, or by passage number
 
 # Passages that pass a filter: so few are all scored, rather than looked for through the index. One product
 # scores them for several queries, so these have so many each, up to a share of all and a number.
@@ -404,7 +404,7 @@ def take(
     if generation is None:
         return None
     if before is not None and before.collection.id != collection.id:
-        before = None  # deleted and made anew under the same name: its passages are numbered from 1 again
+        before = None  # deleted and recreated under the same name: its passages are numbered from 1 again
     rows = generations.segments_of(connection, collection.id, generation.number)
     if part is not None:
         rows = part_of(rows, part)

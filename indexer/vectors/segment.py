@@ -1,6 +1,6 @@
 """Segment files: immutable, self-describing, named by the hash of their content.
 
-A segment is a safetensors file. A vectors segment holds `ids` (int64, rising) and `vectors`, one unit-length
+A segment is a safetensors file. A vectors segment has `ids` (int64, ascending) and `vectors`, one unit-length
 row an id, in float32, or in float16 or int8 with `scales` (float32, one a row: what a row is multiplied by to
 have length 1 again); an index segment holds `index` (uint8: FAISS's own serialisation); a tokens segment what
 an encoder's layer makes of a sample's tokens. Its header says what made it, and each array's data type. Only
@@ -71,7 +71,7 @@ class VectorSegment:
     """An opened vectors segment; its arrays are views of the mapped file."""
 
     sha256: str
-    ids: NDArray[np.int64]  # (count,), rising
+    ids: NDArray[np.int64]  # (count,), ascending
     stored: NDArray[Any]  # (count, dimension) float32 of unit length, or float16 or int8
     scales: NDArray[np.float32] | None = None  # (count,) what rows of another type than float32 are times
 
@@ -151,7 +151,7 @@ def write_vectors(
     fingerprint: str,
     dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> Path:
-    """Write a vectors segment durably; its path. `ids` (n,) rising, `vectors` (n, d) of unit length."""
+    """Write a vectors segment durably; its path. `ids` (n,) ascending, `vectors` (n, d) of unit length."""
     header = SegmentHeader(SegmentKind.VECTORS, fingerprint, int(vectors.shape[1]), int(ids.size))
     stored, scales = narrow(np.asarray(vectors), dtype)
     arrays: dict[str, NDArray[Any]] = {"ids": ids} | ({} if scales is None else {"scales": scales})

@@ -56,7 +56,7 @@ _MANY = 256  # vectors in one read after which pages are given back: the system 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Passages by falling cosine similarity, ties by rising number."""
+    """Passages by descending cosine similarity, ties by ascending number."""
 
     ids: NDArray[np.int64]  # (n,)
     scores: NDArray[np.float32]  # (n,)
@@ -66,7 +66,7 @@ NOTHING: Final = Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.fl
 
 
 class VectorStore:
-    """All vectors segments of a generation, by rising passage number; immutable."""
+    """All vectors segments of a generation, by ascending passage number; immutable."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class VectorStore:
 
     @cached_property
     def ids(self) -> NDArray[np.int64]:
-        """The numbers (n,) of all passages that have a vector, rising; 8 bytes of memory each."""
+        """The numbers (n,) of all passages that have a vector, ascending; 8 bytes of memory each."""
         return self.numbering.of(self.segments)
 
     @property
@@ -124,7 +124,7 @@ class VectorStore:
         return positions + self.first if self._without_gaps else self.ids[positions]
 
     def part(self, ids: NDArray[np.int64]) -> "VectorStore":
-        """A store of just these passages (rising numbers), copied into memory; those without a vector not."""
+        """A copy in memory of these passages (ascending numbers), without those that have no vector."""
         positions = self.positions(ids)
         rows, cuts = self.rows(positions), np.searchsorted(positions, self.starts).tolist()
         segments = [
@@ -137,7 +137,7 @@ class VectorStore:
     def rows(
         self, positions: NDArray[np.int64], out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """The vectors (n, d) at rising positions, written into `out` if there is one."""
+        """The vectors (n, d) at ascending positions, written into `out` if there is one."""
         large = self.gives_back and positions.size >= _MANY
         if out is None and len(self._arrays) == 1 and self.segments[0].scales is None and not large:
             found: NDArray[np.float32] = self._arrays[0].take(positions, axis=0)
@@ -288,7 +288,7 @@ class VectorStore:
         order = np.argsort(positions, kind="stable")  # rows are read in the order of the file
         numbers, positions = numbers[order], positions[order]
         scores = self._scores(queries, numbers, positions)
-        # Rising positions are rising numbers of passages: both sorts are stable, so ties stay in that order.
+        # Positions and passage numbers both ascend, and both sorts are stable, so ties keep that order.
         best = np.argsort(-scores, kind="stable")
         best = best[np.argsort(numbers[best], kind="stable")]
         bounds = np.searchsorted(numbers[best], np.arange(len(queries) + 1))
@@ -301,11 +301,11 @@ class VectorStore:
     def _scores(
         self, queries: NDArray[np.float32], numbers: NDArray[np.int64], positions: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """The product of each pair (query number, rising position); many pairs by several threads."""
+        """The product of each pair (query number, ascending position); many pairs by several threads."""
         scores = np.empty(positions.size, dtype=np.float32)
 
         def of_a_thread(first: int, last: int) -> None:
-            # One buffer for all: blocks of a few MB, allocated anew each time, cost six times the reading.
+            # One buffer for all: blocks of a few MB, allocated again each time, cost six times the reading.
             vectors, asked = np.empty((2, min(_GATHER, last - first), self.dimension), dtype=np.float32)
             for begin in range(first, last, _GATHER):
                 part = slice(begin, min(begin + _GATHER, last))
@@ -353,7 +353,7 @@ class _Numbering:
         self._lock = ThreadLock()
 
     def of(self, segments: Sequence[VectorSegment]) -> NDArray[np.int64]:
-        """The numbers in all the segments, by rising number, as a view that cannot be written to."""
+        """The numbers in all the segments, by ascending number, as a view that cannot be written to."""
         files = [segment.sha256 for segment in segments]
         sizes = [segment.ids.size for segment in segments]
         with self._lock:
@@ -489,7 +489,7 @@ def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def places_in(rising: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each id stands among rising ones, -1 for one that is not there; any shape."""
+    """Where each id stands among ascending ones, -1 for one that is not there; any shape."""
     if not rising.size:
         return np.full(ids.shape, -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(rising, ids), rising.size - 1)

@@ -43,7 +43,7 @@ from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.writing.identity import Names, with_ids
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-_ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
+_ROWS = 16_000  # rows in a transaction: the index of ids is written again, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
 CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long
 _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
@@ -370,7 +370,7 @@ class _Source(Entering):
         self._unnamed: Counter[str | None] = Counter()  # stored without a name of their own, by source
 
     def windows(self) -> Iterator[PassageWindow]:
-        """Windows of new passages, rising in number, each entered in the catalogue already.
+        """Windows of new passages, ascending in number, each entered in the catalogue already.
 
         Three threads: one reads and hashes, one looks up and cuts, this one writes. Python's lock is free
         while SQLite writes, so all else is done meanwhile.

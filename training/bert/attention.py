@@ -168,7 +168,7 @@ class AttentionReader:
     def relevance(
         self, text: str, pair: str | None = None, *, query: str | None = None, masked: Sequence[int] = ()
     ) -> TokenRelevance:
-        """Say how much each token of `read(text, pair, masked=…)` matters for the vector, and for a query."""
+        """How much each token of `read(text, pair, masked=…)` matters for the vector, and for a query."""
         encoding, tokens, _ = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
         prompt_length = 0 if pair is not None else self._texts.prompt_length(self._prompts[TextKind.PASSAGE])
@@ -220,13 +220,13 @@ class AttentionReader:
         )
 
     def tokenizer(self, limit: int) -> TextTokenizer:
-        """Give what cuts texts into the encoder's tokens, at so many of them."""
+        """Return what cuts texts into the encoder's tokens, at so many of them."""
         return TextTokenizer(self._bert.tokenizer, min(limit, self.most_tokens))
 
     def layer(
         self, token_ids: Sequence[list[int]], number: int, take: Callable[[int, LayerStates], None]
     ) -> None:
-        """Give `take` one layer's view of many tokenized texts, each with its place, in any order.
+        """Return `take` one layer's view of many tokenized texts, each with its place, in any order.
 
         number: the layer, from 1
         take:   is called by several threads at once
@@ -258,7 +258,7 @@ class AttentionReader:
                     work(batch)
 
     def token(self, number: int) -> str:
-        """Give a token by its number in the vocabulary."""
+        """Return a token by its number in the vocabulary."""
         return str(self._bert.tokenizer.id_to_token(number))
 
     def check_layer(self, number: int) -> None:
@@ -369,7 +369,7 @@ class AttentionReader:
     # The vector
 
     def _query(self, query: str) -> tuple[torch.Tensor, NDArray[np.float64] | None]:
-        """The query's vector, (dimension,): as torch pools it, and, of length 1, as the shares sum to it."""
+        """The query's vector, (dimension,): pooled by torch, and, of unit length, as the sum of the shares."""
         prompt = self._prompts[TextKind.QUERY]
         (encoding,) = self._texts.encodings([query], prompt)
         prompt_length = self._texts.prompt_length(prompt)

@@ -68,7 +68,7 @@ class TextTokens:
         return int(self.cut.sum())
 
     def of(self, text: int) -> list[int]:
-        """Give the token numbers of one text, by its place from 0."""
+        """Return the token numbers of one text, by its place from 0."""
         ids: list[int] = self.token_ids[self.offsets[text] : self.offsets[text + 1]].tolist()
         return ids
 
@@ -149,7 +149,7 @@ class FeatureExtractor:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order.
+        """Return one `EncodedWindow` for each window, in order.
 
         A prompt that the folder defines for the kind is put before each text and counts as part of it.
         Raises NearsayError when a vector is NaN, infinite or all zero.
@@ -192,7 +192,7 @@ class FeatureExtractor:
         )
 
     def token_blocks(self, tokens: TextTokens) -> Iterator[NDArray[np.float32]]:
-        """Give the vectors of the tokens in their order, a block of whole texts at a time.
+        """Return the vectors of the tokens in their order, a block of whole texts at a time.
 
         yields: (tokens, dimension) float32, about 16,000 rows; NearsayError when one is NaN or infinite
         """

@@ -42,7 +42,7 @@ class NextSentence(_Headed):
         return cls._loaded(load_bert(name_or_folder), BertForNextSentencePrediction, head, device)
 
     def probability(self, first: str, second: str) -> float:
-        """Give how likely it is, from 0 to 1, that `second` comes right after `first` in a text.
+        """Return how likely it is, from 0 to 1, that `second` comes right after `first` in a text.
 
         Raises BadInputError when one of them is empty or both together are longer than the BERT takes.
         """
@@ -83,7 +83,7 @@ class Filler(_Headed):
         return cls._loaded(bert, kind, "head for masked words", device)
 
     def fill(self, text: str, k: int = 5) -> list[Candidate]:
-        """Give the `k` likeliest tokens of every [MASK] in the text, place by place.
+        """Return the `k` likeliest tokens of every [MASK] in the text, place by place.
 
         Raises BadInputError when the text has no [MASK] or is longer than the BERT takes.
         """
@@ -108,7 +108,7 @@ class Filler(_Headed):
 
 
 def likeliest(scores: torch.Tensor, tokenizer: Tokenizer, k: int) -> tuple[tuple[Candidate, ...], ...]:
-    """Give the `k` likeliest tokens of each masked place, by the head's scores (places, vocabulary)."""
+    """Return the `k` likeliest tokens of each masked place, by the head's scores (places, vocabulary)."""
     best = torch.softmax(scores.float(), dim=-1).topk(min(k, scores.shape[-1]), dim=-1)
     return tuple(
         tuple(

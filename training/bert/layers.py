@@ -99,7 +99,7 @@ class HiddenStates:
         take: TakeStates,
         segments: Sequence[NDArray[np.int32]] | None = None,
     ) -> None:
-        """Give `take` every batch, texts of like length together, the longest first.
+        """Return `take` every batch, texts of like length together, the longest first.
 
         segments: of each text's tokens, 0 or 1; None: all are of the first
         Nothing that it is given may be changed; gradients are not kept.
@@ -188,7 +188,7 @@ class LayerChoice:
         return layers >= _LAYERS_NEEDED.get(self.rule or LayerRule.LAST, 1)
 
     def taken(self, layers: int, *, name: str = "the model") -> tuple[int, ...]:
-        """Give the layers that are taken of a model with so many transformer layers, ascending.
+        """Return the layers that are taken of a model with so many transformer layers, ascending.
 
         Raises BadInputError, naming the range, when the model, called `name`, has too few.
         """
@@ -214,7 +214,7 @@ class LayerChoice:
                 return tuple(range(layers - _SUMMED + 1, layers + 1))
 
     def width(self, hidden_size: int) -> int:
-        """Give the numbers in one feature vector, of a model whose layers are `hidden_size` wide."""
+        """Return the numbers in one feature vector, of a model whose layers are `hidden_size` wide."""
         return hidden_size * (_SUMMED if self.rule is LayerRule.CONCAT_LAST_4 else 1)
 
     def combined(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -231,7 +231,7 @@ class LayerChoice:
 
 
 def layer_choices(layers: int) -> list[LayerChoice]:
-    """Give every choice that differs, of a model of so many transformer layers.
+    """Return every choice that differs, of a model of so many transformer layers.
 
     That is each layer, from the embeddings up, and then the combinations that it has the layers for.
     """

@@ -26,7 +26,7 @@ class MlmReport(Report):
     seconds: float
 
     def metrics(self) -> dict[str, float]:
-        """Give the losses and accuracies that are there."""
+        """Return the losses and accuracies that are there."""
         values = {
             "mlm_loss": self.mlm_loss,
             "mlm_accuracy": self.mlm_accuracy,

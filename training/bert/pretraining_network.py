@@ -35,7 +35,7 @@ class SpanBoundaryHead(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens: Tensor, edges: Tensor, offsets: Tensor) -> Tensor:
-        """Give a vector for each masked token, to be compared with the word embeddings.
+        """Return a vector for each masked token, to be compared with the word embeddings.
 
         tokens:  (tokens, width) float, a batch's rows one after the other
         edges:   (masked, 2) int, the tokens before and after each one's span
@@ -124,7 +124,7 @@ class PretrainingNetwork(nn.Module):
         return PretrainingSums(mlm_loss, mlm_right, nsp_loss, nsp_right, span_loss)
 
     def trained(self) -> PreTrainedModel:
-        """Give transformers' model with the heads that were trained, and without those that were not."""
+        """Return transformers' model with the heads that were trained, and without those that were not."""
         if self.next_sentence:
             return self.bert
         kind = BertLMHeadModel if self.bert.config.is_decoder else BertForMaskedLM
@@ -136,7 +136,7 @@ class PretrainingNetwork(nn.Module):
         return masked
 
     def flops(self, tokens: int, width: int, masked: int) -> float:
-        """Give the operations that a forward and backward pass needs.
+        """Return the operations that a forward and backward pass needs.
 
         tokens: real ones; width: tokens that each attends to; masked: tokens that are predicted
         A weight costs 6 a token: 2 forward, 2 for its gradient, 2 to pass the gradient on.

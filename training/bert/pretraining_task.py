@@ -24,7 +24,7 @@ from nearsay.training.run.task import Batch, StepData, StepLosses
 def network_batches(
     batch: PretrainingBatch, rows: NDArray[np.int64], *, token_budget: int, pad_id: int, full: int
 ) -> Iterator[Batch]:
-    """Give some of a batch's rows in parts, each as the keyword arguments of `PretrainingNetwork`.
+    """Return some of a batch's rows in parts, each as the keyword arguments of `PretrainingNetwork`.
 
     rows:         (n,) numbers of the rows to give
     token_budget: most padded tokens of a part; a longer row is a part of its own
@@ -153,7 +153,7 @@ class PretrainingTask:
         self._streams: dict[int, Iterator[PretrainingBatch]] = {}
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Give the data of a step: rows of the first length, or of the second late in the run."""
+        """Return the data of a step: rows of the first length, or of the second late in the run."""
         del step
         phase = int(progress >= self._long_from)
         if phase not in self._streams:

@@ -44,7 +44,7 @@ class PooledVector:
         return self._shares is not None and self._shares.exact
 
     def shares(self, last: torch.Tensor, prompt_length: int) -> Shares | None:
-        """Give what each token adds to the vector, in parts of a vector of length 1; None by [CLS].
+        """Return what each token adds to the vector, in parts of a vector of unit length; None by [CLS].
 
         last: (tokens, width)
         """

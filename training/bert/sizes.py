@@ -61,7 +61,7 @@ class BertSize:
         return self.width * (vocabulary_size + self.positions + self.layers * layer)
 
     def config(self, vocabulary_size: int, *, pad_id: int = 0) -> BertConfig:
-        """Give transformers' configuration."""
+        """Return transformers' configuration."""
         return BertConfig(
             vocab_size=vocabulary_size,
             hidden_size=self.width,

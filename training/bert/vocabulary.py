@@ -75,7 +75,7 @@ class WordCounter:
             self._cut_into_words()
 
     def words(self) -> Mapping[str, int]:
-        """Give every word with its count."""
+        """Return every word with its count."""
         self._cut_into_words()
         return self._words
 

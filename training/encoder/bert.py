@@ -38,7 +38,7 @@ def attention(
     by_bounds: bool = False,
     bias: Callable[[int], torch.Tensor] | None = None,
 ) -> Attention:
-    """Give the function that lets each text's tokens attend to one another.
+    """Return the function that lets each text's tokens attend to one another.
 
     It takes (rows, 3 * width) queries, keys and values side by side and gives (rows, width); rows after the
     batch's tokens stay without meaning.
@@ -175,7 +175,7 @@ def _has_blocks(dtype: torch.dtype) -> bool:
     return dtype == torch.bfloat16 and processor.avx512 and bool(_TAKES_BFLOAT16 and _TAKES_BFLOAT16())
 
 
-# The CPU's kernels are made anew for every number of rows that they meet, in milliseconds each.
+# The CPU's kernels are recreated for every number of rows that they meet, in milliseconds each.
 _ROWS = 64  # larger batches are filled up to a multiple of this
 _MANY_ROWS = 512
 _OnStates: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -253,7 +253,7 @@ class PackedBert:
         )
 
     def __call__(self, batch: PackedBatch) -> torch.Tensor:
-        """Give the last layer's states, (tokens, width) float32."""
+        """Return the last layer's states, (tokens, width) float32."""
         token_ids, places = batch.token_ids, self._positions(batch)
         if batch.blocks is not None:
             token_ids, places = token_ids[batch.blocks.rows], places[batch.blocks.rows]

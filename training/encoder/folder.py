@@ -151,7 +151,7 @@ class EncoderFolder:
 
 
 def position_limit(config: "PreTrainedConfig") -> int | None:
-    """Give the most tokens, special ones included, that a transformer has positions for; None: no limit."""
+    """Return the most tokens, special ones included, that a transformer has positions for; None: no limit."""
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         return None  # T5 has distances between tokens instead

@@ -121,13 +121,13 @@ def resolve_precision(requested: Precision, device: str, processor: Processor) -
 
 
 def choose_hardware(device: str | None, precision: Precision) -> tuple[str, Precision]:
-    """Give the device to use and the precision resolved for it; BadInputError as the two raise it."""
+    """Return the device to use and the precision resolved for it; BadInputError as the two raise it."""
     chosen = choose_device(device)
     return chosen, resolve_precision(Precision(precision), chosen, Processor.detect())
 
 
 def product_format(precision: Precision) -> "torch.dtype":
-    """Give the number format of a resolved precision's matrix products."""
+    """Return the number format of a resolved precision's matrix products."""
     import torch
 
     narrow = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
@@ -158,7 +158,7 @@ def computing_in(precision: Precision, device: str) -> Iterator[None]:
 
 
 def autocast(precision: Precision, device: str) -> "torch.autocast":
-    """Give the block in which matrix products are in the format of a resolved precision."""
+    """Return the block in which matrix products are in the format of a resolved precision."""
     import torch
 
     narrow = None if (found := product_format(precision)) is torch.float32 else found
@@ -169,7 +169,7 @@ def autocast(precision: Precision, device: str) -> "torch.autocast":
 def attention_of_any_shape(device: str) -> Iterator[None]:
     """Keep cuDNN out of attention on a CUDA GPU, for the whole process until the block ends.
 
-    Where torch asks cuDNN first, as on Hopper, it plans anew for each number of texts and tokens that it has
+    Where torch asks cuDNN first, as on Hopper, it plans again for each number of texts and tokens that it has
     not seen, forward and backward, while the GPU waits: batches of texts have another shape nearly each time.
     tests/benchmarks/results/gpu_cudnn.json
     """
@@ -187,7 +187,7 @@ def attention_of_any_shape(device: str) -> Iterator[None]:
 
 
 def choose_device(requested: str | None = None) -> str:
-    """Give the device to use: the one asked for, else a working CUDA GPU, Apple's GPU, or the CPU.
+    """Return the device to use: the one asked for, else a working CUDA GPU, Apple's GPU, or the CPU.
 
     Raises BadInputError for a device that is not there or does not work. Where it is the CPU, the process
     keeps the memory that each batch frees for the next one.

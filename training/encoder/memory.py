@@ -52,7 +52,7 @@ class TokenBudget:
 
 
 def tokens_that_fit(free: float, *, numbers: int, bytes_a_number: int, reserved: float = 0) -> int:
-    """Give how many padded tokens a device's memory holds, at least as many as one long text has.
+    """Return how many padded tokens a device's memory holds, at least as many as one long text has.
 
     free:     bytes that are left now
     numbers:  that each token has in memory at once
@@ -62,7 +62,7 @@ def tokens_that_fit(free: float, *, numbers: int, bytes_a_number: int, reserved:
 
 
 def training_tokens(model: "nn.Module", device: str, precision: "Precision", beside: float = 0.0) -> int:
-    """Give the tokens whose activations are kept for the backward pass; to be asked before the first step.
+    """Return the tokens whose activations are kept for the backward pass; to be asked before the first step.
 
     precision: as it was asked for
     beside:    bytes of each token that are kept beside those of the model, as by what computes its loss
@@ -91,7 +91,7 @@ def training_tokens(model: "nn.Module", device: str, precision: "Precision", bes
 
 
 def inference_tokens(device: str, model: "nn.Module | None" = None, *, kept: int = 0) -> int:
-    """Give the tokens of a batch on a GPU when nothing is learned.
+    """Return the tokens of a batch on a GPU when nothing is learned.
 
     model: None: one as wide as a large BERT
     kept:  numbers of each token that are kept beside those of the layer that is computed

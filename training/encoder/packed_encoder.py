@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pool(states: torch.Tensor, batch: PackedBatch, modes: Sequence[str], prompt: int) -> torch.Tensor:
-    """Give the batch's vectors, (texts, modes * width), as sentence-transformers pools padded texts.
+    """Return the batch's vectors, (texts, modes * width), as sentence-transformers pools padded texts.
 
     states: (tokens, width), the last layer's
     modes:  sentence-transformers' names of poolings, whose vectors stand side by side
@@ -152,7 +152,7 @@ class PackedEncoder:
             return _fetched(self._finished(pooled), window.order)
 
     def token_vectors(self, token_ids: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """Give each text's tokens as the pooling gets them, (tokens, width); a token at least each."""
+        """Return each text's tokens as the pooling gets them, (tokens, width); a token at least each."""
         window = pack(token_ids).to(self._device)
         found: dict[int, NDArray[np.float32]] = {}
         tokens = int(window.lengths.sum())
@@ -181,7 +181,7 @@ class PackedEncoder:
 
 
 def on_vectors(step: DenseStep | None, device: str) -> _Step:
-    """Give a step after the pooling as a module's call."""
+    """Return a step after the pooling as a module's call."""
     if step is None:
         return lambda features: {"sentence_embedding": functional.normalize(features["sentence_embedding"])}
     weight = torch.from_numpy(step.weight).to(device)

@@ -61,7 +61,7 @@ def _pack_into(lengths: Sequence[int], first: int, size: int) -> list[list[int]]
 def lay(
     size: int, blocks: Sequence[Sequence[int]], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Blocks]:
-    """Give a batch's texts, longest first, and where their tokens are in its blocks.
+    """Return a batch's texts, longest first, and where their tokens are in its blocks.
 
     blocks:  places in `lengths`, as `fill` gives them
     lengths: (texts of the window,) tokens, longest first
@@ -138,7 +138,7 @@ class PackedWindow:
     bounds: torch.Tensor  # (texts + 1,) int32, where each text begins, and the end
 
     def to(self, device: str) -> "PackedWindow":
-        """Give the window with its tokens on a device; a copy to a GPU is begun and not waited for."""
+        """Return the window with its tokens on a device; a copy to a GPU is begun and not waited for."""
         parts = self.token_ids, self.places, self.bounds
         if torch.device(device).type == "cuda":
             copies = [part.pin_memory().to(device, non_blocking=True) for part in parts]

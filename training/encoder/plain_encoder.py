@@ -172,7 +172,7 @@ class PlainTransformer:
             self._weights.require(self._layer_names(number))
 
     def layers(self) -> Iterator[LayerWeights]:
-        """Give one layer after another, none of them read."""
+        """Return one layer after another, none of them read."""
         names = self._names
         for number in range(self.depth):
             prefix = f"{names.layers}.{number}."
@@ -201,7 +201,7 @@ class PlainTransformer:
 
 
 def relative_bias(distances: Array, tokens: int) -> Array:
-    """Give what MPNet adds to the scores of `tokens` tokens: (heads, tokens, tokens), by their distance.
+    """Return what MPNet adds to the scores of `tokens` tokens: (heads, tokens, tokens), by their distance.
 
     distances: (buckets, heads)
 

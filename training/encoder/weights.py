@@ -24,12 +24,12 @@ _LANGUAGE_MODEL_HEADS = ("cls.", "lm_head.")  # they come after the last layer, 
 
 
 def weight_hashes(folder: EncoderFolder) -> dict[str, str]:
-    """Give the hex sha256 of each weight file, by its path inside the folder (see `known_sha256`)."""
+    """Return the hex sha256 of each weight file, by its path inside the folder (see `known_sha256`)."""
     return {file.relative_to(folder.path).as_posix(): known_sha256(file) for file in folder.weight_files()}
 
 
 def combined_sha256(hashes: Mapping[str, str]) -> str:
-    """Give one hash for all weights: the file's own when there is one, else that of the sorted list."""
+    """Return one hash for all weights: the file's own when there is one, else that of the sorted list."""
     if len(hashes) == 1:
         return next(iter(hashes.values()))
     listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(hashes.items()))
@@ -60,7 +60,7 @@ class StoredTensor:
         return np.dtype(_FORMATS[self.dtype])
 
     def read(self) -> NDArray[np.float32]:
-        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
+        """The tensor as float32. It is read and not mapped: a file written again would end the process."""
         array = np.fromfile(self.file, self._format, math.prod(self.shape), offset=self.start)
         array = array.reshape(self.shape)
         if self.dtype == "BF16":  # the upper half of a float32
@@ -177,7 +177,7 @@ def take_pairs(model: "nn.Module") -> None:
 
 
 def modern_name(name: str) -> str:
-    """Give the name that transformers has for a parameter today."""
+    """Return the name that transformers has for a parameter today."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 

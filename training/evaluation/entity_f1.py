@@ -43,7 +43,7 @@ class EntityReport(Report):
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """Give the entities that a sentence's BIO tags mark, in order.
+    """Return the entities that a sentence's BIO tags mark, in order.
 
     An entity begins at every B-, and at an I- that continues no entity of its type (after O, at the start, or
     after another type): conlleval's rule, and seqeval's without `mode="strict"`. BadInputError for a tag that

@@ -21,7 +21,7 @@ _TIMES_100: Final = ("spearman", "pearson")
 
 
 def figure_name(metric: str) -> str:
-    """Give a metric's name as people write it: `spearman_dot` is `Spearman dot`."""
+    """Return a metric's name as people write it: `spearman_dot` is `Spearman dot`."""
     for similarity in ("dot", "euclidean", "manhattan"):
         if metric.endswith(f"_{similarity}"):
             return f"{figure_name(metric.removesuffix(f'_{similarity}'))} {similarity}"
@@ -29,10 +29,10 @@ def figure_name(metric: str) -> str:
 
 
 def shown_figure(metric: str, value: float) -> str:
-    """Give a figure with the decimals that its field tells: 2 of a correlation times 100, 4 of a share."""
+    """Return a figure with the decimals that its field tells: 2 of a correlation times 100, 4 of a share."""
     return f"{value:.{2 if metric.startswith(_TIMES_100) else 4}f}"
 
 
 def shown_interval(metric: str, low: float, high: float) -> str:
-    """Give an interval, as `79.86 to 84.21`."""
+    """Return an interval, as `79.86 to 84.21`."""
     return f"{shown_figure(metric, low)} to {shown_figure(metric, high)}"

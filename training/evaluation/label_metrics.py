@@ -9,7 +9,7 @@ from nearsay.data.report import column
 
 
 def accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Give the share of labels that are right, 0 to 1.
+    """Return the share of labels that are right, 0 to 1.
 
     accuracy = right labels / all labels
 
@@ -40,7 +40,7 @@ class Confusion:
 
 
 def confusions(gold: Sequence[str], predicted: Sequence[str], *, largest: int = 10) -> list[Confusion]:
-    """Give the most frequent wrong predictions, most frequent first; equals in the labels' order.
+    """Return the most frequent wrong predictions, most frequent first; equals in the labels' order.
 
     These are the largest cells off the diagonal of the confusion matrix.
     """
@@ -54,7 +54,7 @@ def confusions(gold: Sequence[str], predicted: Sequence[str], *, largest: int = 
 
 
 def matthews_correlation(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Give the correlation of labels and predictions, -1 to 1: the figure of GLUE's CoLA.
+    """Return the correlation of labels and predictions, -1 to 1: the figure of GLUE's CoLA.
 
     MCC = (c · s - Σ p_k · t_k) / √((s² - Σ p_k²) (s² - Σ t_k²)), with c right ones of s items, and label k
     predicted p_k and true t_k times; for two labels the square root of chi² / s with a sign. 0 when one list
@@ -73,7 +73,7 @@ def matthews_correlation(gold: Sequence[str], predicted: Sequence[str]) -> float
 
 
 def macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    """Give the mean F1 over all labels that are in either list, 0 to 1; a rare label counts as much as any.
+    """Return the mean F1 over all labels that are in either list, 0 to 1; a rare label counts as much as any.
 
     F1 = 2 · precision · recall / (precision + recall); 0 where both are 0
 
@@ -87,7 +87,7 @@ def macro_f1(gold: Sequence[str], predicted: Sequence[str]) -> float:
 
 
 def f1_score_of(gold: Sequence[str], predicted: Sequence[str], positive: str) -> float:
-    """Give F1 of one label against all the others, 0 to 1: the binary F1 of GLUE's MRPC and QQP.
+    """Return F1 of one label against all the others, 0 to 1: the binary F1 of GLUE's MRPC and QQP.
 
     Raises BadInputError for lists that are empty or of unlike length, and for a label in neither of them.
     """

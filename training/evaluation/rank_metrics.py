@@ -10,7 +10,7 @@ from nearsay.data.errors import BadInputError
 
 
 def average_precision(relevant: ArrayLike, scores: ArrayLike) -> float:
-    """Give average precision, 0 to 1: the area under precision as recall grows; its mean over queries is MAP.
+    """Average precision, 0 to 1: the area under precision as recall grows; its mean over queries is MAP.
 
     AP = sum over distinct scores, highest first, of (recall there - recall before) · precision there
 
@@ -30,7 +30,7 @@ def average_precision(relevant: ArrayLike, scores: ArrayLike) -> float:
 def resampled_average_precision(
     relevant: NDArray[np.bool_], scores: NDArray[np.float64]
 ) -> Callable[[NDArray[np.int64]], float]:
-    """Give a function from the numbers of drawn items to their average precision, NaN where none is relevant.
+    """A function from the numbers of drawn items to their average precision, NaN where none is relevant.
 
     The items are sorted once; a draw counts how often each was taken.
     """
@@ -51,7 +51,7 @@ def resampled_average_precision(
 
 
 def ndcg(ranking: Sequence[str], judgements: Mapping[str, int], *, depth: int = 10) -> float:
-    """Give nDCG at a depth, 0 to 1, higher is better: how near the ranking is to the best possible one.
+    """Return nDCG at a depth, 0 to 1, higher is better: how near the ranking is to the best possible one.
 
     nDCG = DCG(ranking) / DCG(judged documents, best first)
     DCG = sum over ranks 1 to `depth` of relevance / log2(rank + 1)
@@ -74,7 +74,7 @@ def _dcg(gains: Sequence[int]) -> float:
 
 
 def recall(ranking: Sequence[str], judgements: Mapping[str, int], *, depth: int = 100) -> float:
-    """Give the share of the relevant documents that are among the first `depth`, 0 to 1.
+    """Return the share of the relevant documents that are among the first `depth`, 0 to 1.
 
     recall = relevant documents found / relevant documents
 
@@ -91,7 +91,7 @@ def recall(ranking: Sequence[str], judgements: Mapping[str, int], *, depth: int 
 
 
 def reciprocal_rank(ranking: Sequence[str], judgements: Mapping[str, int], *, depth: int = 10) -> float:
-    """Give 1 / rank of the first relevant document, 0.0 when none is among the first `depth`.
+    """Return 1 / rank of the first relevant document, 0.0 when none is among the first `depth`.
 
     ranking:    document ids, best first
     judgements: relevance by document id; above 0 is relevant

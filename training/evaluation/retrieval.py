@@ -30,7 +30,7 @@ def nearest(
 
 
 def best_rows(scores: NDArray[np.floating] | NDArray[np.int64], depth: int) -> NDArray[np.int64]:
-    """Give the rows of the highest scores, best first; equal scores come in the order of their rows."""
+    """Return the rows of the highest scores, best first; equal scores come in the order of their rows."""
     rows = np.arange(len(scores), dtype=np.int64)
     if depth < len(scores):
         # Everything that ties with the last one stays in, so that the cut is by row and not by chance.

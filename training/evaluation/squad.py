@@ -32,13 +32,13 @@ class SquadReport(Report):
 
 
 def normalised_answer(text: str) -> str:
-    """Give an answer as it is compared: lower case, without ASCII punctuation, articles and spare blanks."""
+    """An answer as it is compared: lower case, without ASCII punctuation, articles and spare blanks."""
     bare = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION))
     return " ".join(bare.split())
 
 
 def exact_match(predicted: str, answers: Sequence[str]) -> float:
-    """Say whether an answer is one of those that people gave, 1 or 0.
+    """Return whether an answer is one of those that people gave, 1 or 0.
 
     answers: what people said; () means that there is no answer, which only "" matches
     """
@@ -47,7 +47,7 @@ def exact_match(predicted: str, answers: Sequence[str]) -> float:
 
 
 def answer_f1(predicted: str, answers: Sequence[str]) -> float:
-    """Give the best overlap in words with one of the answers, 0 to 1.
+    """Return the best overlap in words with one of the answers, 0 to 1.
 
     F1 = 2 · words in common / (words of the one + words of the other), each word as often as it occurs.
     An answer without words (none is there, or articles alone) matches only another one: 1 or 0, as SQuAD

@@ -12,7 +12,7 @@ from nearsay.training.sentence.text_encoder import Progress, VectorEncoder, enco
 
 
 def pearson_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Give Pearson's r, -1 to 1: how near the two are to a straight line.
+    """Return Pearson's r, -1 to 1: how near the two are to a straight line.
 
     r = covariance / (standard deviation * standard deviation)
 
@@ -26,7 +26,7 @@ def pearson_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def spearman_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Give Spearman's rho, -1 to 1: how well the two agree in order.
+    """Return Spearman's rho, -1 to 1: how well the two agree in order.
 
     rho = Pearson's r of the ranks; equal values share the average of their ranks
 
@@ -73,7 +73,7 @@ class Similarity(StrEnum):
 def pair_similarities(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> dict[Similarity, NDArray[np.float64]]:
-    """Give the similarity of each row of `first` with the same row of `second`, by every measure.
+    """Return the similarity of each row of `first` with the same row of `second`, by every measure.
 
     first, second: (pairs, dimension) float32, no row of zeros
     returns:       by measure (pairs,) float64, higher is nearer
@@ -97,7 +97,7 @@ def pair_similarities(
 def text_pair_similarities(
     encoder: VectorEncoder, first: Sequence[str], second: Sequence[str], *, progress: Progress | None = None
 ) -> tuple[dict[Similarity, NDArray[np.float64]], int]:
-    """Give the similarities of texts, pair by pair, and how many texts were cut; all encoded as passages.
+    """Return the similarities of texts, pair by pair, and how many texts were cut; all encoded as passages.
 
     The task is symmetric, and an encoder's query prompt usually asks for an answer.
     Reimers & Gurevych 2019, section 4.1, https://arxiv.org/abs/1908.10084; Cer et al. 2017,
@@ -111,7 +111,7 @@ def text_pair_similarities(
 def sts_figures(
     similarities: Mapping[Similarity, NDArray[np.float64]], scores: ArrayLike
 ) -> dict[str, float]:
-    """Give Spearman's and Pearson's correlation, times 100, of each similarity with the scores.
+    """Return Spearman's and Pearson's correlation, times 100, of each similarity with the scores.
 
     returns: `spearman` and `pearson` of the cosine, and the others' with their names behind, as
              `spearman_dot`; raises BadInputError where a correlation is not defined

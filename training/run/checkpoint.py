@@ -89,7 +89,7 @@ def last_checkpoint(folder: Path, model: nn.Module, optimiser: Optimizer) -> Che
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Give the model's weights and buffers by name; of tied ones the first name alone."""
+    """Return the model's weights and buffers by name; of tied ones the first name alone."""
     seen: set[int] = set()
     weights: dict[str, Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():

@@ -49,7 +49,7 @@ class CpuDropout:
         self._generator = np.random.Generator(np.random.SFC64(list(numbers)))
 
     def replaying(self) -> AbstractContextManager[None]:
-        """Give a block in which the decisions that follow now are made again; what comes after goes on."""
+        """Return a block in which the decisions that follow now are made again; what comes after goes on."""
         return self._from(self._generator.bit_generator.state)
 
     @contextmanager
@@ -62,7 +62,7 @@ class CpuDropout:
             self._generator.bit_generator.state = now
 
     def __call__(self, values: Tensor, rate: float) -> Tensor:
-        """Give `values` with a share of `rate` set to 0 and the rest scaled so that the mean stays."""
+        """Return `values` with a share of `rate` set to 0 and the rest scaled so that the mean stays."""
         dropped = round(rate * _STEPS)
         if not dropped:
             return values
@@ -89,7 +89,7 @@ class _Dropout(nn.Module):
 
 
 def cpu_dropout_of(model: nn.Module) -> CpuDropout | None:
-    """Give the stream that the model's dropout draws from inside `cpu_dropout`; None where it is torch's."""
+    """The stream that the model's dropout draws from inside `cpu_dropout`; None where it is torch's."""
     return next((module.decisions for module in model.modules() if isinstance(module, _Dropout)), None)
 
 

@@ -33,7 +33,7 @@ from nearsay.training.run.training_progress import Pace, PaceWatch, StoppedError
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Give AdamW's two groups: weights that decay, and biases and norms, which do not.
+    """Return AdamW's two groups: weights that decay, and biases and norms, which do not.
 
     Parameters without gradient are left out. Devlin et al. 2019's optimiser excludes what its code calls
     "LayerNorm", "layer_norm" and "bias"; here that is every parameter of fewer than two dimensions.
@@ -96,7 +96,7 @@ _SECONDS = 0.2
 
 
 def hardware_peak(device: str, precision: Precision) -> float:
-    """Give the peak of matrix products, operations a second.
+    """Return the peak of matrix products, operations a second.
 
     A data sheet's figure for the GPUs that are known and narrow precisions; else the best of some timed
     products, which takes a fifth of a second.

@@ -31,7 +31,7 @@ class MetricWindow:
         self._sums[name][1] += denominator
 
     def close(self, processes: Processes) -> dict[str, float]:
-        """Give the metrics over all processes, and the tokens, and begin a new window."""
+        """Return the metrics over all processes, and the tokens, and begin a new window."""
         metrics: dict[str, float] = {}
         for name, sums in self._sums.items():
             numerator, denominator = processes.add_up(sums).tolist()
@@ -65,7 +65,7 @@ class MetricWindow:
                 )
 
     def state(self) -> dict[str, JsonValue]:
-        """Give the sums for a checkpoint; JSON keeps every digit of them."""
+        """Return the sums for a checkpoint; JSON keeps every digit of them."""
         return {"sums": {name: sums.tolist() for name, sums in self._sums.items()}}
 
     def restore(self, state: Mapping[str, JsonValue], *, leads: bool) -> None:
@@ -104,7 +104,7 @@ class MetricsLog:
 
 
 def read_metrics(file: Path) -> list[dict[str, JsonValue]]:
-    """Give the lines of a metrics.jsonl; a last line that was cut short is left out."""
+    """Return the lines of a metrics.jsonl; a last line that was cut short is left out."""
     if not file.is_file():
         return []
     lines = []

@@ -37,7 +37,7 @@ class ModelCard:
         (folder / "README.md").write_text(self.markdown(), "utf-8")
 
     def markdown(self) -> str:
-        """Give the card, with the front matter that hubs read."""
+        """Return the card, with the front matter that hubs read."""
         from huggingface_hub import EvalResult, ModelCardData
 
         task = next((tag for tag in self.tags if tag in _TASKS), None)
@@ -66,7 +66,7 @@ class ModelCard:
 
 
 def with_step(lineage: Iterable[str], step: str) -> list[str]:
-    """Give the lineage with one more step, which this version of nearsay took."""
+    """Return the lineage with one more step, which this version of nearsay took."""
     return [*lineage, f"{step}, nearsay {importlib.metadata.version('nearsay')}"]
 
 

@@ -63,7 +63,7 @@ class Optimisation:
                 raise BadInputError(f"{name} is {value}; give 0 or a number above it")
 
     def rate_factor(self, progress: float) -> float:
-        """Give the share of the highest learning rate at `progress`, from 0 to 1: up, then straight down."""
+        """The share of the highest learning rate at `progress`, from 0 to 1: up, then straight down."""
         if progress < self.warmup_share:
             return progress / self.warmup_share
         return max(1.0 - progress, 0.0) / (1.0 - self.warmup_share)

@@ -32,7 +32,7 @@ class RunEnvironment:
 
     @classmethod
     def here(cls, device: str, precision: Precision, *, processes: int = 1) -> Self:
-        """Give that of this process; `precision`: as it was asked for, AUTO is resolved for a training.
+        """Return that of this process; `precision`: as it was asked for, AUTO is resolved for a training.
 
         BadInputError for a precision that the device does not have.
         """
@@ -55,11 +55,11 @@ class RunEnvironment:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Give it for a run's config.json."""
+        """Return it for a run's config.json."""
         return asdict(self)
 
     def settings(self) -> dict[str, JsonValue]:
-        """Give what a model card shows of it."""
+        """Return what a model card shows of it."""
         return {"device": self.device, "precision": str(self.precision), "torch": self.versions["torch"]}
 
     def require_same(self, recorded: Mapping[str, JsonValue], out: Path, *, exact: bool) -> None:

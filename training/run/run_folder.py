@@ -155,7 +155,7 @@ class RunFolder:
             self.write_run_json(self.config_file.name, {**config, "resumed_with": resumed})
 
     def begun_with(self, fitting: int) -> int:
-        """Give the tokens at once that the run there began with; a run that begins records those that fit."""
+        """The tokens at once that the run there began with; a run that begins records those that fit."""
         config = self.config()
         begun = config.get(_FITTED)
         if isinstance(begun, int):
@@ -181,7 +181,7 @@ class RunFolder:
             self._lock.release()
 
     def config(self) -> dict[str, JsonValue]:
-        """Give what config.json says; NearsayError when it is damaged."""
+        """Return what config.json says; NearsayError when it is damaged."""
         try:
             config = json.loads(self.config_file.read_text("utf-8"))
         except (OSError, ValueError) as error:

@@ -40,7 +40,7 @@ class TrainingTask(Protocol):
     uses_all: bool  # whether every step has a gradient for every parameter
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Give the data of step `step`, from 0; called in order, one step ahead, on another thread.
+        """Return the data of step `step`, from 0; called in order, one step ahead, on another thread.
 
         progress: 0 at the run's begin, 1 at its end; when the run is limited by time it is a step old
         """

@@ -72,7 +72,7 @@ def inference_batches(
 
 
 def distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Give the different texts in order of appearance, and where each given text is among them.
+    """Return the different texts in order of appearance, and where each given text is among them.
 
     returns: (different texts, (texts,) positions): `different[positions[i]] == texts[i]`
     """

@@ -48,7 +48,7 @@ class ContributingEncoder(Protocol):
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
-        """Give each text's vector token by token; None when this encoder's vectors are no sum of tokens."""
+        """Return each text's vector token by token; None when this encoder's vectors are no sum of tokens."""
 
 
 class ContributingPass:
@@ -77,7 +77,7 @@ class ContributingPass:
     def run(
         self, texts: Sequence[str], *, prompt: str = "", prompt_length: int = 0
     ) -> list[TextContributions] | None:
-        """Give each text's vector token by token, or None when the model's vectors are no sum over tokens.
+        """Return each text's vector token by token, or None when the model's vectors are no sum over tokens.
 
         prompt:        put before each text
         prompt_length: first tokens that are the prompt, special ones before it included
@@ -129,11 +129,11 @@ class OpenedEncoder:
         self.max_tokens = tokens.room_after(self._prompts[TextKind.PASSAGE])
 
     def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
-        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
+        """Return all of a text's tokens with their numbers, those that the length limit cuts off too."""
         return self._tokens.pieces(text, self._prompts[kind])
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
+        """Each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
         return self._tokens.offsets(texts)
 
     def _warn_of_cuts(self, truncated: int, texts: int) -> None:

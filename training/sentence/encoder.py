@@ -115,7 +115,7 @@ class Encoder(OpenedEncoder):
         return cls(plain, source, device=chosen, precision=resolved, weights=weights)
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
+        """Return the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
 
         Raises NearsayError when the encoder gives a vector that is NaN, infinite or all zero.
         """
@@ -124,13 +124,13 @@ class Encoder(OpenedEncoder):
         return vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """Give the vectors of one window, and how many of its texts were cut, on the calling thread alone."""
+        """The vectors of one window, and how many of its texts were cut, on the calling thread alone."""
         return self._begun(self._tokenized(texts, kind), kind)()
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
+        """Return one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
 
         `windows` is read one window ahead, and for a GPU a few, see `streamed`.
         """
@@ -155,7 +155,7 @@ class Encoder(OpenedEncoder):
         return self._tokens.window(texts, self._prompts[kind])
 
     def _begun(self, window: TokenizedWindow, kind: TextKind) -> Callable[[], EncodedWindow]:
-        """Give the model a window; what is given back waits for the vectors."""
+        """Return the model a window; what is given back waits for the vectors."""
         if not window.texts:
             return lambda: EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
         self._require_threads()

@@ -35,7 +35,7 @@ _ENCODER_SETTINGS = ("prompts", "truncate_dim", "model_type")
 
 
 def encoder_fingerprint(folder: EncoderFolder, weights: Mapping[str, str] | None = None) -> str:
-    """Give the hex sha256 of what decides the folder's vectors.
+    """Return the hex sha256 of what decides the folder's vectors.
 
     That is: weights, tokenizer, modules with their configurations, length limit and prompts.
 

@@ -55,7 +55,7 @@ class ForwardPass:
         self._inputs = ModelInputs(model)
 
     def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension) float32, in the texts' order.
+        """Return the texts' vectors, (texts, dimension) float32, in the texts' order.
 
         prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
         """
@@ -90,7 +90,7 @@ class ForwardPass:
         return vectors
 
     def token_vectors(self, token_ids: Sequence[list[int]]) -> list[NDArray[np.float32]]:
-        """Give each text's tokens as the pooling gets them, (tokens, width); for a handful of texts."""
+        """Return each text's tokens as the pooling gets them, (tokens, width); for a handful of texts."""
         if self._packed is not None and token_ids and all(token_ids):
             with self._turn:
                 return self._packed.token_vectors(token_ids)
@@ -134,7 +134,7 @@ class ModelInputs:
     def of(
         self, token_ids: Sequence[Sequence[int] | NDArray[np.int32]], *, width: int | None = None
     ) -> dict[str, torch.Tensor]:
-        """Give input_ids and attention_mask, (texts, width) int64, or a table's input_ids and offsets.
+        """Return input_ids and attention_mask, (texts, width) int64, or a table's input_ids and offsets.
 
         width: as `padded` takes it
         """
@@ -153,7 +153,7 @@ def padded(
     left: bool = False,
     width: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bring a batch's texts to one length.
+    """Convert a batch's texts to one length.
 
     width:   the length, at least that of the longest text; None: the longest text's
     returns: token numbers and mask, both (texts, width) int64; in the mask 1 is a real token

@@ -147,7 +147,7 @@ class LightEncoder(OpenedEncoder):
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
-        """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        """Each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
         if not self._contributing.explains:
             return None
         few = self._looks_up or (

@@ -56,7 +56,7 @@ class LightModel:
             raise UnsupportedEncoderError(reason) from error
 
     def vectors(self, token_ids: Sequence[Sequence[int]], *, prompt_length: int = 0) -> Array:
-        """Give the texts' vectors, (texts, dimension).
+        """Return the texts' vectors, (texts, dimension).
 
         token_ids:     of each text, special tokens included; a transformer's have at least one each
         prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
@@ -68,7 +68,7 @@ class LightModel:
         return np.ascontiguousarray(pooled[:, : self._truncate], dtype=np.float32)
 
     def token_states(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
-        """Give each text's tokens as the pooling gets them, (tokens, width)."""
+        """Return each text's tokens as the pooling gets them, (tokens, width)."""
         return [self._body(ids) for ids in token_ids]
 
 
@@ -119,7 +119,7 @@ class _Transformer:
 
 
 def _session(plain: PlainTransformer) -> onnxruntime.InferenceSession:
-    """Give what takes sums of embeddings, (tokens, width), and gives the last layer's states."""
+    """Return what takes sums of embeddings, (tokens, width), and gives the last layer's states."""
     layers = _Layers(plain)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = min(usable_threads(), _MOST_THREADS)
@@ -166,7 +166,7 @@ class _Layers:
         self._output = states
 
     def serialized(self) -> bytes:
-        """Give the model file's bytes."""
+        """Return the model file's bytes."""
         inputs: dict[str, tuple[int | str, ...]] = {"embeddings": ("tokens", self._plain.words.shape[1])}
         if self._plain.distances is not None:
             inputs["bias"] = (1, self._plain.heads, "tokens", "tokens")

@@ -82,7 +82,7 @@ def is_static(model: SentenceTransformer) -> bool:
 
 
 def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transformer:
-    """Give the model's first module; raises NearsayError unless it is a transformer that takes plain text."""
+    """The model's first module; raises NearsayError unless it is a transformer that takes plain text."""
     first = model[0]
     if not isinstance(first, Transformer):
         raise NearsayError(
@@ -141,7 +141,7 @@ def take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
 
 
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
-    """Give the most tokens of a text, special tokens included: what its folder says, if positions allow."""
+    """Return the most tokens of a text, special tokens included: what its folder says, if positions allow."""
     if is_static(model):
         return table_limit(folder, model.tokenizer)
     limit = model.max_seq_length

@@ -62,7 +62,7 @@ class PoolingShares:
     _dimension: int | None  # of the vector that is kept
 
     def shares(self, token_vectors: Array, *, prompt_length: int = 0) -> Shares:
-        """Give what each token of one text adds to its vector.
+        """Return what each token of one text adds to its vector.
 
         token_vectors: (tokens, width), the last layer's, padding left out; at least one token
         prompt_length: first tokens that are the prompt
@@ -80,7 +80,7 @@ class PoolingShares:
 
 
 def shares_of_plain(plain: PlainEncoder) -> PoolingShares | None:
-    """Give an encoder's last steps in parts, or None when its vectors are no sum over tokens."""
+    """Return an encoder's last steps in parts, or None when its vectors are no sum over tokens."""
     if not set(plain.modes) <= _POOLS.keys():
         return None
     exact = "max" not in plain.modes and not any(step is not None and step.tanh for step in plain.steps)
@@ -90,7 +90,7 @@ def shares_of_plain(plain: PlainEncoder) -> PoolingShares | None:
 
 
 def pooling_shares(model: "SentenceTransformer") -> PoolingShares | None:
-    """Give the model's last steps in parts, or None when its vectors are no sum over tokens."""
+    """Return the model's last steps in parts, or None when its vectors are no sum over tokens."""
     from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
     modules = list(model)

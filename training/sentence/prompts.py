@@ -39,7 +39,7 @@ _FAMILIES = (
 
 
 def prompts_of(folder: EncoderFolder) -> dict[TextKind, str]:
-    """Give the prompt for each kind of text, "" where the encoder's settings define none.
+    """Return the prompt for each kind of text, "" where the encoder's settings define none.
 
     For either kind it is the first of these that is there and not empty:
 
@@ -56,20 +56,20 @@ def prompts_of(folder: EncoderFolder) -> dict[TextKind, str]:
 
 
 def prompts_of_model(model: "SentenceTransformer") -> dict[TextKind, str]:
-    """Give the prompts of a loaded model, by the rules of `prompts_of`."""
+    """Return the prompts of a loaded model, by the rules of `prompts_of`."""
     stored = {name: text or "" for name, text in model.prompts.items()}
     return _texts(stored, model.default_prompt_name)
 
 
 def other_prompt_names(folder: EncoderFolder) -> dict[str, JsonValue]:
-    """Give the names of the prompts in use that sentence-transformers does not look for."""
+    """Return the names of the prompts in use that sentence-transformers does not look for."""
     chosen = _chosen(*_settings(folder))
     usual = {kind: _NAMES[kind][:1] if kind is TextKind.QUERY else _NAMES[kind][:3] for kind in TextKind}
     return {str(kind): name for kind, name in chosen.items() if name is not None and name not in usual[kind]}
 
 
 def other_prompts(stored: Mapping[str, str | None], used: Mapping[TextKind, str]) -> dict[str, str]:
-    """Give a model's prompts but those for queries and passages.
+    """Return a model's prompts but those for queries and passages.
 
     used: what a query and a passage get; where one gets none, no prompt stays that might be taken for it
     """

@@ -13,16 +13,16 @@ STRENGTHS: Final = (1.0, 3.0, 10.0)  # of the penalty; the higher, the nearer qu
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryAdapter:
-    """Moves a query to where its answers were: q + q · step, of length 1."""
+    """Moves a query to where its answers were: q + q · step, of unit length."""
 
     step: NDArray[np.float32]  # (d, d)
 
     def __call__(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Adapt queries, (n, d) of length 1, to (n, d) of length 1."""
+        """Adapt queries, (n, d) of unit length, to (n, d) of unit length."""
         return _unit(queries + queries @ self.step)
 
     def moved(self, query: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One query (d,) of length 1, adapted in double precision: (d,) of length 1."""
+        """One query (d,) of unit length, adapted in double precision: (d,) of unit length."""
         moved = query + query @ self.step
         return moved / float(np.linalg.norm(moved))
 
@@ -55,7 +55,7 @@ def fit_query_adapter(
 ) -> QueryAdapter:
     """Fit the step from queries to what answers them, by ridge regression.
 
-    queries: (n, d) of length 1; targets: (n, d), of each query the mean of its relevant passages' vectors
+    queries: (n, d) of unit length; targets: (n, d), of each query the mean of its relevant passages' vectors
     strength: of the penalty on the step's squares, above 0
 
     step = argmin Σ |t - q - q · step|² + strength · |step|², in closed form, Hoerl & Kennard 1970,
@@ -70,7 +70,7 @@ def fit_query_adapter(
 def adapted_leaving_one_out(
     queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float
 ) -> NDArray[np.float32]:
-    """Each query as an adapter moves it that was fitted to all the others, (n, d) of length 1.
+    """Each query as an adapter moves it that was fitted to all the others, (n, d) of unit length.
 
     What the adapter makes of queries that it has not seen, without fitting n of them: the residual of the
     whole fit is divided by how much the query pulled it to itself.

@@ -59,7 +59,7 @@ def refuse_unsafe(folder: EncoderFolder) -> None:
 
 
 def checked_weights(source: EncoderSource) -> dict[str, str]:
-    """Give the hex sha256 of each weight file, by its path, of an encoder that may be loaded.
+    """Return the hex sha256 of each weight file, by its path, of an encoder that may be loaded.
 
     Raises as `refuse_unsafe` does, and NearsayError when the bundled encoder's weights were changed.
     """

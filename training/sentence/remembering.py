@@ -13,19 +13,19 @@ _WINDOW_TEXTS = 4096
 
 
 class Remembering:
-    """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
+    """An encoder that gives vectors of unit length, and each text's a second time without encoding it."""
 
     def __init__(
         self,
         encoder: VectorEncoder,
         known: dict[TextKind, dict[str, NDArray[np.float32]]] | None = None,
     ) -> None:
-        """`known`: vectors of length 1 of texts that need not be encoded."""
+        """`known`: vectors of unit length of texts that need not be encoded."""
         self.name, self.dimension = encoder.name, encoder.dimension
         self._encoder, self._known = encoder, {} if known is None else known
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension)."""
+        """Return the texts' vectors, (texts, dimension)."""
         known = self._known.setdefault(kind, {})
         new = [text for text in dict.fromkeys(texts) if text not in known]
         if new:
@@ -50,6 +50,6 @@ class Refined(Remembering):
         self._adapter = adapter
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension); `encoder` remembers them."""
+        """Return the texts' vectors, (texts, dimension); `encoder` remembers them."""
         vectors, _ = encoded_texts(self._encoder, texts, kind=kind)
         return vectors if kind != TextKind.QUERY or self._adapter is None else self._adapter(vectors)

@@ -80,7 +80,7 @@ def find_encoder(
 
 
 def hub_name(source: str) -> str | None:
-    """Give the repository of an encoder's source on the hub; None for a folder."""
+    """Return the repository of an encoder's source on the hub; None for a folder."""
     name = source.partition("@")[0]
     if Path(source).is_absolute():
         return None
@@ -161,7 +161,7 @@ def find_bert(name_or_folder: str | Path) -> EncoderSource:
 
 
 def lineage_of(source: EncoderSource) -> tuple[str, ...]:
-    """Give the steps that led to an encoder, oldest first; its source alone when its folder tells nothing."""
+    """The steps that led to an encoder, oldest first; its source alone when its folder tells nothing."""
     if source.bundled:
         return _BUNDLED
     told = source.folder.read_json(LINEAGE_FILE)

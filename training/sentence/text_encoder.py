@@ -38,7 +38,7 @@ class VectorEncoder(Protocol):
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
+        """Return one `EncodedWindow` for each window, in order."""
 
 
 class TextEncoder(VectorEncoder, Protocol):
@@ -65,10 +65,10 @@ class TextEncoder(VectorEncoder, Protocol):
         """Where it comes from, oldest first."""
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        """Give the texts' vectors, (texts, dimension), C-contiguous."""
+        """Return the texts' vectors, (texts, dimension), C-contiguous."""
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
+        """Return each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
 
 
 @runtime_checkable
@@ -76,7 +76,7 @@ class WindowEncoder(Protocol):
     """A text encoder that may encode a few texts sooner than a stream of them."""
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """Give the vectors of a few texts that are compared and not stored.
+        """Return the vectors of a few texts that are compared and not stored.
 
         Their precision may differ from that of `stream` and `encode`, by which all stored vectors come.
         """

@@ -118,7 +118,7 @@ class TextTokenizer:
         return lost
 
     def _longest_run(self, text: str) -> int:
-        """Give at least the characters of the text's longest word."""
+        """Return at least the characters of the text's longest word."""
         return max(map(len, text.split(" "))) if self._parts_at_spaces else len(text)
 
     def count(self, texts: Sequence[str], prompt: str = "") -> int:
@@ -138,7 +138,7 @@ class TextTokenizer:
         return [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in encodings]
 
     def pieces(self, text: str, prompt: str = "") -> list[TokenPiece]:
-        """Give all tokens of a text, those beyond the limit too; raises BadInputError for broken Unicode."""
+        """All tokens of a text, those beyond the limit too; raises BadInputError for broken Unicode."""
         (encoding,) = _encoded(self._whole, [prompt + text], offsets=True)
         pieces: list[TokenPiece] = []
         room = self.limit - self.special_tokens
@@ -154,20 +154,20 @@ class TextTokenizer:
         return pieces
 
     def prompt_length(self, prompt: str) -> int:
-        """Give the tokens of a prompt, with the special ones before it and not those after; 0 for none."""
+        """Return the tokens of a prompt, with the special ones before it and not those after; 0 for none."""
         if not prompt:
             return 0
         encoding = self._whole.encode(prompt)
         return len(encoding.ids) - encoding.special_tokens_mask[-1] if encoding.ids else 0
 
     def room_after(self, prompt: str) -> int:
-        """Give the most tokens of a text that are left beside the special tokens and a prompt, at least 1."""
+        """The most tokens of a text that are left beside the special tokens and a prompt, at least 1."""
         prompt_tokens = len(self._whole.encode(prompt, add_special_tokens=False).ids)
         return max(self.limit - self.special_tokens - prompt_tokens, 1)
 
 
 def shortened(text: str, characters: int = 80) -> str:
-    """Give the text's start, quoted, for a message."""
+    """Return the text's start, quoted, for a message."""
     return repr(text if len(text) <= characters else f"{text[:characters]}…")
 
 

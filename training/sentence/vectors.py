@@ -12,7 +12,7 @@ from nearsay.training.sentence.tokens import shortened
 def checked_vectors(
     vectors: NDArray[np.float32], texts: Sequence[str], encoder_name: str
 ) -> NDArray[np.float32]:
-    """Give the vectors back when every row is finite and not all zero; raises NotFiniteError otherwise.
+    """Return the vectors back when every row is finite and not all zero; raises NotFiniteError otherwise.
 
     vectors: (texts, dimension); one bad row corrupts a graph index and is close to nothing, or to everything
     """
@@ -35,7 +35,7 @@ def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out.
+    """Return (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out.
 
     Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
     """

@@ -82,7 +82,7 @@ def frozen_vectors(
 
 
 def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
-    """Give sentence vectors, (texts, dimension); of pairs their `pair_features`."""
+    """Return sentence vectors, (texts, dimension); of pairs their `pair_features`."""
     vectors, truncated = encoded_texts(encoder, [*texts, *(pairs or ())], window=_WINDOW_TEXTS)
     if pairs is None:
         return EncodedWindow(vectors, truncated)
@@ -138,7 +138,7 @@ class TextClassifier:
         )
 
     def predict(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextPredictions:
-        """Give each text's label and the probabilities of all labels; a log warning says how many were cut.
+        """Return each text's label and the probabilities of all labels; a log warning says how many were cut.
 
         pairs: the second text of each, for a classifier of pairs; one that others saved takes either
         Raises BadInputError when there are pairs where it was trained on single texts, or none where it was

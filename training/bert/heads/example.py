@@ -147,7 +147,7 @@ class HeadExample:
 def batch_tensors(
     examples: Sequence[HeadExample], *, pad_id: int, width: int | None = None
 ) -> dict[str, torch.Tensor]:
-    """Bring examples to one width, as transformers' BERT takes them.
+    """Convert examples to one width, as transformers' BERT takes them.
 
     width:   at least that of the longest example; None: that one's
     returns: input_ids, attention_mask (1 = a real token) and token_type_ids, each (examples, width) int64;

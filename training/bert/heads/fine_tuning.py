@@ -60,7 +60,7 @@ class Freezing:
         return str(self.rule) if self.layers is None else str(self.layers)
 
     def frozen_layers(self, layers: int) -> int | None:
-        """Give how many of a BERT's transformer layers are frozen, the embeddings with them; None: nothing.
+        """Return how many of a BERT's transformer layers are frozen, the embeddings with them; None: nothing.
 
         BadInputError when it has fewer than are to be frozen.
         """
@@ -159,7 +159,7 @@ def _loss_with_dropout(
     device: str,
     precision: Precision,
 ) -> float:
-    """Give the mean cross-entropy of the targets, nats, as training would see it."""
+    """Return the mean cross-entropy of the targets, nats, as training would see it."""
     total = targets_seen = 0.0
 
     def take(_: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:

@@ -26,7 +26,7 @@ class FrozenFeatures:
         )
 
     def of_rows(self, examples: Sequence[HeadExample], pooling: Pooling) -> NDArray[np.float32]:
-        """Give a vector for each row, (rows, width); [CLS] and [SEP] are among its tokens."""
+        """Return a vector for each row, (rows, width); [CLS] and [SEP] are among its tokens."""
         vectors = np.empty((len(examples), self.width), dtype=np.float32)
 
         def take(batch: NDArray[np.int64], states: torch.Tensor, mask: torch.Tensor) -> None:
@@ -36,7 +36,7 @@ class FrozenFeatures:
         return vectors
 
     def of_words(self, examples: Sequence[WordExample]) -> NDArray[np.float32]:
-        """Give each word its first token's vector, (words, width); the rows' words one after the other."""
+        """Return each word its first token's vector, (words, width); the rows' words one after the other."""
         starts = np.cumsum([0, *(len(example.positions) for example in examples)])
         vectors = np.empty((int(starts[-1]), self.width), dtype=np.float32)
 

@@ -19,7 +19,7 @@ _GROUPED_BATCHES = 32  # batches whose examples are sorted by length together
 
 
 class ExampleOrder:
-    """Each epoch's batches: shuffled anew, with examples of like length together so that little is padding.
+    """Each epoch's batches: shuffled again, with examples of like length together so that little is padding.
 
     A step's batch depends on the seed and the step's number alone, so that a run can begin at any step.
     """
@@ -36,7 +36,7 @@ class ExampleOrder:
         self.steps_per_epoch = -(-len(self._lengths) // batch)
 
     def rows(self, step: int) -> NDArray[np.int64]:
-        """Give the places of the examples of a step, counted from 0; the last of an epoch may be fewer."""
+        """Return the places of the examples of a step, counted from 0; the last of an epoch may be fewer."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._batches, self._epoch = self._shuffled(epoch), epoch
@@ -91,7 +91,7 @@ class HeadTask:
         return self._order.steps_per_epoch
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Give the data of step `step`, from 0; it depends on the step's number alone."""
+        """Return the data of step `step`, from 0; it depends on the step's number alone."""
         del progress
         rows = [self._examples[row] for row in self._order.rows(step)]
         targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)

@@ -25,7 +25,7 @@ TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
 def run_examples(
     examples: Sequence[HeadExample], take: TakeBatch, *, pad_id: int, device: str, precision: Precision
 ) -> None:
-    """Give `take` every batch, rows of like length together, in the precision and without gradients.
+    """Return `take` every batch, rows of like length together, in the precision and without gradients.
 
     precision: a resolved one
     """
@@ -100,7 +100,7 @@ class HeadNetwork(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
-        """Give logits in float32.
+        """Return logits in float32.
 
         input_ids, attention_mask, token_type_ids: (rows, tokens) int64
         returns: classifier: (rows, labels); tagger: (rows, tokens, labels); reader: (rows, tokens, 2), for
@@ -116,7 +116,7 @@ class HeadNetwork(torch.nn.Module):
     def vectors(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
-        """Give what the last layer sees, in float32.
+        """Return what the last layer sees, in float32.
 
         returns: classifier: (rows, width), from the pooler, or of the last token of a causal BERT; the
                  others: (rows, tokens, width)

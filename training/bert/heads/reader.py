@@ -34,7 +34,7 @@ def best_spans(
     longest: int,
     count: int,
 ) -> list[AnswerSpan]:
-    """Give the best spans of one question over all windows of its context, best first.
+    """Return the best spans of one question over all windows of its context, best first.
 
     logits:  of each window, (tokens, 2): for the first and the last token of the answer
     longest: most tokens of an answer
@@ -54,7 +54,7 @@ def best_spans(
 
 
 def null_score(logits: Sequence[NDArray[np.float32]]) -> float:
-    """Give the score of "there is no answer": the lowest of the windows' scores for [CLS], as in the paper.
+    """Return the score of "there is no answer": the lowest of the windows' scores for [CLS], as in the paper.
 
     Devlin et al. 2019, section 4.3, https://arxiv.org/abs/1810.04805
     """

@@ -87,7 +87,7 @@ class Tagger:
         return cls(scorer, tokens, LabelSet.of_config(bert.config.id2label or {}), settings)
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Give the tags of each sentence's words, all of them: long sentences go through in windows.
+        """Return the tags of each sentence's words, all of them: long sentences go through in windows.
 
         sentences: lists of words; TypeError for a string, since where its words end is the caller's to say
         """

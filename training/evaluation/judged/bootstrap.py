@@ -21,7 +21,7 @@ class Interval:
 def bootstrap_interval(
     outcome: Outcome, *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Give the percentile interval of an outcome's main figure over its items drawn with replacement.
+    """Return the percentile interval of an outcome's main figure over its items drawn with replacement.
 
     draws: how often as many items as there are are drawn; seed: of the drawing; level: 0 to 1
     It tells how the figure would vary with other items of the same kind, not with another training seed.
@@ -36,7 +36,7 @@ def bootstrap_interval(
 def bootstrap_difference(
     before: Outcome, after: Outcome, *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Give the percentile interval of `after` less `before`: the same items are drawn for both.
+    """Return the percentile interval of `after` less `before`: the same items are drawn for both.
 
     As `bootstrap_interval`; `beyond_chance` says what follows from it. Raises BadInputError too when the two
     were not measured on the same set. Paired: Koehn 2004, section 5.
@@ -58,7 +58,7 @@ def bootstrap_difference(
 def interval_of_mean(
     each: NDArray[np.float64], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Give the percentile interval of a mean over items, (items,); as `bootstrap_interval`."""
+    """Return the percentile interval of a mean over items, (items,); as `bootstrap_interval`."""
     return _interval(mean_of_drawn(each), len(each), draws=draws, seed=seed, level=level)
 
 

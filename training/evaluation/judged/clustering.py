@@ -21,7 +21,7 @@ _LEAST_FIGURE: Final = 1e-12  # below, it is 0 but for rounding, where it has no
 
 
 def v_measure(labels: NDArray[np.int64], clusters: NDArray[np.int64]) -> tuple[float, float, float]:
-    """Give homogeneity, completeness and the V-measure of clusters, (items,) numbers from 0, each 0 to 1.
+    """Return homogeneity, completeness and the V-measure of clusters, (items,) numbers from 0, each 0 to 1.
 
     homogeneity = 1 - H(label | cluster) / H(label), completeness = 1 - H(cluster | label) / H(cluster),
     1 where the entropy below is 0; V = 2 · homogeneity · completeness / (homogeneity + completeness)
@@ -35,7 +35,7 @@ def v_measure(labels: NDArray[np.int64], clusters: NDArray[np.int64]) -> tuple[f
 
 
 def v_measure_parts(labels: NDArray[np.int64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give each item's part in the V-measure, (items,) float64: their mean is the V-measure.
+    """Return each item's part in the V-measure, (items,) float64: their mean is the V-measure.
 
     They are the figure and the first-order change that a little more weight on the item makes (its influence
     function), so the mean over items drawn with replacement varies as the figure would on other items. To
@@ -118,7 +118,7 @@ class ClusteringSet(RowSet[tuple[str, str]]):
 
 
 def k_means(vectors: NDArray[np.float32], clusters: int, seed: int) -> NDArray[np.int64]:
-    """Give each vector's cluster, (texts,) numbers from 0: k-means from one k-means++ start.
+    """Return each vector's cluster, (texts,) numbers from 0: k-means from one k-means++ start.
 
     Arthur & Vassilvitskii 2007, https://theory.stanford.edu/~sergei/papers/kMeansPP-soda.pdf
     """

@@ -50,12 +50,12 @@ class Outcome:
 
 
 def mean_of_drawn(each: NDArray[np.float64]) -> Callable[[NDArray[np.int64]], float]:
-    """Give the `resampled` of a figure that is the mean of one value an item, (items,)."""
+    """Return the `resampled` of a figure that is the mean of one value an item, (items,)."""
     return lambda drawn: float(each[drawn].mean())
 
 
 def drawn_rows(items: int, most: int, seed: int) -> list[int]:
-    """Give the numbers of at most `most` items, ascending, each as likely; BadInputError for most under 1."""
+    """The numbers of at most `most` items, ascending, each as likely; BadInputError for most under 1."""
     if most < 1:
         raise BadInputError(f"{most} items are asked for; ask for 1 or more")
     if items <= most:
@@ -184,7 +184,7 @@ class PairScorer(Protocol):
         """What people call it."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Give each pair its score, (pairs,); higher fits better."""
+        """Return each pair its score, (pairs,); higher fits better."""
 
     def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
         """Count the pairs that are cut at the length limit."""
@@ -213,7 +213,7 @@ def evaluate_judged_set(
 
 
 def pairwise(judged: JudgedSet, name: str) -> PairwiseSet:
-    """Give the set as one that a cross-encoder can be measured on; BadInputError if it is none."""
+    """Return the set as one that a cross-encoder can be measured on; BadInputError if it is none."""
     if not isinstance(judged, PairwiseSet):
         raise BadInputError(
             f"{judged.name} is a set of the kind {judged.kind}, which is measured by vectors, and the "

@@ -77,7 +77,7 @@ class StoredFeatures:
     def window(
         self, texts: Sequence[str], kind: TextKind, choice: LayerChoice, pooling: Pooling
     ) -> EncodedWindow:
-        """Give the texts' vectors for one choice; raises KeyError for a text that was not given."""
+        """Return the texts' vectors for one choice; raises KeyError for a text that was not given."""
         rows = [self._row[self.prompts[kind] + text] for text in texts]
         stored = [choice]
         if choice.rule not in {LayerRule.SUM_LAST_4, LayerRule.SUM_ALL}:
@@ -125,7 +125,7 @@ class StoredEncoder:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window; raises KeyError for a text that is not stored."""
+        """Return one `EncodedWindow` for each window; raises KeyError for a text that is not stored."""
         for texts in windows:
             yield self._stored.window(texts, kind, self._choice, self._pooling)
 
@@ -154,11 +154,11 @@ class LayerReport:
         return max(self.scores, key=self.figure)
 
     def figure(self, score: LayerScore) -> float:
-        """Give the figure that decides."""
+        """Return the figure that decides."""
         return score.figures[self.measure]
 
     def shown(self, score: LayerScore) -> str:
-        """Give the figure that decides, with the decimals that its measure is told with."""
+        """Return the figure that decides, with the decimals that its measure is told with."""
         return f"{self.figure(score):.{2 if self.measure == 'Spearman' else 4}f}"
 
 

@@ -122,7 +122,7 @@ def is_corpus_folder(folder: Path) -> bool:
 
 
 def split_files(folder: Path, split: str) -> list[Path]:
-    """Give a folder's files of a split, sorted: `test.tsv`, and names that end in `_test` or `-test`.
+    """Return a folder's files of a split, sorted: `test.tsv`, and names that end in `_test` or `-test`.
 
     Where there is none, those whose names say no split at all; a corpus' files are never among them.
     """
@@ -132,7 +132,7 @@ def split_files(folder: Path, split: str) -> list[Path]:
 
 
 def judged_files(folder: Path, split: str) -> list[Path]:
-    """Give a folder's files of a split and those whose names say no split, which are sets of their own."""
+    """Return a folder's files of a split and those whose names say no split, which are sets of their own."""
     return [file for file in _files(folder) if _is_of(file, split) or _says_no_split(file)]
 
 
@@ -149,7 +149,7 @@ def _says_no_split(file: Path) -> bool:
 
 
 def train_file(file: Path) -> Path | None:
-    """Give the train file by a test file's side, else its dev file; None when there is neither.
+    """Return the train file by a test file's side, else its dev file; None when there is neither.
 
     `nli_test.tsv` and `nli.tsv` have `nli_train.tsv` or `nli-train.tsv`, and `test.tsv` has `train.tsv`.
     """
@@ -192,7 +192,7 @@ def file_layout(file: Path) -> Layout | None:
 
 
 def stem(file: Path) -> str:
-    """Give a file's name in small letters, without its suffix and .gz."""
+    """Return a file's name in small letters, without its suffix and .gz."""
     return file.name.lower().removesuffix(".gz").rpartition(".")[0]
 
 

@@ -165,7 +165,7 @@ class RerankingSet(RowSet[Candidates]):
 
 
 def list_figures(scores: NDArray[np.float32], positives: int) -> tuple[float, float, float]:
-    """Give average precision, the reciprocal rank at 10 and nDCG@10 of one list.
+    """Return average precision, the reciprocal rank at 10 and nDCG@10 of one list.
 
     scores: (candidates,) the positives' first
     Of equal scores the negatives rank first, so that nothing is won by giving all the same.
@@ -196,7 +196,7 @@ def right_triplets(
 
 
 def triplet_accuracy(right: Mapping[Similarity, NDArray[np.bool_]]) -> dict[str, float]:
-    """Give the share of right triplets, 0 to 1, as `accuracy` of the cosine, `accuracy_dot` and so on.
+    """Return the share of right triplets, 0 to 1, as `accuracy` of the cosine, `accuracy_dot` and so on.
 
     Raises BadInputError when there are no triplets.
     """

@@ -32,7 +32,7 @@ class BestThreshold:
 
 
 def best_f1(positive: ArrayLike, scores: ArrayLike) -> BestThreshold:
-    """Give the highest F1 of the positive class over all thresholds, and the threshold.
+    """Return the highest F1 of the positive class over all thresholds, and the threshold.
 
     F1 = 2 · true positives / (positives + predicted positives); of equal ones the highest threshold
 
@@ -45,7 +45,7 @@ def best_f1(positive: ArrayLike, scores: ArrayLike) -> BestThreshold:
 
 
 def best_accuracy(positive: ArrayLike, scores: ArrayLike) -> BestThreshold:
-    """Give the highest accuracy over all thresholds, and the threshold.
+    """Return the highest accuracy over all thresholds, and the threshold.
 
     accuracy = (true positives + true negatives) / items; of equal ones the highest threshold
     As `best_f1`.
@@ -83,7 +83,7 @@ def _best(figures: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Best
 
 
 def resampled_spearman(first: ArrayLike, second: ArrayLike) -> Callable[[NDArray[np.int64]], float]:
-    """Give a function from the numbers of drawn pairs to Spearman's rho of them, times 100.
+    """Return a function from the numbers of drawn pairs to Spearman's rho of them, times 100.
 
     The values are sorted once; a draw is ranked by counting, equal values sharing the average of their ranks.
     It gives NaN where one side of a draw is the same throughout.
@@ -183,7 +183,7 @@ class PairSet(_Pairs[tuple[str, str, bool]]):
 def pair_figures(
     similarities: Mapping[Similarity, NDArray[np.float64]], same: NDArray[np.bool_]
 ) -> dict[str, float]:
-    """Give average precision, best F1 and best accuracy with their thresholds, for each similarity.
+    """Return average precision, best F1 and best accuracy with their thresholds, for each similarity.
 
     The cosine's have plain names, the others' a name behind, as `best_f1_dot`. A distance's threshold is told
     as a distance: pairs at or below it are the same.

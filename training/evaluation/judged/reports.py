@@ -109,7 +109,7 @@ class JudgedChange:
     items: int
     before: float
     after: float
-    difference_low: float  # of after less before, at 95 %: over items drawn anew, for this one training
+    difference_low: float  # of after less before, at 95 %: over items drawn again, for this one training
     difference_high: float
     verdict: str = field(init=False)  # whether it was worth it, in a word
 

@@ -36,10 +36,10 @@ class UnjudgedCorpus:
     """Documents of a corpus without judgements."""
 
     documents: tuple[UnjudgedDocument, ...]
-    notes: tuple[str, ...]  # what was guessed, passed over and drawn
+    notes: tuple[str, ...]  # what was guessed, skipped and drawn
 
     def passages(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-        """Give the different passages in order, the number of each one's document, and its place in there.
+        """Return the different passages in order, the number of each one's document, and its place in there.
 
         Documents and places are (passages,); a passage that was there before is left out, so that places of
         neighbours may be more than 1 apart.
@@ -58,7 +58,7 @@ def read_unjudged_corpus(
     """Read documents from files, folders, patterns and `-`, and keep some of them, drawn by chance.
 
     most: documents that are kept; of a txt file with a passage a line, 20 lines in a row are a document
-    Rows that cannot be used are passed over; the notes name some and count them. Raises BadInputError for a
+    Rows that cannot be used are skipped; the notes name some and count them. Raises BadInputError for a
     source that does not exist, for `most` under 2, and when fewer than 2 documents are there.
     """
     reading = read(sources, options or ReadOptions(metadata=(), split=Split.LINES))

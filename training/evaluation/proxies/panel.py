@@ -59,7 +59,7 @@ class ProxyFigure:
 
 
 def figure_of(proxy: Proxy, each: list[float], chance: float) -> ProxyFigure | None:
-    """Give the figure, or None when the corpus has no item to measure it on."""
+    """Return the figure, or None when the corpus has no item to measure it on."""
     return ProxyFigure(proxy, np.array(each, dtype=np.float64), chance) if each else None
 
 
@@ -73,7 +73,7 @@ def adjacent_passages(
 ) -> ProxyFigure | None:
     """Rank each passage's next one among drawn passages of other documents; give the mean of 1 / rank.
 
-    vectors:   (passages, dimension) float32 of length 1, in the order of the text
+    vectors:   (passages, dimension) float32 of unit length, in the order of the text
     documents: (passages,) the number of each one's document, those of one document together
     places:    (passages,) where each one stands in its document: those that do not follow each other, as one
                between is left out, are not ranked; None: all follow each other
@@ -135,14 +135,14 @@ class Bm25:
         self._weights = counts.tocsr().T.tocsr()  # (words, texts)
 
     def scores(self, queries: Sequence[str]) -> NDArray[np.float64]:
-        """Give (queries, texts) scores; a query's repeated word counts each time, an unknown one nothing."""
+        """Return (queries, texts) scores; repeated words of a query count each time, unknown ones never."""
         return np.asarray((self._words.transform(queries) @ self._weights).toarray(), dtype=np.float64)
 
 
 def duplicates_found(copies: NDArray[np.float32], passages: NDArray[np.float32]) -> ProxyFigure | None:
-    """Give the share of copies whose nearest passage is their own.
+    """Return the share of copies whose nearest passage is their own.
 
-    copies, passages: (passages, dimension) float32 of length 1; row by row they belong together
+    copies, passages: (passages, dimension) float32 of unit length; row by row they belong together
     None for fewer than 2 passages.
     """
     if len(passages) < 2:
@@ -155,7 +155,7 @@ _LEXICAL_AGREEMENT_DEPTH: Final = 10
 
 
 def lexical_neighbours(scores: NDArray[np.float64], row: int) -> NDArray[np.int64]:
-    """Give the ten passages with the highest scores, without the query itself.
+    """Return the ten passages with the highest scores, without the query itself.
 
     scores: (passages,); row: which passage the query is
     Passages without a shared word are no neighbours, so there may be fewer; equal scores by row.
@@ -168,9 +168,9 @@ def lexical_neighbours(scores: NDArray[np.float64], row: int) -> NDArray[np.int6
 def lexical_agreement(
     vectors: NDArray[np.float32], rows: NDArray[np.int64], lexical: list[NDArray[np.int64]]
 ) -> ProxyFigure | None:
-    """Give the mean share of BM25's neighbours that are the encoder's neighbours too.
+    """Return the mean share of BM25's neighbours that are the encoder's neighbours too.
 
-    vectors: (passages, dimension) float32 of length 1; rows: (queries,) the passages that are asked for
+    vectors: (passages, dimension) float32 of unit length; rows: (queries,) the passages that are asked for
     lexical: their neighbours, as `lexical_neighbours` gives them; the encoder's are as many
     None when no query has a lexical neighbour.
     """
@@ -194,7 +194,7 @@ _KINDS: Final = 3  # of a typo: two letters swapped, one lost, one replaced
 def perturbed(
     text: str, random: np.random.Generator, *, typos: float = 0.1, drops: float = 0.1, case: float = 0.5
 ) -> str:
-    """Give the text with typos, lost words and perhaps no capitals; white space becomes single spaces.
+    """Return the text with typos, lost words and perhaps no capitals; white space becomes single spaces.
 
     Chances: typos, of a word of 3 letters or more; drops, of a word being left out, though the last one that
     is left stays; case, of the whole text losing its capitals
@@ -223,9 +223,9 @@ _TITLE_TO_BODY_DEPTH = 10
 def title_to_body(
     titles: NDArray[np.float32], bodies: NDArray[np.float32], owners: NDArray[np.int64]
 ) -> ProxyFigure | None:
-    """Give the mean of 1 / rank of each title's own body among all bodies, 0 beyond rank 10.
+    """Return the mean of 1 / rank of each title's own body among all bodies, 0 beyond rank 10.
 
-    titles: (titles, dimension), bodies: (documents, dimension), both float32 of length 1
+    titles: (titles, dimension), bodies: (documents, dimension), both float32 of unit length
     owners: (titles,) the row of each title's own body
     None without titles, or with fewer than 2 bodies.
     """
@@ -240,7 +240,7 @@ def title_to_body(
 
 
 def body_without_title(title: str, body: str) -> str:
-    """Give the body without the title that it may begin with, by which it would find itself."""
+    """Return the body without the title that it may begin with, by which it would find itself."""
     start = body.lstrip("# \t\r\n")
     return start[len(title) :].lstrip() if start.lower().startswith(title.lower()) else body
 

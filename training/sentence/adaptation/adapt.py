@@ -93,7 +93,7 @@ def adapt_encoder(
     asked as if somebody had searched for them, before and after. The folder becomes an encoder only if
     `is_better` says so; otherwise it holds `run/result.json` alone.
 
-    vectors: the passages' by `base`, (passages, dimension) of length 1; None: they are encoded
+    vectors: the passages' by `base`, (passages, dimension) of unit length; None: they are encoded
     judged:  the collection's own judgements, of which nothing is learned
     tests:   other sets that must not suffer, besides the samples that come with nearsay
     Raises BadInputError for a corpus that holds too little, or of single sentences without titles (on two of
@@ -151,9 +151,9 @@ def adapt_encoder(
 
 
 def partial_whitening(vectors: NDArray[np.float32], power: float) -> NDArray[np.float32]:
-    """Give the symmetric matrix (d, d) by which vectors are multiplied: covariance ** (-power / 2).
+    """Return the symmetric matrix (d, d) by which vectors are multiplied: covariance ** (-power / 2).
 
-    vectors: (n, d) of length 1, those of a corpus; their mean is not taken away
+    vectors: (n, d) of unit length, those of a corpus; their mean is not taken away
 
     Directions in which the passages differ much, as topics that all share, count less afterwards, those in
     which few differ count more. The covariance is that of Ledoit & Wolf 2004, which is sound where passages
@@ -197,7 +197,7 @@ def _refuse_single_sentences(corpus: UnlabelledCorpus, share: float) -> None:
 
 
 def is_better(found: Sequence[JudgedChange]) -> bool:
-    """Say whether an adapted encoder is worth keeping.
+    """Return whether an adapted encoder is worth keeping.
 
     found: of the held-out pseudo-queries first, which must gain more than chance; no other set may lose more
     than .01, a correlation no more than 1 point.

@@ -53,11 +53,11 @@ class UnlabelledCorpus:
             )
 
     def sha256(self) -> str:
-        """Give the hash of the passages' texts."""
+        """Return the hash of the passages' texts."""
         return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def body(self, passage: int) -> str:
-        """Give a passage without its title."""
+        """Return a passage without its title."""
         return self.texts[passage].removeprefix(self.titles[passage]).strip()
 
 
@@ -97,7 +97,7 @@ def draw_pseudo_queries(corpus: UnlabelledCorpus, count: int, seed: int) -> tupl
 
 
 def damaged(text: str, random: np.random.Generator) -> str:
-    """Give a text as somebody might ask for it who does not know its words: some lost, or a stretch of it.
+    """Return a text as somebody might ask for it who does not know its words: some lost, or a stretch of it.
 
     A quarter stays whole, a quarter is cropped to 5 to 13 words in a row, and of the others each word is lost
     with a chance of .3. At least one word stays.
@@ -145,7 +145,7 @@ def _no_tokens(texts: Sequence[str]) -> list[NDArray[np.int64]]:
 
 
 def _salient(corpus: UnlabelledCorpus) -> Callable[[int], str]:
-    """Give a passage's words with the highest tf·idf, in the order of the text; "" for too few words."""
+    """Return a passage's words with the highest tf·idf, in the order of the text; "" for too few words."""
     texts = [_WORD.findall(text.lower()) for text in corpus.texts]
     passages = Counter(word for words in texts for word in set(words))
     return lambda passage: _most_salient(texts[passage], passages, len(texts))

@@ -59,7 +59,7 @@ class Variant:
         return -(-dimension * self.bits // 8)
 
     def rankings(self, queries: Vectors, documents: Vectors, depth: int) -> list[NDArray[np.int64]]:
-        """Give for each query the rows of the `depth` documents that are closest, best first.
+        """Return for each query the rows of the `depth` documents that are closest, best first.
 
         queries, documents: (n, dimension) as the encoder made them; equal scores come in the order of rows
         """

@@ -24,7 +24,7 @@ class Numbers(StrEnum):
 
 
 def int8_ranges(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give the lowest and the highest number of each dimension, (2, dimension), of (n, dimension) vectors.
+    """Return the lowest and the highest number of each dimension, (2, dimension), of (n, dimension) vectors.
 
     The 256 levels lie between them; they are needed again for every vector and query.
     """
@@ -32,13 +32,13 @@ def int8_ranges(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def int8_step(ranges: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give the width of a level, (dimension,); 1 for a dimension that is the same throughout."""
+    """Return the width of a level, (dimension,); 1 for a dimension that is the same throughout."""
     step = (ranges[1] - ranges[0]) / np.float32(_LEVELS)
     return np.where(step == 0, np.float32(1), step)
 
 
 def int8_codes(vectors: NDArray[np.float32], ranges: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Give each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
+    """Return each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
 
     Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "int8", ranges).
     """
@@ -48,14 +48,14 @@ def int8_codes(vectors: NDArray[np.float32], ranges: NDArray[np.float32]) -> NDA
 
 
 def int8_restored(codes: NDArray[np.int8], ranges: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give the middle of each number's level, (n, dimension) float32, at most half a step off."""
+    """Return the middle of each number's level, (n, dimension) float32, at most half a step off."""
     levels = codes.astype(np.float32) + np.float32(128.5)
     restored: NDArray[np.float32] = levels * int8_step(ranges) + ranges[0]
     return restored
 
 
 def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Give each number's sign as a bit, 1 for positive: (n, ceil(dimension / 8)) uint8, first bit highest.
+    """Return each number's sign as a bit, 1 for positive: (n, ceil(dimension / 8)) uint8, first bit highest.
 
     Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "ubinary"). Yamada et al.
     2021, https://arxiv.org/abs/2106.00882
@@ -64,7 +64,7 @@ def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def signs(codes: NDArray[np.uint8], dimension: int) -> NDArray[np.float32]:
-    """Give -1 and 1 for the bits, (n, dimension) float32; their cosine is 1 - 2 distance / dimension."""
+    """Return -1 and 1 for the bits, (n, dimension) float32; their cosine is 1 - 2 distance / dimension."""
     return np.unpackbits(codes, axis=-1, count=dimension).astype(np.float32) * 2 - 1
 
 

@@ -27,7 +27,7 @@ class PrincipalComponents:
     vectors: int  # that it was fitted on
 
     def project(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Give (n, width) vectors in (n, dimension), the mean not taken away."""
+        """Return (n, width) vectors in (n, dimension), the mean not taken away."""
         return np.ascontiguousarray(vectors @ self.components.T, dtype=np.float32)
 
 
@@ -104,7 +104,7 @@ def reduce_encoder(
     precision: Precision = Precision.AUTO,
     progress: Callable[[int], None] | None = None,
 ) -> ReductionReport:
-    """Write an encoder whose vectors are an encoder's principal components, of length 1, to a new folder.
+    """Write an encoder whose vectors are an encoder's principal components, of unit length, to a new folder.
 
     texts:    like those that will be searched, some thousands; read once, a window in memory at a time
     progress: is told how many texts were encoded

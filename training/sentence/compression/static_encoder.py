@@ -59,7 +59,7 @@ def sif_weights(probabilities: NDArray[np.float64], coefficient: float = _SIF) -
 
 
 def token_shares(token_ids: Sequence[Sequence[int]], tokens: int) -> "scipy.sparse.csr_matrix":
-    """Give the (texts, tokens) matrix that turns a table of token vectors into the texts' means."""
+    """Return the (texts, tokens) matrix that turns a table of token vectors into the texts' means."""
     lengths = np.array([len(ids) for ids in token_ids], dtype=np.int64)
     columns = np.fromiter((token for ids in token_ids for token in ids), dtype=np.int64, count=lengths.sum())
     shares = np.repeat(1 / np.maximum(lengths, 1), lengths)

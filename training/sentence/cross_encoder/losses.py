@@ -87,7 +87,7 @@ def usual_loss(kind: ExampleKind, *, scored: bool) -> CrossLoss:
 
 
 def losses_of_rows(loss: CrossLoss, logits: "Tensor", targets: "Tensor") -> "Tensor":
-    """Give each row's loss, (rows,) float32; a step's loss is their mean.
+    """Return each row's loss, (rows,) float32; a step's loss is their mean.
 
     logits:  (rows, passages) float32, s: what the cross-encoder gives a query with each passage
     targets: (rows, passages) float32, t: labels, scores from 0 to 1, or for MARGIN_MSE on any scale; the

@@ -33,7 +33,7 @@ class PairRows:
     guide: str | None = None  # what gives the passages' scores, where a loss needs them and there are none
 
     def targets(self) -> NDArray[np.float32]:
-        """Give what each passage is to get, (rows, passages): see `losses_of_rows`.
+        """Return what each passage is to get, (rows, passages): see `losses_of_rows`.
 
         Scores of pairs become 0 to 1, from the lowest to the highest of the set; so do a teacher's, but for
         MARGIN_MSE.
@@ -53,7 +53,7 @@ class PairRows:
         return given.astype(np.float32)
 
     def pairs(self, rows: Sequence[int], rng: np.random.Generator) -> list[list[tuple[str, str]]]:
-        """Give each row's query with its passages; a pair's negatives are other rows' second texts."""
+        """Return each row's query with its passages; a pair's negatives are other rows' second texts."""
         texts = self.examples.texts.many(rows)
         if self.examples.kind is not ExampleKind.PAIRS:
             return [[(query, passage) for passage in passages] for query, *passages in texts]
@@ -74,7 +74,7 @@ class PairNetwork(nn.Module):
         self.model = model
 
     def forward(self, batch: Batch) -> Tensor:
-        """Give the pairs' logits, (pairs,) float32.
+        """Return the pairs' logits, (pairs,) float32.
 
         batch: input_ids_0, attention_mask_0 where a pair is padded, perhaps token_type_ids_0, input_ids_1 …
                (pairs, tokens) int64;
@@ -117,7 +117,7 @@ class PairTask(GroupedTask):
         self._segments = "token_type_ids" in tokenizer.model_input_names
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Give the data of step `step`, from 0; it depends on the step's number alone."""
+        """Return the data of step `step`, from 0; it depends on the step's number alone."""
         del progress
         drawn = self._mix.batch(step)
         rows = self._sets[drawn.source].pairs(drawn.rows, np.random.default_rng((self._seed, step)))

@@ -202,7 +202,7 @@ def sets_told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
 
 
 def _told(sets: Sequence[PairRows]) -> list[JsonValue]:
-    """Give the sets as a run's config.json tells them."""
+    """Return the sets as a run's config.json tells them."""
     return [
         {
             "name": one.examples.name,

@@ -54,7 +54,7 @@ class TrainedEncoder:
         self._inputs = ModelInputs(model)
 
     def cutting_at(self, length: int | None) -> TextTokenizer:
-        """Give the tokenizer, or one that cuts texts earlier."""
+        """Return the tokenizer, or one that cuts texts earlier."""
         if length is None or length >= self.tokenizer.limit:
             return self.tokenizer
         return self._cutting_at(length)
@@ -62,7 +62,7 @@ class TrainedEncoder:
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Give one `EncodedWindow` for each window, in order."""
+        """Return one `EncodedWindow` for each window, in order."""
         return streamed(
             windows, lambda texts: self.tokenizer.window(texts, self.prompts[kind]), self._encoded
         )
@@ -102,7 +102,7 @@ def dev_evaluation(
     first: bool = True,
     stop: Callable[[], bool] | None = None,
 ) -> Evaluation:
-    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
+    """Return the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
 
     every: steps between two; None: at the end alone
     first: whether the weights that the run began with may be kept, too
@@ -118,7 +118,7 @@ def dev_evaluation(
 
 
 def dev_figure(outcome: Outcome) -> dict[str, float]:
-    """Give the figure that decides as a share: correlations are told times 100."""
+    """Return the figure that decides as a share: correlations are told times 100."""
     return {f"{outcome.kind}_score": outcome.figure / (100 if outcome.kind is EvaluationKind.STS else 1)}
 
 

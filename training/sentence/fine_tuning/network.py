@@ -42,7 +42,7 @@ class SentenceNetwork(nn.Module):
                 parameter.register_hook(self._shared)  # type: ignore[no-untyped-call]
 
     def forward(self, batch: Batch) -> Tensor:
-        """Give the loss of a step, a scalar in float32.
+        """Return the loss of a step, a scalar in float32.
 
         batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group, the
                mask only where a text is padded; of a table of tokens input_ids_0 (tokens,) and offsets_0
@@ -92,7 +92,7 @@ def _contexts(
 
 
 def group_features(batch: Batch) -> Iterator[dict[str, Tensor]]:
-    """Give what the model takes of each group: `input_ids` of `input_ids_0`, then of `input_ids_1` …"""
+    """Return what the model takes of each group: `input_ids` of `input_ids_0`, then of `input_ids_1` …"""
     number = 0
     while f"input_ids_{number}" in batch:
         end = f"_{number}"

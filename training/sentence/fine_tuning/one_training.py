@@ -176,7 +176,7 @@ class OneTraining:
             self.chosen = replace(self.chosen, evaluations=float(evaluations))
 
     def _optimisation(self, steps_per_epoch: int) -> Optimisation:
-        """Give the loop's settings."""
+        """Return the loop's settings."""
         options = self.chosen
         steps = options.steps
         if steps is None and options.minutes is None:

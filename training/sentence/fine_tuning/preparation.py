@@ -220,7 +220,7 @@ def scored_by(
     joined: Processes,
     precision: Precision,
 ) -> SentenceExamples:
-    """Give the tuples with the score that a cross-encoder or an encoder gives each passage.
+    """Return the tuples with the score that a cross-encoder or an encoder gives each passage.
 
     stop:   asked after some rows; True raises StoppedError
     joined: the processes that divide the rows among them

@@ -116,7 +116,7 @@ def train_seeds(
 
 
 def spread_of(results: Sequence[SeedResult]) -> list[FigureOverSeeds]:
-    """Give mean and standard deviation of every requested evaluation, after training, over the seeds."""
+    """Return mean and standard deviation of every requested evaluation, after training, over the seeds."""
     spreads = []
     for name in results[0].figures:
         figures = [one.figures[name] for one in results]

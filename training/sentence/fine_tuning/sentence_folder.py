@@ -56,7 +56,7 @@ vectors = Encoder.load("{name}").encode(["The cat sleeps.", "A cat is asleep."])
 
 
 def told_sets(sets: Sequence[TrainingSet], prompts: Mapping[TextKind, str]) -> list[JsonValue]:
-    """Give the sets as the config.json of a run tells them; `prompts`: of the encoder that learns."""
+    """Return the sets as the config.json of a run tells them; `prompts`: of the encoder that learns."""
     return [
         {
             "name": one.examples.name,
@@ -85,7 +85,7 @@ def _told_prompts(one: TrainingSet, prompts: Mapping[TextKind, str]) -> dict[str
 
 
 def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
-    """Give a judged set as a run's config.json tells it; the hash is of its texts and judgements."""
+    """Return a judged set as a run's config.json tells it; the hash is of its texts and judgements."""
     content = hashlib.sha256()
     for piece in judged.content():
         content.update(f"{piece!r}\n".encode("utf-8", "surrogatepass"))

@@ -198,7 +198,7 @@ class SentenceTask(GroupedTask):
         self._inputs = ModelInputs(network.encoder)
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Give the data of step `step`, from 0; it depends on the step's number alone."""
+        """Return the data of step `step`, from 0; it depends on the step's number alone."""
         del progress
         drawn = self._mix.batch(step)
         found = self._sets[drawn.source].step(drawn.rows, step)

@@ -42,7 +42,7 @@ class EncoderStructure:
 
     pooling: SentencePooling | None = None
     dimension: int | None = None  # dimensions of a vector, by a dense projection; a new one starts at random
-    normalise: bool | None = None  # vectors of length 1
+    normalise: bool | None = None  # vectors of unit length
     length: int | None = None  # most tokens of a text, special tokens included
     query_prompt: str | None = None  # put before each query; "" for none
     passage_prompt: str | None = None  # put before each passage; "" for none
@@ -63,7 +63,7 @@ class EncoderStructure:
                 raise BadInputError(f"{name} is {prompt!r}; give a text in quotes, such as 'query: '")
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Give it for a run's config.json."""
+        """Return it for a run's config.json."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -174,7 +174,7 @@ class SentenceTraining:
             )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Give what decides the run's numbers, for its config.json; what was left out is not in it."""
+        """Return what decides the run's numbers, for its config.json; what was left out is not in it."""
         told = {
             name: value
             for name, value in asdict(self).items()

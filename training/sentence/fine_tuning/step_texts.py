@@ -85,7 +85,7 @@ class GuideVectors:
             self._vectors = vectors.mapped(at_random=True).reshape(-1, self.dimension)
 
     def of(self, rows: NDArray[np.int64], columns: Sequence[int]) -> NDArray[np.float32]:
-        """Give the vectors of some rows' texts, (columns x rows, dimension), column after column."""
+        """Return the vectors of some rows' texts, (columns x rows, dimension), column after column."""
         found: NDArray[np.float32] = self._vectors[self._places[rows][:, list(columns)].T.ravel()]
         return found
 
@@ -120,7 +120,7 @@ class TextTokens:
             self._bounds = bounds.mapped()
 
     def of(self, rows: NDArray[np.int64]) -> list[list[NDArray[np.int32]]]:
-        """Give the token numbers of each text of each column, in the order of the rows."""
+        """Return the token numbers of each text of each column, in the order of the rows."""
         tokens = self._tokens
         return [
             [
@@ -133,7 +133,7 @@ class TextTokens:
         ]
 
     def fresh(self, texts: Sequence[str], column: int) -> list[NDArray[np.int32]]:
-        """Give the token numbers of other texts, as if they stood in a column."""
+        """Return the token numbers of other texts, as if they stood in a column."""
         window = self._tokenizer.window(list(texts), self._prompts[column])
         return [np.array(window.token_ids[place], dtype=np.int32) for place in window.positions]
 
@@ -182,7 +182,7 @@ class StepTexts:
             )
 
     def step(self, rows: Sequence[int], step: int) -> StepColumns:
-        """Give rows of the set for the step of a number, on which words left out at random depend."""
+        """Return rows of the set for the step of a number, on which words left out at random depend."""
         chosen = np.asarray(rows, np.int64)
         columns = self.tokens.of(chosen)
         if "deletion" in self._objective.kind.loss.settings:

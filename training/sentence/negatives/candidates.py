@@ -123,7 +123,7 @@ def candidates(
     positive: float,
     config: MiningConfig,
 ) -> tuple[Candidates, Counter[Filter]]:
-    """Give what ranks, margins and score bounds leave of an anchor's ranking, and how many each took.
+    """Return what ranks, margins and score bounds leave of an anchor's ranking, and how many each took.
 
     rows, scores: (k,), best first
     known:        (k,), True = belongs to the anchor; such texts are taken away before ranks are counted
@@ -201,7 +201,7 @@ class MinedNegatives:
 def mined_rows(
     grouped: AnchorSet, corpus: MiningCorpus, chosen: Sequence[Candidates], config: MiningConfig
 ) -> Iterator[tuple[str, ...]]:
-    """Give a row for each pair whose anchor has enough negatives (for each of its negatives, as triplets).
+    """Return a row for each pair whose anchor has enough negatives (for each of its negatives, as triplets).
 
     chosen: the negatives of each anchor
     """

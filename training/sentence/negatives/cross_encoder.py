@@ -54,7 +54,7 @@ class PairTokens:
         self._prompt = model.prompts.get(model.default_prompt_name or "") or ""
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
-        """Give each pair's tokens: `ids`, `type_ids`, and `overflowing` where it was cut."""
+        """Return each pair's tokens: `ids`, `type_ids`, and `overflowing` where it was cut."""
         return self._tokenizer.encode_batch_fast([(self._prompt + first, second) for first, second in pairs])
 
     def cut(self, pairs: Iterable[tuple[str, str]]) -> int:
@@ -73,7 +73,7 @@ class Judge(Protocol):
         """What people call it."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Give each (anchor, text) a score, (pairs,); higher fits better, on a scale of the judge's own."""
+        """Return each (anchor, text) a score, (pairs,); higher fits better, on a scale of the judge's own."""
 
 
 class CrossEncoderJudge:
@@ -112,7 +112,7 @@ class CrossEncoderJudge:
         return cls(source.name, load_cross_encoder(source.folder, chosen), precision=resolved)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Give each (anchor, text) its score, (pairs,).
+        """Return each (anchor, text) its score, (pairs,).
 
         Pairs that are too long for the model are cut; `cut` counts them. NotFiniteError for a score that is
         no number.
@@ -157,7 +157,7 @@ class EncoderJudge:
         self._encoder = Remembering(encoder)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Give each pair's cosine similarity, (pairs,)."""
+        """Return each pair's cosine similarity, (pairs,)."""
         anchors = self._encoder.encode([anchor for anchor, _ in pairs], kind=TextKind.QUERY)
         texts = self._encoder.encode([text for _, text in pairs])
         scores: NDArray[np.float32] = np.vecdot(anchors, texts)

@@ -98,7 +98,7 @@ class AnchorRanking:
         self.looked_at = 0  # texts between the first and the last rank
 
     def candidates(self, block: range) -> list[Candidates]:
-        """Give what ranks, score bounds and margins leave of each anchor's neighbours."""
+        """Return what ranks, score bounds and margins leave of each anchor's neighbours."""
         found: dict[int, Candidates] = {}
         waiting = list(block)
         depth = self._config.last_rank + _KNOWN_EXPECTED
@@ -184,7 +184,7 @@ class Selection:
         return drawn
 
     def _limits(self, block: range, judge: Judge) -> NDArray[np.float32]:
-        """Give the score of each anchor's lowest positive, (anchors of the block,); what is above it goes."""
+        """The score of each anchor's lowest positive, (anchors of the block,); what is above it goes."""
         anchors = self._grouped.anchors[block.start : block.stop]
         pairs = [(anchor.text, positive) for anchor in anchors for positive in anchor.positives]
         starts = np.cumsum([0] + [len(anchor.positives) for anchor in anchors[:-1]])

@@ -16,7 +16,7 @@ class AngleObjective(SentenceObjective):
     columns: u, v with labels: (rows,) scores, of which only the order counts; or anchor, positive, negatives
     without labels: every positive pair ranks above every negative one
 
-    s is `|cos(u, v) + sin(u, v)|` with u and v of length 1, dimension d and the one half the vector later
+    s is `|cos(u, v) + sin(u, v)|` with u and v of unit length, dimension d and the one half the vector later
     read as a complex number. Where the cosine is flat, near 1, the angle is not. As the authors' code has it;
     their equation 3 has the opposite sign.
 

@@ -165,7 +165,7 @@ class ObjectiveConfig:
             )
 
     def resolved(self, label_range: tuple[float, float] | None = None) -> "ObjectiveConfig":
-        """Give the same with every default filled in, as a run saves it.
+        """Return the same with every default filled in, as a run saves it.
 
         label_range: the data's lowest and highest label or score, which what the table leaves to the data
             follows: the scale of the scores, a margin's scale, a teacher's temperature
@@ -188,7 +188,7 @@ class ObjectiveConfig:
         return ObjectiveConfig(**values)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Give what differs from the defaults, for a run's config.json; `from_json` reads it."""
+        """Return what differs from the defaults, for a run's config.json; `from_json` reads it."""
         told: dict[str, JsonValue] = {}
         for part in fields(self):
             value = getattr(self, part.name)
@@ -216,7 +216,7 @@ class ObjectiveConfig:
 
 
 def default_objective(kind: ExampleKind) -> ObjectiveConfig:
-    """Give the objective that is usual for a kind of data; see `usual_objective_kind` for the reasons."""
+    """Return the objective that is usual for a kind of data; see `usual_objective_kind` for the reasons."""
     return ObjectiveConfig(usual_objective_kind(kind))
 
 

@@ -27,7 +27,7 @@ class CosineObjective(SentenceObjective):
         return loss_of_vectors(self._loss, embeddings, None if labels is None else self.cosines(labels))
 
     def cosines(self, scores: Tensor) -> Tensor:
-        """Give the cosines that scores stand for, (rows,) float32."""
+        """Return the cosines that scores stand for, (rows,) float32."""
         least, most = self._scores
         low, high = self.config.cosine_range
         return low + (scores.float() - least) / (most - least) * (high - low)

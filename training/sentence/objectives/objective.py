@@ -58,7 +58,7 @@ class SentenceObjective(nn.Module, ABC):
         labels: Tensor | None = None,
         guide: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """Give the batch's mean loss, computed in float32 even under autocast.
+        """Return the batch's mean loss, computed in float32 even under autocast.
 
         embeddings: one (rows, dimension) float tensor of any precision for each text column
         labels:     (rows,), scores or numbers of labels, for the objectives that learn from them; or (rows,
@@ -120,12 +120,12 @@ class _GivenVectors(nn.Module):
 
 
 def given_vectors(dimension: int = 0) -> SentenceTransformer:
-    """Give what a loss takes for its encoder; only losses with layers of their own look at `dimension`."""
+    """Return what a loss takes for its encoder; only losses with layers of their own look at `dimension`."""
     return cast("SentenceTransformer", _GivenVectors(dimension))
 
 
 def loss_of_vectors(loss: nn.Module, embeddings: Sequence[Tensor], labels: Tensor | None) -> Tensor:
-    """Give the value of one of sentence-transformers' losses that was made with `given_vectors`.
+    """Return the value of one of sentence-transformers' losses that was made with `given_vectors`.
 
     embeddings: (rows, dimension) float32 each
     returns:    scalar

@@ -348,7 +348,7 @@ def _told(value: object) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Bring the name of a loss to the spelling that names are compared in."""
+    """Convert the name of a loss to the spelling that names are compared in."""
     return name.lower().replace("-", "").replace("_", "").removesuffix("loss")
 
 

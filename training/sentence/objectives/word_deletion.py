@@ -15,7 +15,7 @@ _WORD: Final = re.compile(
 
 
 def deleted_words(text: str, ratio: float = 0.6, *, rng: np.random.Generator) -> str:
-    """Give `text` with each word deleted with the chance `ratio`; one is kept, by chance, if none would be.
+    """Return `text` with each word deleted with the chance `ratio`; one is kept, by chance, if none would be.
 
     Punctuation marks are words of their own, as in the paper's code. A text without a word comes back as it
     is.

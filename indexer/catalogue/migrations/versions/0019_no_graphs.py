@@ -28,7 +28,7 @@ segments = sa.table(
 
 
 def upgrade() -> None:
-    """What a graph answered is searched exactly until it is indexed anew; the graphs leave all reports.
+    """What a graph answered is searched exactly until it is indexed again; the graphs leave all reports.
 
     The file of a graph is an orphan, as after a crash: `nearsay index compact` removes it.
     """
