@@ -369,7 +369,7 @@ class AttentionReader:
     # The vector
 
     def _query(self, query: str) -> tuple[torch.Tensor, NDArray[np.float64] | None]:
-        """The query's vector, (dimension,): pooled by torch, and, of unit length, as the sum of the shares."""
+        """The query's vector, (dimension,): pooled by torch, and of unit length as the sum of shares."""
         prompt = self._prompts[TextKind.QUERY]
         (encoding,) = self._texts.encodings([query], prompt)
         prompt_length = self._texts.prompt_length(prompt)
