@@ -142,7 +142,7 @@ def _join(cluster: Cluster) -> str:
 
 
 def _watch(address: str, beside: socket.socket, left: threading.Event) -> None:
-    """Return the connection up where the head does not answer for long, or Ray on this machine has ended.
+    """Give the connection up where the head does not answer for long, or Ray on this machine has ended.
 
     beside: connected to the Ray of this machine; left: the cluster was left
 

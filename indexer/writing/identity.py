@@ -77,7 +77,7 @@ class Names:
 
 
 def with_ids(reading: Reading, names: Names) -> Iterator[PreparedDocument | Fault]:
-    """Return each document an id. A second document with the same id is a fault; the first is kept.
+    """Give each document an id. A second document with the same id is a fault; the first is kept.
 
     A document without an id is named by its source and a hash of its content, so that a line keeps its id
     when other lines are added or removed. Copies of one line are numbered: `faq.txt#9f86d081884c7d65`,

@@ -226,7 +226,7 @@ class AttentionReader:
     def layer(
         self, token_ids: Sequence[list[int]], number: int, take: Callable[[int, LayerStates], None]
     ) -> None:
-        """Return `take` one layer's view of many tokenized texts, each with its place, in any order.
+        """Call `take` with one layer's view of many tokenized texts, each with its place, in any order.
 
         number: the layer, from 1
         take:   is called by several threads at once

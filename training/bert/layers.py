@@ -99,7 +99,7 @@ class HiddenStates:
         take: TakeStates,
         segments: Sequence[NDArray[np.int32]] | None = None,
     ) -> None:
-        """Return `take` every batch, texts of like length together, the longest first.
+        """Call `take` with every batch, texts of like length together, the longest first.
 
         segments: of each text's tokens, 0 or 1; None: all are of the first
         Nothing that it is given may be changed; gradients are not kept.

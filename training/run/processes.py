@@ -33,7 +33,7 @@ class Processes:
         return values
 
     def of_the_first(self, value: float) -> float:
-        """Return every process the first one's number."""
+        """Broadcast the first process's number to all."""
         if self.count == 1:
             return value
         told = torch.tensor([value], dtype=torch.float64)  # on the CPU: a GPU goes on with its work

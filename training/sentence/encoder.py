@@ -155,7 +155,7 @@ class Encoder(OpenedEncoder):
         return self._tokens.window(texts, self._prompts[kind])
 
     def _begun(self, window: TokenizedWindow, kind: TextKind) -> Callable[[], EncodedWindow]:
-        """Return the model a window; what is given back waits for the vectors."""
+        """Give the model a window; what is given back waits for the vectors."""
         if not window.texts:
             return lambda: EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
         self._require_threads()

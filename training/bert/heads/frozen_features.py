@@ -36,7 +36,7 @@ class FrozenFeatures:
         return vectors
 
     def of_words(self, examples: Sequence[WordExample]) -> NDArray[np.float32]:
-        """Return each word its first token's vector, (words, width); the rows' words one after the other."""
+        """Return the vector of each word's first token, (words, width); the rows' words one after the other."""
         starts = np.cumsum([0, *(len(example.positions) for example in examples)])
         vectors = np.empty((int(starts[-1]), self.width), dtype=np.float32)
 

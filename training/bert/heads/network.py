@@ -25,7 +25,7 @@ TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
 def run_examples(
     examples: Sequence[HeadExample], take: TakeBatch, *, pad_id: int, device: str, precision: Precision
 ) -> None:
-    """Return `take` every batch, rows of like length together, in the precision and without gradients.
+    """Call `take` with every batch, rows of like length together, in the precision and without gradients.
 
     precision: a resolved one
     """

@@ -184,7 +184,7 @@ class PairScorer(Protocol):
         """What people call it."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Return each pair its score, (pairs,); higher fits better."""
+        """Return each pair's score, (pairs,); higher fits better."""
 
     def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
         """Count the pairs that are cut at the length limit."""

@@ -73,7 +73,7 @@ class Judge(Protocol):
         """What people call it."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Return each (anchor, text) a score, (pairs,); higher fits better, on a scale of the judge's own."""
+        """Score each (anchor, text), (pairs,); higher fits better, on a scale of the judge's own."""
 
 
 class CrossEncoderJudge:
@@ -112,7 +112,7 @@ class CrossEncoderJudge:
         return cls(source.name, load_cross_encoder(source.folder, chosen), precision=resolved)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
-        """Return each (anchor, text) its score, (pairs,).
+        """Return the score of each (anchor, text), (pairs,).
 
         Pairs that are too long for the model are cut; `cut` counts them. NotFiniteError for a score that is
         no number.

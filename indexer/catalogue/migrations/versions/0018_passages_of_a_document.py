@@ -14,7 +14,7 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Return the one index the figures that ANALYZE would, except that a collection is taken to be small.
+    """Give the one index the figures that ANALYZE would, except that a collection is taken to be small.
 
     That is what SQLite takes for granted; a true figure would change the plans of other statements.
     """
