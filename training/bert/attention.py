@@ -49,34 +49,34 @@ _Found = TypeVar("_Found")
 class InnerToken:
     """A token as the encoder reads it."""
 
-    text: str  # as in the vocabulary; of a masked one what stood there
+    text: str  # as in the vocabulary; of a masked token, the original one
     start: int  # characters of its text; start equals end for special tokens and the prompt
     end: int
     segment: int  # 0, or 1 for the second text of a pair
-    special: bool  # put there by the tokenizer, as [CLS] and [SEP]
+    special: bool  # added by the tokenizer, such as [CLS] and [SEP]
     masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TextAttention:
-    """What an encoder does with a text or a pair."""
+    """The attention and hidden states of a text or a pair."""
 
     tokens: tuple[InnerToken, ...]
-    attentions: Array  # (layers, heads, tokens, tokens): row i says where token i looks; rows sum to 1
+    attentions: Array  # (layers, heads, tokens, tokens): row i is the attention of token i; rows sum to 1
     states: Array  # (layers + 1, tokens, width): the embeddings, then each layer's output
-    contexts: Array  # (layers, tokens, heads * head width): the heads' outputs side by side, unmixed
+    contexts: Array  # (layers, tokens, heads * head width): the heads' outputs, concatenated
     words: tuple[tuple[Candidate, ...], ...]  # of each masked token, likeliest first; () without an MLM head
-    notes: tuple[str, ...]  # plain sentences: what was cut
+    notes: tuple[str, ...]  # what was truncated
 
     @property
     def heads(self) -> int:
-        """Heads of a layer."""
+        """Number of heads per layer."""
         return int(self.attentions.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
 class LayerStates:
-    """One layer's view of a text."""
+    """The states of one layer for a text."""
 
     states: Array  # (tokens, width), its output
     contexts: Array  # (tokens, heads * head width)
@@ -84,7 +84,7 @@ class LayerStates:
 
 
 class AttentionReader:
-    """Reads the inside of one encoder; threads take turns. Make one with `AttentionReader.load`."""
+    """Computes attention and hidden states of an encoder. Thread-safe. See `AttentionReader.load`."""
 
     def __init__(self, bert: BertFolder, device: str, *, deepest: int | None = None) -> None:
         """As `load`, of a folder that was found and on a device that is there."""
@@ -121,11 +121,12 @@ class AttentionReader:
         device: str | None = None,
         deepest: int | None = None,
     ) -> "AttentionReader":
-        """Load the bundled encoder, one from a folder, or one from a hub; a BERT alone is pooled by the mean.
+        """Load the bundled encoder, or one from a folder or a hub; a plain BERT gets mean pooling.
 
-        device:  "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        deepest: the highest layer that is needed, from 1; None = all, and the MLM head where there is one
-        Raises as `load_bert` does, and BadInputError for a layer or a device that is not there.
+        device:  "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+        deepest: the highest layer needed, from 1; None = all, and the MLM head if there is one
+
+        Raises like `load_bert`, and BadInputError for a layer or device that does not exist.
         """
         return cls(load_bert(name_or_folder), choose_device(device), deepest=deepest)
 
@@ -134,10 +135,11 @@ class AttentionReader:
     ) -> TextAttention:
         """Run a text, or a pair, through all layers.
 
-        masked: places of tokens that are replaced by the mask; special ones cannot be
-        words:  likeliest words for each of them
-        The encoder's prompt for passages is put before a single text, as for its vectors. BadInputError for
-        broken Unicode, and for a mask where there is no token or no mask.
+        masked: positions of tokens to mask; special tokens cannot be masked
+        words:  number of predictions for each masked token
+
+        The encoder's passage prompt is put before a single text, as for its vectors. Raises BadInputError for
+        invalid Unicode, for a masked position without a token, and if there is no mask token.
         """
         encoding, tokens, notes = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
@@ -168,7 +170,7 @@ class AttentionReader:
     def relevance(
         self, text: str, pair: str | None = None, *, query: str | None = None, masked: Sequence[int] = ()
     ) -> TokenRelevance:
-        """How much each token of `read(text, pair, masked=…)` matters for the vector, and for a query."""
+        """Compute how relevant each token of `read(text, pair, masked=…)` is to vector and query."""
         encoding, tokens, _ = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
         prompt_length = 0 if pair is not None else self._texts.prompt_length(self._prompts[TextKind.PASSAGE])
@@ -220,16 +222,16 @@ class AttentionReader:
         )
 
     def tokenizer(self, limit: int) -> TextTokenizer:
-        """Return what cuts texts into the encoder's tokens, at so many of them."""
+        """The tokenizer for passages, truncating at `limit` tokens."""
         return TextTokenizer(self._bert.tokenizer, min(limit, self.most_tokens))
 
     def layer(
         self, token_ids: Sequence[list[int]], number: int, take: Callable[[int, LayerStates], None]
     ) -> None:
-        """Call `take` with one layer's view of many tokenized texts, each with its place, in any order.
+        """Call `take` with one layer's states of each tokenized text and its index, in any order.
 
         number: the layer, from 1
-        take:   is called by several threads at once
+        take:   called by several threads at once
         """
         self.check_layer(number)
         lengths = [len(ids) for ids in token_ids]
@@ -258,18 +260,18 @@ class AttentionReader:
                     work(batch)
 
     def token(self, number: int) -> str:
-        """Return a token by its number in the vocabulary."""
+        """The token of a number in the vocabulary."""
         return str(self._bert.tokenizer.id_to_token(number))
 
     def check_layer(self, number: int) -> None:
-        """BadInputError for a layer that is not there."""
+        """Raise BadInputError for a layer that does not exist."""
         _check_layer(number, self.layers, self.name)
 
     def divergence(self, other: "AttentionReader", texts: Sequence[str]) -> NDArray[np.float64]:
-        """How differently another encoder's heads look at the same texts: (layers, heads), 0 to 1.
+        """How much another encoder's attention differs on the same texts: (layers, heads), 0 to 1.
 
-        The mean Jensen-Shannon divergence, in bits, of the rows of attention. BadInputError where the two
-        have other heads, or cut a text into other tokens.
+        The mean Jensen-Shannon divergence, in bits, of the attention rows. Raises BadInputError if the
+        encoders have different heads or tokens.
         """
         if (self.layers, self.heads) != (other.layers, other.heads):
             raise BadInputError(

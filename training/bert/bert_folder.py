@@ -30,27 +30,27 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 @dataclass(frozen=True, slots=True)
 class BertFolder:
-    """What a saved BERT says of itself; `load_model` gives the models."""
+    """The metadata of a saved BERT; `load_model` loads its weights."""
 
-    name: str  # what people call it
-    source: str  # what `load_bert` takes to find it again: the bundled name, an absolute folder or a hub name
+    name: str  # for messages
+    source: str  # for `load_bert`: the bundled name, an absolute folder or a hub name
     folder: EncoderFolder  # the whole folder
-    path: Path  # where the transformer's config.json and weights are: the folder, or one inside it
+    path: Path  # of the transformer's config.json and weights: the folder, or one within it
     config: PreTrainedConfig  # sizes as transformers names them: num_hidden_layers, hidden_size, vocab_size
-    tokenizer: Tokenizer  # neither cuts nor pads; its settings must not be changed, as others share it
-    pretrained_tokenizer: PreTrainedTokenizerBase  # the same for transformers: save it beside a model
-    max_tokens: int  # tokens of a text that its folder asks to be kept, special tokens included
-    positions: int  # the most tokens that its position embeddings can tell apart, special tokens included
-    lineage: tuple[str, ...]  # where it comes from, oldest first
+    tokenizer: Tokenizer  # without truncation and padding; shared, so do not change its settings
+    pretrained_tokenizer: PreTrainedTokenizerBase  # the same for transformers: save it with a model
+    max_tokens: int  # maximum tokens of a text by its settings, with special tokens
+    positions: int  # maximum tokens by its position embeddings, with special tokens
+    lineage: tuple[str, ...]  # what it was made from, oldest first
     weights_sha256: str  # hexadecimal; of the weight file, or of the list of them
 
     @property
     def is_causal(self) -> bool:
-        """Whether each token attends to itself and those before it alone: transformers' `is_decoder`."""
+        """Whether attention is causal: transformers' `is_decoder`."""
         return bool(getattr(self.config, "is_decoder", False))
 
     def require_seeing_cls(self) -> None:
-        """Raise BadInputError for a causal BERT, whose [CLS] sees itself alone, alike for all texts."""
+        """Raise BadInputError for a causal BERT, whose [CLS] is the same for all texts."""
         if self.is_causal:
             raise BadInputError(
                 f"{self.name} attends from left to right, so its [CLS] says nothing of a text. Pool by mean "
@@ -59,11 +59,11 @@ class BertFolder:
 
 
 def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
-    """Read a BERT's folder: everything but the weights themselves, whose shapes and hash are looked at.
+    """Read a BERT's folder, including shapes and hash of the weights, but not the weights themselves.
 
-    Raises NearsayError when there is no such folder, EncoderRefusedError when it carries code or
-    pickled weights alone, and BadInputError when it holds no BERT, no tokenizer, or a vocabulary that its
-    weights do not fit.
+    Raises NearsayError if the folder does not exist, EncoderRefusedError if it contains code or only pickled
+    weights, and BadInputError if it contains no BERT, no tokenizer, or a vocabulary that does not match the
+    weights.
     """
     source = find_bert(name_or_folder)
     folder = source.folder
@@ -102,16 +102,16 @@ def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
 def load_model(
     bert: BertFolder, model_class: type[Model], *, fresh: Sequence[str] = (), **overrides: object
 ) -> Model:
-    """Load one of transformers' models with the folder's weights: float32, on the CPU, in evaluation mode.
+    """Load a transformers model with the folder's weights: float32, on the CPU, in evaluation mode.
 
-    fresh:     parts that the folder need not give, or may give in another size; they are then filled with
-               random numbers from torch's generator. "classifier" and "bert.pooler" are parts; a part's name
-               matches wherever it stands in a parameter's name, whole words between dots
+    fresh:     parts that may be missing in the folder or have another size; they are initialised randomly
+               from torch's generator. "classifier" and "bert.pooler" are parts; a part's name matches whole
+               components anywhere in a parameter's name
     overrides: settings that replace those of config.json, such as num_labels=3 or hidden_dropout_prob=0.0
 
-    Any other parameter that the folder lacks, or has in another size, raises BadInputError;
-    transformers alone fills it with random numbers and says so in a log line. A causal BERT raises it for a
-    model with a head for masked words. Raises TypeError for a setting that the model does not have.
+    Raises BadInputError for any other parameter that is missing or has another size (transformers alone would
+    initialise it randomly and log that), and for a causal BERT with a head for masked words. Raises TypeError
+    for a setting that the model does not have.
     """
     wanted = getattr(model_class.config_class, "model_type", None)
     if wanted != bert.config.model_type:

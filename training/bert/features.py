@@ -23,9 +23,9 @@ from nearsay.training.sentence.vectors import checked_vectors
 
 
 def write_array(stream: IO[bytes], shape: tuple[int, int], blocks: Iterable[NDArray[np.float32]]) -> None:
-    """Write an .npy file of float32 rows, a block at a time.
+    """Write an .npy file of float32 rows, block by block.
 
-    Raises ValueError when the blocks have not `shape[0]` rows of `shape[1]` numbers together.
+    Raises ValueError unless the blocks have `shape[0]` rows of `shape[1]` numbers in total.
     """
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(stream, header)
@@ -44,31 +44,31 @@ _TOKENIZED_TEXTS = 1024  # texts whose tokens are held in the tokenizer's own, l
 
 @dataclass(frozen=True, slots=True)
 class TextTokens:
-    """The tokens of texts, one text after the other; [CLS] and [SEP] are among them."""
+    """The tokens of texts, concatenated, with [CLS] and [SEP]."""
 
     offsets: NDArray[np.int64]  # (texts + 1,): text i has the tokens offsets[i] to offsets[i + 1] - 1
     token_ids: NDArray[np.int32]  # (tokens,)
     spans: NDArray[np.int32]  # (tokens, 2): first character in its text, and the one after the last
-    special: NDArray[np.bool_]  # (tokens,): the tokenizer added it, as [CLS] and [SEP]; its span is (0, 0)
-    cut: NDArray[np.bool_]  # (texts,): the text was longer than the limit
+    special: NDArray[np.bool_]  # (tokens,): added by the tokenizer, as [CLS]; the span is (0, 0)
+    cut: NDArray[np.bool_]  # (texts,): the text was truncated
 
     @property
     def texts(self) -> int:
-        """How many texts."""
+        """Number of texts."""
         return len(self.offsets) - 1
 
     @property
     def tokens(self) -> int:
-        """How many tokens."""
+        """Number of tokens."""
         return len(self.token_ids)
 
     @property
     def truncated(self) -> int:
-        """How many texts were cut."""
+        """Number of truncated texts."""
         return int(self.cut.sum())
 
     def of(self, text: int) -> list[int]:
-        """Return the token numbers of one text, by its place from 0."""
+        """The token numbers of one text, by its index."""
         ids: list[int] = self.token_ids[self.offsets[text] : self.offsets[text + 1]].tolist()
         return ids
 
@@ -79,11 +79,11 @@ _BLOCK_TOKENS = 16_384  # rows held at a time, about: 96 MB of four concatenated
 def write_token_vectors(
     stream: BinaryIO, tokens: TextTokens, blocks: Iterable[NDArray[np.float32]], width: int
 ) -> None:
-    """Write an .npz file, which `numpy.load` opens without pickle, holding one block of vectors at a time.
+    """Write an .npz file, block by block; `numpy.load` opens it without pickle.
 
     Its arrays are vectors (tokens, width) float32, offsets (texts + 1,) int64, token_ids (tokens,) int32,
-    spans (tokens, 2) int32 and special (tokens,) bool, as `TextTokens` tells; they are not compressed, as
-    vectors hardly shrink.
+    spans (tokens, 2) int32 and special (tokens,) bool, as in `TextTokens`; uncompressed, because vectors
+    hardly shrink.
     """
     small: dict[str, NDArray[np.generic]] = {
         "offsets": tokens.offsets,
@@ -100,9 +100,9 @@ def write_token_vectors(
 
 
 class FeatureExtractor:
-    """The vectors of a BERT's own layers, without the modules that a sentence encoder puts after them.
+    """Features from a BERT's layers, without the pooling and later modules of a sentence encoder.
 
-    They are not normalised. Make one with `FeatureExtractor.load`.
+    They are not normalised. Create one with `FeatureExtractor.load`.
     """
 
     def __init__(
@@ -133,9 +133,10 @@ class FeatureExtractor:
     ) -> "FeatureExtractor":
         """Load the bundled encoder's BERT, one from a folder, or one from a hub.
 
-        layers: what `LayerChoice.parse` reads
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        Raises as `load_bert` does, and BadInputError for layers or a device that are not there.
+        layers: as parsed by `LayerChoice.parse`
+        device: "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+
+        Raises like `load_bert`, and BadInputError for layers or a device that do not exist.
         """
         choice = LayerChoice.parse(layers) if isinstance(layers, str) else layers
         chosen, resolved = choose_hardware(device, precision)
@@ -143,16 +144,16 @@ class FeatureExtractor:
 
     @property
     def max_text_tokens(self) -> int:
-        """Tokens that a text of `tokenized` may have before it is cut; special tokens not counted."""
+        """Maximum tokens of a text in `tokenized`, without special tokens."""
         return self._texts.limit - self._texts.special_tokens
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
-        """Return one `EncodedWindow` for each window, in order.
+        """Yield one `EncodedWindow` for each window, in order.
 
-        A prompt that the folder defines for the kind is put before each text and counts as part of it.
-        Raises NearsayError when a vector is NaN, infinite or all zero.
+        The folder's prompt for the kind, if any, is put before each text and counts as part of it. Raises
+        NearsayError if a vector is NaN, infinite or all zero.
         """
         for texts in windows:
             window = self._texts.window(texts, self._prompts[kind])
@@ -171,9 +172,9 @@ class FeatureExtractor:
             yield EncodedWindow(vectors[window.positions], window.truncated)
 
     def tokenized(self, texts: Sequence[str]) -> TextTokens:
-        """Cut texts into tokens, [CLS] and [SEP] included, and no prompt's, for `token_blocks`.
+        """Tokenize texts with [CLS] and [SEP], without a prompt, for `token_blocks`.
 
-        Raises BadInputError for broken Unicode.
+        Raises BadInputError for invalid Unicode.
         """
         ids, spans, special = [np.empty(0, np.int32)], [np.empty((0, 2), np.int32)], [np.empty(0, np.bool_)]
         cut: list[bool] = []
@@ -192,9 +193,9 @@ class FeatureExtractor:
         )
 
     def token_blocks(self, tokens: TextTokens) -> Iterator[NDArray[np.float32]]:
-        """Return the vectors of the tokens in their order, a block of whole texts at a time.
+        """Yield the vectors of the tokens in order, in blocks of whole texts.
 
-        yields: (tokens, dimension) float32, about 16,000 rows; NearsayError when one is NaN or infinite
+        yields: (tokens, dimension) float32, about 16,000 rows; NearsayError if one is NaN or infinite
         """
         first = 0
         while first < tokens.texts:

@@ -37,14 +37,14 @@ class NextSentence(_Headed):
 
     @classmethod
     def load(cls, name_or_folder: str, *, device: str | None = None) -> Self:
-        """Load a BERT; BadInputError when its folder has no next-sentence head."""
+        """Load a BERT; BadInputError if its folder has no next-sentence head."""
         head = "next-sentence head (one trained with --no-nsp has none)"
         return cls._loaded(load_bert(name_or_folder), BertForNextSentencePrediction, head, device)
 
     def probability(self, first: str, second: str) -> float:
-        """Return how likely it is, from 0 to 1, that `second` comes right after `first` in a text.
+        """The probability that `second` follows `first` in a text.
 
-        Raises BadInputError when one of them is empty or both together are longer than the BERT takes.
+        Raises BadInputError if one of them is empty, or both together exceed the maximum length.
         """
         if not first.strip() or not second.strip():
             raise BadInputError("a sentence is empty. Give two sentences")
@@ -64,12 +64,12 @@ class NextSentence(_Headed):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A word that may stand at a masked place."""
+    """A predicted token for a [MASK]."""
 
     place: int  # which [MASK] of the text, from 1
     rank: int  # from 1
-    token: str  # a WordPiece; "##" begins one that goes on with the word before it
-    probability: float  # of the token at that place, the other masks left as they are
+    token: str  # a WordPiece; "##" marks a continuation of a word
+    probability: float  # of the token at that position, with the other masks unchanged
 
 
 class Filler(_Headed):
@@ -77,15 +77,15 @@ class Filler(_Headed):
 
     @classmethod
     def load(cls, name_or_folder: str, *, device: str | None = None) -> Self:
-        """Load a BERT; BadInputError when its folder has no masked-language-model head."""
+        """Load a BERT; BadInputError if its folder has no masked-language-model head."""
         bert = load_bert(name_or_folder)
         kind = cast("type[PreTrainedModel]", MODEL_FOR_MASKED_LM_MAPPING[type(bert.config)])
         return cls._loaded(bert, kind, "head for masked words", device)
 
     def fill(self, text: str, k: int = 5) -> list[Candidate]:
-        """Return the `k` likeliest tokens of every [MASK] in the text, place by place.
+        """Predict the `k` most likely tokens for every [MASK] in the text.
 
-        Raises BadInputError when the text has no [MASK] or is longer than the BERT takes.
+        Raises BadInputError if the text has no [MASK] or exceeds the maximum length.
         """
         known = self._bert.pretrained_tokenizer
         encoding = self._bert.tokenizer.encode(text.replace("[MASK]", known.mask_token or "[MASK]"))
@@ -108,7 +108,7 @@ class Filler(_Headed):
 
 
 def likeliest(scores: torch.Tensor, tokenizer: Tokenizer, k: int) -> tuple[tuple[Candidate, ...], ...]:
-    """Return the `k` likeliest tokens of each masked place, by the head's scores (places, vocabulary)."""
+    """The `k` most likely tokens for each masked position, from the head's scores (positions, vocabulary)."""
     best = torch.softmax(scores.float(), dim=-1).topk(min(k, scores.shape[-1]), dim=-1)
     return tuple(
         tuple(

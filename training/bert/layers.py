@@ -24,7 +24,7 @@ from nearsay.training.sentence.forward import padded
 
 
 class Pooling(StrEnum):
-    """What is made of the real tokens; [CLS], [SEP] and a prompt are real, as in sentence-transformers."""
+    """How the real tokens are pooled; [CLS], [SEP] and a prompt count, as in sentence-transformers."""
 
     CLS = "cls"  # the first token's vector
     MEAN = "mean"
@@ -32,7 +32,7 @@ class Pooling(StrEnum):
 
 
 def pooled(states: torch.Tensor, mask: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """Make one vector of each text's tokens; padding has no part in it.
+    """Pool each text's tokens into one vector, ignoring padding.
 
     states:  (texts, tokens, width) float
     mask:    (texts, tokens) bool, True = real token; a row of all False gives zeros
@@ -62,7 +62,7 @@ TakeStates = Callable[[NDArray[np.int64], Sequence[torch.Tensor], torch.Tensor],
 
 
 class HiddenStates:
-    """Runs a BERT's layers over tokenized texts; threads take turns."""
+    """Runs a BERT's layers on tokenized texts. Thread-safe."""
 
     def __init__(
         self,
@@ -99,10 +99,11 @@ class HiddenStates:
         take: TakeStates,
         segments: Sequence[NDArray[np.int32]] | None = None,
     ) -> None:
-        """Call `take` with every batch, texts of like length together, the longest first.
+        """Call `take` with every batch of texts of similar length, longest first.
 
-        segments: of each text's tokens, 0 or 1; None: all are of the first
-        Nothing that it is given may be changed; gradients are not kept.
+        segments: of each text's tokens, 0 or 1; None: all are 0
+
+        The arguments of `take` must not be changed; no gradients are computed.
         """
         lengths = [len(ids) for ids in token_ids]
         with self._turn, computing_in(self._precision, self._device):
@@ -126,7 +127,7 @@ _SUMMED = 4  # the paper's "last four"
 
 
 class LayerRule(StrEnum):
-    """The named choices; of N transformer layers they take:"""
+    """The named choices; of N transformer layers they use:"""
 
     LAST = "last"  # layer N
     SECOND_TO_LAST = "second-to-last"  # layer N - 1
@@ -140,12 +141,12 @@ _LAYERS_NEEDED = {LayerRule.SECOND_TO_LAST: 2, LayerRule.SUM_LAST_4: 4, LayerRul
 
 @dataclass(frozen=True, slots=True)
 class LayerChoice:
-    """A named choice, or one layer by its number.
+    """A named choice of layers, or a single layer by number.
 
-    These hold the six feature-based choices of the BERT paper's table 7: the embeddings (0), the hidden layer
-    before the last, the last one, the sum of the last four, the last four concatenated, and the sum of all.
-    Its second version calls the sums weighted without telling the weights; they are plain sums here, as its
-    first version has them.
+    Includes the six feature-based choices of the BERT paper's table 7: the embeddings (0), the second-to-last
+    layer, the last one, the sum of the last four, the last four concatenated, and the sum of all. The paper's
+    second version calls the sums weighted without giving the weights; they are plain sums here, as in its
+    first version.
 
     Devlin et al. 2019, section 5.3, https://arxiv.org/abs/1810.04805
     """
@@ -162,9 +163,9 @@ class LayerChoice:
 
     @classmethod
     def parse(cls, text: str) -> "LayerChoice":
-        """Read `last`, `second-to-last`, `sum-last-4`, `concat-last-4`, `sum-all` or a layer's number.
+        """Parse `last`, `second-to-last`, `sum-last-4`, `concat-last-4`, `sum-all` or a layer's number.
 
-        Raises BadInputError, naming what there is, for anything else.
+        Raises BadInputError, listing the choices, for anything else.
         """
         asked = text.strip().lower()
         if re.fullmatch(r"[0-9]{1,6}", asked):
@@ -182,15 +183,15 @@ class LayerChoice:
         return str(self.number) if self.rule is None else str(self.rule)
 
     def fits(self, layers: int) -> bool:
-        """Whether a model of so many transformer layers has what is chosen."""
+        """Whether a model with this many transformer layers has the chosen ones."""
         if self.number is not None:
             return self.number <= layers
         return layers >= _LAYERS_NEEDED.get(self.rule or LayerRule.LAST, 1)
 
     def taken(self, layers: int, *, name: str = "the model") -> tuple[int, ...]:
-        """Return the layers that are taken of a model with so many transformer layers, ascending.
+        """The layers that are used of a model with this many transformer layers, ascending.
 
-        Raises BadInputError, naming the range, when the model, called `name`, has too few.
+        Raises BadInputError, with the range, if the model, called `name`, has too few.
         """
         if not self.fits(layers):
             wanted = (
@@ -214,14 +215,14 @@ class LayerChoice:
                 return tuple(range(layers - _SUMMED + 1, layers + 1))
 
     def width(self, hidden_size: int) -> int:
-        """Return the numbers in one feature vector, of a model whose layers are `hidden_size` wide."""
+        """The dimension of a feature vector, for a model whose layers are `hidden_size` wide."""
         return hidden_size * (_SUMMED if self.rule is LayerRule.CONCAT_LAST_4 else 1)
 
     def combined(self, states: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Make one feature of the layers that `taken` gave.
+        """Combine the layers that `taken` returned into one feature.
 
         states:  each (..., width) float, in the order of `taken`
-        returns: (..., width), or (..., 4 * width) when they are concatenated
+        returns: (..., width), or (..., 4 * width) if they are concatenated
         """
         if len(states) == 1:
             return states[0]
@@ -231,9 +232,9 @@ class LayerChoice:
 
 
 def layer_choices(layers: int) -> list[LayerChoice]:
-    """Return every choice that differs, of a model of so many transformer layers.
+    """All distinct choices for a model with this many transformer layers.
 
-    That is each layer, from the embeddings up, and then the combinations that it has the layers for.
+    Each layer, from the embeddings up, then the combinations for which it has enough layers.
     """
     combinations = (LayerRule.SUM_LAST_4, LayerRule.CONCAT_LAST_4, LayerRule.SUM_ALL)
     single = [LayerChoice(number=layer) for layer in range(layers + 1)]

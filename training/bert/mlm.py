@@ -36,13 +36,14 @@ def evaluate_mlm(
     most_rows: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> MlmReport:
-    """Go through a text once, masked the same way each time.
+    """Measure the MLM on a text, with the same masks each time.
 
-    The network is used as it stands: put it in evaluation mode first.
+    The network is used in its current mode: put it in evaluation mode first.
 
-    most_rows: end after so many rows; None: the whole text
-    progress:  told the rows done
-    Raises BadInputError when the text gives no rows, or rows of unknown words alone.
+    most_rows: stop after this many rows; None: the whole text
+    progress:  called with the rows done
+
+    Raises BadInputError if the text gives no rows, or only unknown words.
     """
     begun = time.perf_counter()
     device = next(network.parameters()).device
@@ -100,7 +101,7 @@ def evaluate_mlm(
 
 
 def unpaired(text: PreparedText) -> str | None:
-    """Say what a text is that holds no next sentences to tell from others; None for one that does."""
+    """Why next-sentence prediction cannot be measured on a text; None if it can."""
     if not text.has_breaks:
         return "one document"
     return "documents of one sentence each" if text.sentences == text.documents else None
@@ -116,10 +117,10 @@ def evaluate_mlm_of(
     device: str | None = None,
     precision: str = "auto",
 ) -> tuple[MlmReport, list[str]]:
-    """Measure a BERT's folder on texts; also gives notes on what was read and what could not be measured.
+    """Measure a BERT's folder on texts. Also returns notes on what was read and what could not be measured.
 
-    A causal BERT is measured on next tokens. Raises BadInputError when the folder has no head that predicts
-    words or the texts give no rows.
+    A causal BERT is measured on next tokens. Raises BadInputError if the folder has no head that predicts
+    words, or the texts give no rows.
     """
     bert = load_bert(name_or_folder)
     notes: list[str] = []

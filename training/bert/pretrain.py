@@ -52,7 +52,7 @@ def pretraining_card(
     text: PreparedText,
     lineage: Sequence[str],
 ) -> ModelCard:
-    """Say what was trained, on how much text, and what came of it; file names of the text are left out."""
+    """The model card: what was trained, on how much text, with what result; without file names."""
     left_out = {"texts", "dev", "model", "optimisation", "reading", "examples", "task", "start"}
     left_out |= {"environment", "resumed_with"}
     told = {key: value for key, value in settings.items() if key not in left_out}
@@ -91,24 +91,24 @@ _LONGEST_SPAN = 30  # tokens; ten words of three pieces
 
 @dataclass(frozen=True, slots=True)
 class Pretraining:
-    """What is trained, on what, and how."""
+    """The configuration of a pretraining."""
 
     texts: tuple[str, ...]  # files, folders, patterns
     optimisation: Optimisation
     vocabulary: str | None = None  # a vocabulary's folder, for a new BERT
     size: BertSize | None = None  # of a new BERT; None: small
-    start: str | None = None  # a BERT to go on from, instead of a vocabulary and a size
-    examples: ExampleConfig = field(default_factory=ExampleConfig)
+    start: str | None = None  # a BERT to continue from, instead of vocabulary and size
+    examples: ExampleConfig = field(default_factory=ExampleConfig)  # how examples are made
     span_boundary: bool = False  # also train the span-boundary objective, with span masking
-    batch: int = 256  # rows of a step
-    tokens_at_once: int | None = None  # padded tokens in the network together; None: by the device
-    long_length: int | None = 512  # tokens of a row in the run's last part; None: no such part
+    batch: int = 256  # rows per step
+    tokens_at_once: int | None = None  # padded tokens in the network at once; None: by the device
+    long_length: int | None = 512  # tokens of a row in the last part of the run; None: no such part
     long_share: float = 0.1  # of the run
     reading: PrepareOptions = field(default_factory=PrepareOptions)
-    prepared: str | None = None  # where the prepared text is kept; None: with the run, until it ends
+    prepared: str | None = None  # where the prepared text is saved; None: with the run, until it ends
     dev: tuple[str, ...] = ()  # held-out texts
-    dev_rows: int = 2_000  # of it, at most
-    evaluate_every: int | None = None  # steps; None: at the end alone
+    dev_rows: int = 2_000  # maximum rows of it
+    evaluate_every: int | None = None  # steps; None: only at the end
 
     def __post_init__(self) -> None:
         """Raise BadInputError for choices that do not go together."""
@@ -138,7 +138,7 @@ class Pretraining:
 
     @property
     def goes_long(self) -> bool:
-        """Whether the run's last part has longer rows."""
+        """Whether the last part of the run has longer rows."""
         return bool(self.long_share and self.long_length and self.long_length > self.examples.length)
 
 
@@ -152,9 +152,10 @@ def pretrain(
 ) -> TrainingResult:
     """Pretrain into the folder `out`, or resume the run there.
 
-    device:  as `choose_device` takes it; torchrun starts a process for each of several GPUs
-    reading: told the bytes of text that are prepared, and of all
-    Raises BadInputError for text, vocabulary or settings that cannot be trained with, and DiskFullError.
+    device:  as for `choose_device`; torchrun starts a process for each of several GPUs
+    reading: called with the bytes of text that are prepared, and of all
+
+    Raises BadInputError for unusable text, vocabulary or settings, and DiskFullError.
     """
     watch = watch or Watch()
     with RunFolder(out) as folder, processes(device) as joined:

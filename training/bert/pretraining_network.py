@@ -35,11 +35,11 @@ class SpanBoundaryHead(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, tokens: Tensor, edges: Tensor, offsets: Tensor) -> Tensor:
-        """Return a vector for each masked token, to be compared with the word embeddings.
+        """Compute a vector for each masked token, to be compared with the word embeddings.
 
-        tokens:  (tokens, width) float, a batch's rows one after the other
+        tokens:  (tokens, width) float, a batch's rows concatenated
         edges:   (masked, 2) int, the tokens before and after each one's span
-        offsets: (masked,) int, its place in the span, from 0
+        offsets: (masked,) int, its position in the span, from 0
         returns: (masked, width)
         """
         places = self.places(offsets.clamp(max=self.places.num_embeddings - 1))
@@ -59,10 +59,11 @@ class PretrainingSums:
 
 
 class PretrainingNetwork(nn.Module):
-    """transformers' BertForPreTraining, asked only for what the losses need.
+    """transformers' BertForPreTraining, computing only what the losses need.
 
-    transformers projects every token onto the vocabulary; six of seven of those scores are never used. For a
-    small BERT that is most of its work. A causal BERT (`is_decoder` in its config) predicts next tokens.
+    transformers projects every token onto the vocabulary, but six of seven of those scores are never used;
+    for a small BERT that is most of its work. A causal BERT (`is_decoder` in its config) predicts next
+    tokens.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class PretrainingNetwork(nn.Module):
 
     @property
     def objective(self) -> str:
-        """What its figures' names begin with: "mlm", masked words, or "clm", next tokens."""
+        """The prefix of its metrics' names: "mlm" for masked tokens, or "clm" for next tokens."""
         return "clm" if self.bert.config.is_decoder else "mlm"
 
     def forward(
@@ -124,7 +125,7 @@ class PretrainingNetwork(nn.Module):
         return PretrainingSums(mlm_loss, mlm_right, nsp_loss, nsp_right, span_loss)
 
     def trained(self) -> PreTrainedModel:
-        """Return transformers' model with the heads that were trained, and without those that were not."""
+        """The transformers model with the heads that were trained, and without the others."""
         if self.next_sentence:
             return self.bert
         kind = BertLMHeadModel if self.bert.config.is_decoder else BertForMaskedLM
@@ -136,10 +137,11 @@ class PretrainingNetwork(nn.Module):
         return masked
 
     def flops(self, tokens: int, width: int, masked: int) -> float:
-        """Return the operations that a forward and backward pass needs.
+        """The number of floating point operations of a forward and backward pass.
 
         tokens: real ones; width: tokens that each attends to; masked: tokens that are predicted
-        A weight costs 6 a token: 2 forward, 2 for its gradient, 2 to pass the gradient on.
+
+        A weight takes 6 per token: 2 forward, 2 for its gradient, 2 to propagate the gradient.
         """
         config = self.bert.config
         layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size

@@ -24,14 +24,14 @@ from nearsay.training.run.task import Batch, StepData, StepLosses
 def network_batches(
     batch: PretrainingBatch, rows: NDArray[np.int64], *, token_budget: int, pad_id: int, full: int
 ) -> Iterator[Batch]:
-    """Return some of a batch's rows in parts, each as the keyword arguments of `PretrainingNetwork`.
+    """Yield a batch's rows in parts, each as the keyword arguments of `PretrainingNetwork`.
 
-    rows:         (n,) numbers of the rows to give
-    token_budget: most padded tokens of a part; a longer row is a part of its own
-    full:         the length of rows that were not cut short
+    rows:         (n,) indexes of the rows
+    token_budget: maximum padded tokens of a part; a longer row is a part of its own
+    full:         the length of rows that were not shortened
 
-    Rows of the full length go together and need no attention mask. The others follow by length, so that
-    little padding is computed; their width is rounded up to a multiple of 8, so that shapes repeat.
+    Rows of full length are batched together and need no attention mask. The others are sorted by length to
+    reduce padding; their width is rounded up to a multiple of 8, so that shapes repeat.
     """
     lengths = batch.lengths[rows]
     order = rows[np.argsort(-lengths, kind="stable")]
@@ -86,9 +86,9 @@ _SCORE_BYTES = 12  # of a word's score for a masked token: the score, its logari
 
 
 class PretrainingTask:
-    """A network, a prepared text, and rows of one length after rows of another.
+    """A network, a prepared text, and the row length of each phase.
 
-    Every process makes the rows of a whole step, so that all know its totals, and takes its part of them.
+    Every process makes the rows of a whole step, so that all know its totals, and uses its part of them.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class PretrainingTask:
         self._streams: dict[int, Iterator[PretrainingBatch]] = {}
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Return the data of a step: rows of the first length, or of the second late in the run."""
+        """The data of a step: rows of the first length, or of the second late in the run."""
         del step
         phase = int(progress >= self._long_from)
         if phase not in self._streams:
@@ -179,7 +179,7 @@ class PretrainingTask:
         )
 
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
-        """Run a part of a step: MLM, or next tokens, plus next sentence plus, for spans, the boundary."""
+        """Compute the losses of a part of a step: MLM, or next tokens, plus NSP, plus span boundary."""
         total_masked, total_rows = batch.pop("total_masked"), batch.pop("total_rows")
         tokens = int(batch.pop("tokens"))
         sums: PretrainingSums = model(**batch)
@@ -199,7 +199,7 @@ class PretrainingTask:
         return StepLosses(loss, metrics, tokens=tokens, flops=self._network.flops(tokens, width, masked))
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
-        """Go to where a step's state says."""
+        """Continue from a step's state."""
         cursors = state.get("cursors")
         if not isinstance(cursors, list) or len(cursors) != len(self._cursors):
             raise NearsayError("the checkpoint is of a run with other lengths. Begin again in a new folder")

@@ -15,24 +15,24 @@ from nearsay.training.sentence.pooling_shares import PoolingShares, Shares, pool
 
 @dataclass(frozen=True, slots=True)
 class TokenRelevance:
-    """How much each token matters for the text's vector, by three measures; each (tokens,).
+    """How relevant each token is to the text's vector, by three measures; each (tokens,).
 
-    `vector` and `query` are exact: they sum, with `vector_rest` and `query_rest`, to 1 and to the cosine.
+    `vector` and `query` are exact: with `vector_rest` and `query_rest`, they add up to 1 and to the cosine.
     """
 
-    vector: NDArray[np.float64] | None  # share of the vector; None: it is no sum over tokens, as by [CLS]
-    vector_rest: float  # what no token adds
+    vector: NDArray[np.float64] | None  # share of the vector; None: no sum over tokens, as with [CLS]
+    vector_rest: float  # what no token contributes
     query: NDArray[np.float64] | None  # share of the cosine to a query; None: as above, or no query
     query_rest: float
-    cosine: float | None  # to the query; None without one
+    cosine: float | None  # to the query; None without a query
     rollout: NDArray[np.float64]  # of the pooled tokens' rows: sums to 1
     gradient: NDArray[np.float64]  # gradient x input: of the cosine, without a query of the vector's length
-    exact: bool  # False: a step after the last layer is not linear, and the shares follow a rule
+    exact: bool  # False: a step after the last layer is not linear, so shares are approximate
     notes: tuple[str, ...]
 
 
 class PooledVector:
-    """The steps after an encoder's last layer: as torch goes back through them, and in shares of tokens."""
+    """The steps after an encoder's last layer: differentiable in torch, and as shares of tokens."""
 
     def __init__(self, bert: BertFolder) -> None:
         """Read the folder; a BERT alone is pooled by the mean."""
@@ -40,11 +40,11 @@ class PooledVector:
 
     @property
     def exact(self) -> bool:
-        """Whether a vector is a sum over tokens but for a factor common to all."""
+        """Whether a vector is a sum over tokens up to a common factor."""
         return self._shares is not None and self._shares.exact
 
     def shares(self, last: torch.Tensor, prompt_length: int) -> Shares | None:
-        """Return what each token adds to the vector, in parts of a vector of unit length; None by [CLS].
+        """The contribution of each token to the vector at unit length; None with [CLS] pooling.
 
         last: (tokens, width)
         """
@@ -55,14 +55,14 @@ class PooledVector:
         return shares.scaled(1 / float(np.linalg.norm(shares.total)))
 
     def places(self, tokens: int, prompt_length: int) -> slice:
-        """Which of so many tokens are pooled."""
+        """Which of this many tokens are pooled."""
         skip = prompt_length if self._plain is not None and not self._plain.include_prompt else 0
         if self._plain is not None and self._plain.modes == ("cls",):
             return slice(skip, skip + 1)
         return slice(skip, tokens)
 
     def vector(self, last: torch.Tensor, prompt_length: int) -> torch.Tensor:
-        """The text's vector before it is scaled to length 1, as torch can go back through it.
+        """The text's vector before normalisation, differentiable.
 
         last: (tokens, width)
         """

@@ -15,10 +15,10 @@ _WORD_EMBEDDINGS = "word_embeddings.weight"
 
 
 def read_tokenizer(folder: EncoderFolder) -> PreTrainedTokenizerBase:
-    """Read the tokenizer of a folder's transformer, set to neither cut nor pad.
+    """Read the tokenizer of a folder's transformer, without truncation and padding.
 
-    Raises BadInputError when there is none (transformers alone makes up one of five tokens), when it cannot
-    be read, or when it is none of the fast ones.
+    Raises BadInputError if there is none (transformers alone would make up one with five tokens), if it
+    cannot be read, or if it is not a fast one.
     """
     path = folder.transformer_folder()
     if not any(file for pattern in _TOKENIZER_FILES for file in path.glob(pattern)):
@@ -66,9 +66,9 @@ def _lower(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> None:
 
 
 def require_fitting_vocabulary(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> None:
-    """Raise BadInputError unless every number that the tokenizer gives has its row among the word embeddings.
+    """Raise BadInputError unless every token number has a row in the word embeddings.
 
-    path: the transformer's folder; of its weights the shapes alone are read
+    path: the transformer's folder; only the shapes of its weights are read
     """
     rows = _embedding_rows(path)
     if rows is not None and rows != config.vocab_size:

@@ -13,14 +13,14 @@ _HEAD_WIDTH = 64  # of every published size
 
 @dataclass(frozen=True, slots=True)
 class BertSize:
-    """Layers and widths; the rest of the architecture is BERT's own."""
+    """Number and width of layers; everything else is as in BERT."""
 
     layers: int
     width: int  # of a token's vector
-    heads: int | None = None  # of each attention layer; None: one for every 64 of the width
-    feed_forward: int | None = None  # width between a layer's two products; None: 4 times the width
-    positions: int = 512  # most tokens of a row
-    dropout: float = 0.1  # of vectors and of attention
+    heads: int | None = None  # per layer; None: one for every 64 of the width
+    feed_forward: int | None = None  # width of the intermediate layer; None: 4 times the width
+    positions: int = 512  # maximum tokens of a row
+    dropout: float = 0.1  # of hidden states and of attention
 
     def __post_init__(self) -> None:
         """Raise BadInputError for sizes that cannot be built."""
@@ -44,7 +44,7 @@ class BertSize:
 
     @classmethod
     def parse(cls, text: str, *, positions: int = 512, dropout: float = 0.1) -> "BertSize":
-        """Read a published name (tiny, mini, small, medium, base, large) or LAYERSxWIDTH, such as 6x384."""
+        """Parse a published name (tiny, mini, small, medium, base, large) or LAYERSxWIDTH, such as 6x384."""
         named = PUBLISHED_SIZES.get(text.lower())
         measures = re.fullmatch(r"(\d{1,18})x(\d{1,18})", text)
         if named is None and measures is None:
@@ -56,12 +56,12 @@ class BertSize:
         return cls(layers, width, positions=positions, dropout=dropout)
 
     def weights(self, vocabulary_size: int) -> int:
-        """Count the weights of the matrices, biases and norms left out: more than 99 of 100 of all."""
+        """Number of weights in matrices, without biases and norms: more than 99 % of all."""
         layer = 4 * self.width + 2 * (self.feed_forward or 4 * self.width)
         return self.width * (vocabulary_size + self.positions + self.layers * layer)
 
     def config(self, vocabulary_size: int, *, pad_id: int = 0) -> BertConfig:
-        """Return transformers' configuration."""
+        """The configuration for transformers."""
         return BertConfig(
             vocab_size=vocabulary_size,
             hidden_size=self.width,

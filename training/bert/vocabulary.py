@@ -23,12 +23,12 @@ _WORDS_AT_ONCE: Final = 10_000
 
 
 class WordCounter:
-    """Counts the words of texts as a normalizer and a pre-tokenizer cut them.
+    """Counts words of texts as split by a normalizer and a pre-tokenizer.
 
-    Texts are first counted by what stands between blanks, so that only different strings are normalised:
-    both steps must treat each such string by itself, as BERT's do. At most `most_words` different words are
-    kept: when there are more, only the commonest half of as many, and `forgotten` says how many occurrences
-    were dropped. Up to then the texts' order means nothing.
+    Texts are first counted by what is between blanks, so that only distinct strings are normalised: both
+    steps must treat each such string independently, as BERT's do. At most `most_words` distinct words are
+    kept: if there are more, only the most frequent half of that number, and `forgotten` counts the dropped
+    occurrences. Until then, the order of the texts has no influence.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class WordCounter:
 
     @property
     def sha256(self) -> str:
-        """The hash of the texts so far, each with its length, in their order."""
+        """The hash of the texts so far, with their lengths, in order."""
         return self._digest.hexdigest()
 
     def add(self, text: str) -> None:
-        """Count one text; BadInputError when it holds half a character."""
+        """Count one text; BadInputError if it contains a lone surrogate."""
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
@@ -75,7 +75,7 @@ class WordCounter:
             self._cut_into_words()
 
     def words(self) -> Mapping[str, int]:
-        """Return every word with its count."""
+        """Every word with its count."""
         self._cut_into_words()
         return self._words
 
@@ -120,17 +120,17 @@ Pair: TypeAlias = tuple[int, int]  # two pieces beside one another in a word
 def grow_pieces(
     pieces: Sequence[str], words: Mapping[str, int], *, size: int, min_frequency: int
 ) -> list[str]:
-    """Join the most frequent neighbours into new pieces until there are `size` of them.
+    """Merge the most frequent adjacent pieces until there are `size` pieces.
 
-    pieces: the first ones, different from each other, in the order of their numbers: among them each word's
-        first character, and its others with `##` before
-    words: how often each word occurs; their order means nothing
-    returns: `pieces` and after them the new ones in the order they were made; fewer than `size` when no pair
-        occurs `min_frequency` times any more
+    pieces: the initial ones, distinct, in the order of their numbers, including each word's first character,
+            and its others prefixed with `##`
+    words: how often each word occurs; their order has no influence
+    returns: `pieces`, then the new ones in the order in which they were merged; fewer than `size` if no pair
+             occurs `min_frequency` times any more
 
-    Of pairs that are equally frequent the one of the lower numbers is joined first. This is byte-pair
-    encoding (Sennrich et al. 2016, https://arxiv.org/abs/1508.07909, algorithm 1) on words spelled the
-    WordPiece way, as in `tokenizers`; Google never published the training of BERT's own vocabulary.
+    Of equally frequent pairs, the one with the lower numbers is merged first. This is byte-pair encoding
+    (Sennrich et al. 2016, https://arxiv.org/abs/1508.07909, algorithm 1) on words in WordPiece spelling, as
+    in `tokenizers`; Google never published the training of BERT's own vocabulary.
     """
     grown = list(pieces)
     numbers = {piece: number for number, piece in enumerate(grown)}
@@ -212,7 +212,7 @@ LONGEST_WORD: Final = 100  # characters; BERT's tokenizer makes [UNK] of a longe
 
 
 class Accents(StrEnum):
-    """What becomes of é."""
+    """How accents are handled."""
 
     AUTO = "auto"  # as BERT does: e in an uncased vocabulary, é in a cased one
     KEEP = "keep"
@@ -221,16 +221,16 @@ class Accents(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VocabularyConfig:
-    """What vocabulary is wanted; BadInputError for a value that cannot be."""
+    """The configuration of a vocabulary; BadInputError for an invalid value."""
 
-    size: int = 30_522  # pieces, special ones included; fewer come of texts that do not give as many
+    size: int = 30_522  # pieces, with special ones; fewer if the texts do not yield as many
     cased: bool = False  # False: everything is lowercased
     accents: Accents = Accents.AUTO
-    min_frequency: int = 2  # times that two neighbours must occur to become a piece
-    alphabet: int = 1_000  # most different characters of the texts; a word with a rarer one becomes [UNK]
-    ascii: bool = True  # every printable ASCII character has a piece, also where the texts have none
+    min_frequency: int = 2  # how often a pair must occur to be merged
+    alphabet: int = 1_000  # maximum distinct characters; words with a rarer one become [UNK]
+    ascii: bool = True  # every printable ASCII character has a piece, even if it does not occur
     special: tuple[str, ...] = ()  # further special tokens, numbered from 5
-    unused: int = 0  # pieces [unused0], [unused1], … after them, to be renamed later
+    unused: int = 0  # pieces [unused0], [unused1], … after them, which can be renamed later
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(self.special))
@@ -258,22 +258,22 @@ class VocabularyConfig:
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """The pieces that stand for no text, in the order of their numbers."""
+        """The pieces that are not text, in the order of their numbers."""
         return (*SPECIAL_TOKENS, *self.special, *(f"[unused{number}]" for number in range(self.unused)))
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyCounts:
-    """What a vocabulary was trained on."""
+    """Statistics of a vocabulary's training texts."""
 
     texts: int
     sha256: str  # of the texts in their order
-    words: int  # as BERT cuts them: a punctuation mark is one
+    words: int  # as BERT splits them: a punctuation mark is one
     different_words: int
-    characters: int  # different ones that have pieces
-    characters_left_out: int  # different ones beyond the alphabet's limit
-    words_left_out: int  # occurrences of words that are too long or hold a character that was left out
-    words_forgotten: int  # occurrences of rare words that were not kept in memory
+    characters: int  # distinct ones with pieces
+    characters_left_out: int  # distinct ones beyond the alphabet's limit
+    words_left_out: int  # occurrences of words that are too long or have a character without piece
+    words_forgotten: int  # occurrences of rare words that were dropped from memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Pieces, special ones included."""
+        """Number of pieces, with special ones."""
         return self.tokenizer.get_vocab_size()
 
     @property
@@ -297,7 +297,7 @@ class Vocabulary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know: a smaller size than asked, and what was left out."""
+        """Notes for the user: a smaller size than requested, and what was left out."""
         counts, notes = self.counts, []
         if self.size < self.config.size:
             notes.append(
@@ -321,14 +321,13 @@ class Vocabulary:
 def train_vocabulary(texts: Iterable[str], config: VocabularyConfig | None = None) -> Vocabulary:
     """Train a WordPiece vocabulary on texts, which are read once, in bounded memory.
 
-    The same texts give the same pieces under the same numbers, whatever their order (as long as no words
-    had to be forgotten), the hash seed and the number of threads: see `wordpiece`. Numbers: special tokens,
-    unused ones, characters in code point order, the same with `##`, then joined pieces, frequent ones first.
-    Every character that can go on a word has its `##` piece even where none does, so a word of known
-    characters is never [UNK] if it has at most LONGEST_WORD of them. Special tokens inside the texts are not
-    trained on.
+    The same texts give the same pieces with the same numbers, regardless of their order (unless words had to
+    be dropped), the hash seed and the number of threads: see `wordpiece`. Numbers: special tokens, unused
+    ones, characters by code point, the same with `##`, then merged pieces, most frequent first. Every
+    character that can continue a word has its `##` piece even if none does, so a word of known characters is
+    never [UNK] if it has at most LONGEST_WORD of them. Special tokens within the texts are not trained on.
 
-    BadInputError when the texts hold no words, or more characters than `size` has room for.
+    Raises BadInputError if the texts contain no words, or more characters than `size` allows.
     """
     config = config or VocabularyConfig()
     normalizer = _normalizer(config)

@@ -23,10 +23,10 @@ _FILES: Final = frozenset({"tokenizer.json", "vocab.txt", "tokenizer_config.json
 
 
 def check_vocabulary_folder(folder: str | Path, *, replace: bool = False) -> None:
-    """Raise NearsayError unless a vocabulary may be saved there: worth asking before a long training.
+    """Raise NearsayError unless a vocabulary may be saved there: check it before a long training.
 
-    It may in a folder that is not there or empty, and with `replace` in one that holds a vocabulary of ours
-    and nothing else: weights beside it would no longer fit.
+    Allowed are a folder that does not exist or is empty, and with `replace` one that contains a vocabulary of
+    ours and nothing else, because weights beside it would no longer match.
     """
     path = Path(folder)
     if path.exists() and not path.is_dir():
@@ -49,7 +49,7 @@ def check_vocabulary_folder(folder: str | Path, *, replace: bool = False) -> Non
 
 
 def find_vocabulary(name: str | Path) -> EncoderFolder:
-    """The folder of a vocabulary; BadInputError if it is not there."""
+    """The folder of a vocabulary; BadInputError if it does not exist."""
     found = EncoderFolder(Path(name).expanduser())
     if not found.path.is_dir():
         raise BadInputError(
@@ -64,10 +64,9 @@ def save_vocabulary(
     """Save a vocabulary so that `transformers.AutoTokenizer.from_pretrained(folder)` loads it.
 
     Writes tokenizer.json, vocab.txt, tokenizer_config.json, lineage.json and vocabulary.json, the report; no
-    file says when, so the same vocabulary gives the same bytes. The folder takes its name when all of it is
-    on disk: it is there whole or not at all, and a replaced one until then. `sources`: what the texts were
-    read from, for the report. DiskFullError or NearsayError on failure, also for a folder that
-    `check_vocabulary_folder` refuses.
+    file contains a date, so equal vocabularies give equal bytes. The folder is written atomically; a replaced
+    one stays until then. `sources`: what the texts were read from, for the report. Raises DiskFullError or
+    NearsayError, also for a folder that `check_vocabulary_folder` refuses.
     """
     check_vocabulary_folder(folder, replace=replace)
     target = Path(folder).resolve()

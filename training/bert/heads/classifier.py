@@ -35,7 +35,7 @@ TextScorer: TypeAlias = Callable[[Sequence[str], Sequence[str] | None], EncodedW
 def network_scorer(
     network: HeadNetwork, tokens: ExampleTokens, *, length: int, device: str, precision: Precision
 ) -> TextScorer:
-    """Score with a classifier's network; `length`: most tokens of a row; precision: resolved."""
+    """A scorer with a classifier's network; `length`: maximum tokens of a row; precision: resolved."""
 
     def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         rows = text_examples(tokens, texts, pairs, length=length)
@@ -49,7 +49,7 @@ def network_scorer(
 
 
 def linear_scorer(vectors: TextScorer, head: LinearHead) -> TextScorer:
-    """Score with a linear layer as wide as the vectors."""
+    """A scorer with a linear layer as wide as the vectors."""
 
     def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
         found = vectors(texts, pairs)
@@ -61,7 +61,7 @@ def linear_scorer(vectors: TextScorer, head: LinearHead) -> TextScorer:
 def frozen_vectors(
     base: BertFolder | Encoder, settings: ClassifierSettings, *, device: str, precision: Precision
 ) -> TextScorer:
-    """Vectors of texts that a linear layer scores: an encoder's own, or features of a BERT's layers.
+    """Vectors of texts for a linear layer: the encoder's own, or features of a BERT's layers.
 
     Features are those of rows [CLS] text [SEP], or [CLS] text [SEP] pair [SEP].
     """
@@ -82,7 +82,7 @@ def frozen_vectors(
 
 
 def probe_vectors(encoder: VectorEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> EncodedWindow:
-    """Return sentence vectors, (texts, dimension); of pairs their `pair_features`."""
+    """Compute sentence vectors, (texts, dimension); of pairs their `pair_features`."""
     vectors, truncated = encoded_texts(encoder, [*texts, *(pairs or ())], window=_WINDOW_TEXTS)
     if pairs is None:
         return EncodedWindow(vectors, truncated)
@@ -95,15 +95,15 @@ _DEFAULT_LENGTH = 512  # of folders that others saved, which do not say
 
 
 class TextPredictions(NamedTuple):
-    """What a classifier says of texts."""
+    """The predictions of a classifier."""
 
-    labels: list[str]  # the likeliest label of each text
+    labels: list[str]  # the most likely label of each text
     probabilities: NDArray[np.float32]  # (texts, labels), in the order of the classifier's labels
-    truncated: int  # texts that were cut at the length limit
+    truncated: int  # number of truncated texts
 
 
 class TextClassifier:
-    """Says which label a text, or a pair of texts, has. Make one with `TextClassifier.load`."""
+    """Classifies texts or pairs of texts. Create one with `TextClassifier.load`."""
 
     def __init__(self, scorer: TextScorer, labels: LabelSet, settings: ClassifierSettings) -> None:
         """`labels`: in the order of the scorer's scores."""
@@ -115,10 +115,11 @@ class TextClassifier:
     def load(
         cls, folder: str | Path, *, device: str | None = None, precision: Precision = Precision.AUTO
     ) -> "TextClassifier":
-        """Load a classifier that `nearsay train classifier` made, or any BertForSequenceClassification.
+        """Load a classifier trained by `nearsay train classifier`, or any BertForSequenceClassification.
 
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        Raises NearsayError when the folder is none, carries code, or holds another kind of head.
+        device: "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+
+        Raises NearsayError if the folder does not exist, contains code, or another kind of head.
         """
         chosen, resolved = choose_hardware(device, precision)
         place = Path(folder).expanduser()
@@ -138,11 +139,12 @@ class TextClassifier:
         )
 
     def predict(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextPredictions:
-        """Return each text's label and the probabilities of all labels; a log warning says how many were cut.
+        """Predict each text's label, with the probabilities of all labels; truncation is logged as a warning.
 
-        pairs: the second text of each, for a classifier of pairs; one that others saved takes either
-        Raises BadInputError when there are pairs where it was trained on single texts, or none where it was
-        trained on pairs.
+        pairs: the second text of each, for a classifier of pairs; one saved by others takes either
+
+        Raises BadInputError for pairs if it was trained on single texts, or for none if it was trained on
+        pairs.
         """
         if isinstance(texts, str) or isinstance(pairs, str):
             raise TypeError("texts is one string; give a list of texts")

@@ -21,7 +21,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class ExampleTokens:
-    """Cuts texts into tokens without special ones, and puts rows together."""
+    """Tokenizes texts without special tokens, and composes rows."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """`tokenizer`: one that neither cuts nor pads; BadInputError if it lacks [CLS], [SEP] and others."""
@@ -33,7 +33,7 @@ class ExampleTokens:
         return self._tokenizer.encode_batch(_checked(texts), add_special_tokens=False)
 
     def words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """The token numbers of each word of each sentence; a word that gives no token is one [UNK]."""
+        """The token numbers of each word of each sentence; a word without tokens is one [UNK]."""
         found = []
         encodings = self._tokenizer.encode_batch(
             [_checked(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
@@ -47,7 +47,7 @@ class ExampleTokens:
         return found
 
     def row(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[NDArray[np.int32], int]:
-        """Put a row together: [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
+        """Compose a row: [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
 
         returns: its token numbers, (tokens,), and where its second segment begins (its length: nowhere)
         """
@@ -75,24 +75,23 @@ def _checked(texts: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A run of units (tokens or words), and those of them that it sees in more context than others do."""
+    """Consecutive units (tokens or words), and those that have more context in it than in other windows."""
 
     start: int
     end: int  # one past its last unit
     own_start: int
-    own_end: int  # one past; own_start == own_end: another window sees every unit in more context
+    own_end: int  # one past; own_start == own_end: every unit has more context in another window
 
 
 def sliding_windows(sizes: Sequence[int], *, room: int, step: int) -> list[Window]:
-    """Cut a row of units into windows that overlap, so that every unit is in one.
+    """Split a row of units into overlapping windows, so that every unit is in at least one.
 
     sizes: the tokens of each unit, none larger than `room`
-    room:  most tokens of a window
-    step:  tokens from the start of one window to the start of the next; a window begins earlier, where that
-           would pass units over
-    returns: one window at least (an empty one for no units); each unit is owned by exactly one of them, the
-             one in which the smaller of the units before it and after it is largest, longer windows being
-             preferred by a hundredth of a unit for each unit, and earlier ones after that
+    room:  maximum tokens of a window
+    step:  tokens from the start of one window to the start of the next; smaller if units would be skipped
+    returns: at least one window (an empty one for no units); each unit is owned by exactly one of them, the
+             one in which the smaller of the numbers of units before and after it is largest; longer windows
+             are preferred by a hundredth of a unit per unit, then earlier ones
 
     Devlin et al. 2019, run_squad.py (doc_stride and _check_is_max_context),
     https://github.com/google-research/bert/blob/master/run_squad.py
@@ -134,10 +133,10 @@ NO_TARGET = -100  # what torch's cross entropy passes over
 
 @dataclass(frozen=True, slots=True)
 class HeadExample:
-    """A row of tokens, [CLS] first, and what a head should say of it."""
+    """A row of tokens, beginning with [CLS], and its target."""
 
     token_ids: NDArray[np.int32]  # (tokens,)
-    second_from: int  # where the second segment begins; the number of tokens when there is one segment
+    second_from: int  # where the second segment begins; the number of tokens if there is only one
     targets: NDArray[np.int64]  # classifier: (1,); tagger: (tokens,), NO_TARGET where none; reader: (2,)
 
     def __len__(self) -> int:
@@ -147,11 +146,11 @@ class HeadExample:
 def batch_tensors(
     examples: Sequence[HeadExample], *, pad_id: int, width: int | None = None
 ) -> dict[str, torch.Tensor]:
-    """Convert examples to one width, as transformers' BERT takes them.
+    """Pad examples to one width, as input of transformers' BERT.
 
     width:   at least that of the longest example; None: that one's
-    returns: input_ids, attention_mask (1 = a real token) and token_type_ids, each (examples, width) int64;
-             targets: (examples, targets of one), those of a tagger filled with NO_TARGET to the width
+    returns: input_ids, attention_mask (1 = real token) and token_type_ids, each (examples, width) int64;
+             targets: (examples, targets of one), for a tagger padded with NO_TARGET to the width
     """
     numbers, mask = padded([example.token_ids for example in examples], pad_id=pad_id, width=width)
     segments = mask * (np.arange(mask.shape[1]) >= [[example.second_from] for example in examples])
@@ -170,8 +169,8 @@ def batch_tensors(
 class TextExamples(NamedTuple):
     """The rows of texts."""
 
-    examples: list[HeadExample]  # one a text, in order
-    truncated: int  # texts that were cut at the length limit
+    examples: list[HeadExample]  # one per text, in order
+    truncated: int  # number of truncated texts
 
 
 def text_examples(
@@ -185,7 +184,7 @@ def text_examples(
     """Make a row of each text: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP].
 
     pairs:   the second text of each row
-    length:  most tokens of a row; of a pair, the longer text loses its last token until the row fits
+    length:  maximum tokens of a row; of a pair, the longer text is shortened until the row fits
     targets: (texts,) numbers of the labels
     """
     room = length - (2 if pairs is None else 3)
@@ -222,12 +221,12 @@ def _kept(first: int, second: int, room: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class WordExample:
-    """A window of a sentence, and which of its tokens speak for which words."""
+    """A window of a sentence, and the words that it has predictions for."""
 
-    example: HeadExample  # its targets stand at `positions`
-    sentence: int  # which sentence it is of
-    first_word: int  # the first word that it speaks for; one a position, in order
-    positions: NDArray[np.int64]  # (words,) the first token of each word that it speaks for
+    example: HeadExample  # its targets are at `positions`
+    sentence: int  # index of its sentence
+    first_word: int  # the first word that it predicts; one per position, in order
+    positions: NDArray[np.int64]  # (words,) the first token of each word that it predicts
 
 
 def word_examples(
@@ -237,11 +236,11 @@ def word_examples(
     length: int,
     targets: Sequence[NDArray[np.int64]] | None = None,
 ) -> list[WordExample]:
-    """Make rows of sentences: a word's first token carries its tag, the others none.
+    """Make rows of sentences: a word's first token has its tag as target, the others none.
 
-    length:  most tokens of a row; a longer sentence becomes several rows that overlap by half, and the row in
-             which a word has the most context speaks for it. Of a word with more tokens than a row has room
-             for, the first ones stay
+    length:  maximum tokens of a row; a longer sentence becomes several rows that overlap by half, and a word
+             is predicted by the row in which it has the most context. A word with more tokens than a row is
+             truncated
     targets: of each sentence, (words,) numbers of the tags
 
     Devlin et al. 2019, section 5.3, https://arxiv.org/abs/1810.04805
@@ -269,11 +268,11 @@ def word_examples(
 
 @dataclass(frozen=True, slots=True)
 class QuestionLengths:
-    """How long a reader's rows are, in tokens; BadInputError for what leaves no room."""
+    """The lengths of a reader's rows in tokens; BadInputError if no room is left."""
 
     row: int = 384  # question, context and special tokens
-    step: int = 128  # from one window over a context to the next: the paper's doc_stride
-    question: int = 64  # a longer question loses its end
+    step: int = 128  # from one window of a context to the next: the paper's doc_stride
+    question: int = 64  # a longer question is truncated
 
     def __post_init__(self) -> None:
         if self.question < 1 or self.step < 1 or self.row - 3 - self.question < 1:
@@ -285,11 +284,11 @@ class QuestionLengths:
 
 @dataclass(frozen=True, slots=True)
 class QuestionExample:
-    """A window over a context, and where its tokens stand in the text."""
+    """A window of a context, and the positions of its tokens in the text."""
 
-    example: HeadExample  # targets: the answer's first and last token, (0, 0) = not in this window
-    question: int  # which question it is of
-    window: Window  # over the context's tokens
+    example: HeadExample  # targets: first and last token of the answer, (0, 0) = not in this window
+    question: int  # index of its question
+    window: Window  # of the context's tokens
     context_from: int  # the row's first token of the context
     offsets: NDArray[np.int64]  # (context's tokens in the window, 2) characters of the context
 
@@ -298,7 +297,7 @@ class QuestionExamples(NamedTuple):
     """The rows of questions."""
 
     examples: list[QuestionExample]
-    truncated: int  # questions (not contexts: those have windows) that were cut
+    truncated: int  # number of truncated questions (contexts have windows)
 
 
 def question_examples(
@@ -310,8 +309,9 @@ def question_examples(
 ) -> QuestionExamples:
     """Make rows of (question, context): [CLS] question [SEP] window of the context [SEP].
 
-    answers: what to learn; None = the context holds no answer. An answer that is not whole inside a window is
-             no answer there, and its target is [CLS]. A token that is in the answer by one character is in it
+    answers: the targets; None = the context contains no answer. An answer that is not completely within a
+             window is no answer there; its target is [CLS]. A token with at least one character of the answer
+             belongs to it
 
     Devlin et al. 2019, sections 4.2 and 4.3, and run_squad.py, https://arxiv.org/abs/1810.04805
     """

@@ -36,14 +36,14 @@ class FreezeRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Freezing:
-    """How much is frozen, from the embeddings up; the pooler and the head are trained in every case."""
+    """Which layers are frozen, from the embeddings up; pooler and head are always trained."""
 
     rule: FreezeRule = FreezeRule.NONE
-    layers: int | None = None  # instead of the rule: the embeddings and so many transformer layers
+    layers: int | None = None  # instead of the rule: the embeddings and this many transformer layers
 
     @classmethod
     def parse(cls, text: str) -> "Freezing":
-        """Read `none`, `all-but-last`, `all`, or a number of layers; BadInputError for anything else."""
+        """Parse `none`, `all-but-last`, `all`, or a number of layers; BadInputError for anything else."""
         asked = text.strip().lower()
         if asked.isdecimal() and len(asked) < 6:
             return cls(layers=int(asked))
@@ -60,9 +60,9 @@ class Freezing:
         return str(self.rule) if self.layers is None else str(self.layers)
 
     def frozen_layers(self, layers: int) -> int | None:
-        """Return how many of a BERT's transformer layers are frozen, the embeddings with them; None: nothing.
+        """How many of a BERT's transformer layers are frozen, with the embeddings; None: nothing is.
 
-        BadInputError when it has fewer than are to be frozen.
+        Raises BadInputError if it has fewer than should be frozen.
         """
         if self.layers is not None:
             if self.layers > layers:
@@ -74,9 +74,9 @@ class Freezing:
 
 
 def freeze(network: HeadNetwork, freezing: Freezing) -> int:
-    """Stop the training of a network's lower parts, and their dropout, in place.
+    """Freeze a network's lower layers, and disable their dropout, in place.
 
-    returns: how many of its numbers are still trained
+    returns: number of trainable parameters
     """
     bert = network.transformer.bert
     layers = list(bert.encoder.layer)
@@ -102,14 +102,14 @@ def start_linear(
     precision: Precision,
     seed: int,
 ) -> bool:
-    """Set a network's last layer to logistic regression on what it sees of the examples, in place.
+    """Initialise a network's last layer by logistic regression on its inputs, in place.
 
-    False: the layer is left as it was. The fit is not taken when it is worse than guessing once the network's
-    dropout is on: a BERT that was hardly trained gives all texts nearly the same vector, whose differences a
-    fit has to blow up so much that dropout drowns them.
+    Returns False if the layer was left unchanged: the fit is rejected if it is worse than guessing with the
+    network's dropout on. A barely trained BERT gives all texts nearly the same vector, and a fit has to
+    amplify the differences so much that dropout dominates them.
 
-    A random layer pulls the BERT about before it knows its labels, and few small steps do not teach it many.
-    Of more than 20,000 targets a random choice is fitted.
+    A random layer disturbs the BERT before it has learned the labels, and a few small steps do not teach it
+    many. Of more than 20,000 targets, a random sample is fitted.
 
     Kumar et al. 2022, https://arxiv.org/abs/2202.10054
     """
@@ -191,20 +191,20 @@ def _chosen(examples: Sequence[HeadExample], seed: int) -> list[HeadExample]:
 
 @dataclass(frozen=True, slots=True)
 class FineTuning:
-    """How a head and its BERT are trained; BadInputError for what cannot train anything.
+    """How a head and its BERT are trained; BadInputError for an invalid value.
 
     The BERT paper tries batches of 16 and 32, learning rates of 5e-5, 3e-5 and 2e-5, and 2 to 4 epochs, and
-    says that small sets are sensitive to the choice and large ones are not.
-    Devlin et al. 2019, appendix A.3, https://arxiv.org/abs/1810.04805
+    says that small sets are sensitive to the choice and large ones are not. Devlin et al. 2019, appendix A.3,
+    https://arxiv.org/abs/1810.04805
     """
 
-    epochs: int = 3  # times that each example is learned from
+    epochs: int = 3  # passes over the examples
     batch: int = 32  # examples in a step
-    learning_rate: float = 5e-5  # its highest, after a warm-up of a tenth of the run; it falls to 0 then
+    learning_rate: float = 5e-5  # peak, after a warm-up of a tenth of the run; it then decays to 0
     freezing: Freezing = field(default_factory=Freezing)
     precision: Precision = Precision.AUTO  # of matrix products
-    seed: int = 0  # of the head's first weights, the order of examples, and dropout
-    exact_resume: bool = True  # whether a resume under another device, precision or version is refused
+    seed: int = 0  # of the head's initial weights, the order of examples, and dropout
+    exact_resume: bool = True  # refuse to resume with another device, precision or version
 
     def __post_init__(self) -> None:
         for name, value in {"epochs": self.epochs, "batch": self.batch}.items():
@@ -217,7 +217,7 @@ class FineTuning:
             )
 
     def settings(self) -> dict[str, JsonValue]:
-        """What decides the run's numbers, for its config.json."""
+        """What determines the run's numbers, for its config.json."""
         return {
             "epochs": self.epochs,
             "batch": self.batch,
@@ -230,7 +230,8 @@ class FineTuning:
 def head_device(device: str | None, precision: Precision) -> tuple[str, Precision]:
     """Choose the device and resolve the precision.
 
-    BadInputError when the device is not there, or torchrun started several processes: heads train in one.
+    Raises BadInputError if the device does not exist, or torchrun started several processes: heads are
+    trained in one.
     """
     require_one_process("a head")
     return choose_hardware(device, precision)
@@ -239,7 +240,7 @@ def head_device(device: str | None, precision: Precision) -> tuple[str, Precisio
 def fresh_network(
     bert: BertFolder, kind: HeadKind, labels: LabelSet | None, *, seed: int, device: str
 ) -> HeadNetwork:
-    """Load a network that is to be trained, its new parts drawn from the seed, on the device."""
+    """Load a network to be trained on the device, its new parts initialised from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = load_network(bert, kind, labels)
@@ -260,10 +261,10 @@ def fine_tune(
     best: str,
     watch: Watch,
 ) -> TrainingResult:
-    """Train a network in place; a classifier's or tagger's new last layer begins with a linear fit.
+    """Train a network in place; a classifier's or tagger's new last layer starts with a linear fit.
 
-    measure: called after each epoch; the weights of the epoch with the best figure are kept. None: the last
-    best:    the figure that decides; of equal epochs the first
+    measure: called after each epoch; the weights of the best epoch are kept. None: the last ones
+    best:    the metric that decides; in a tie the earlier epoch
     """
     # of a run that is resumed, the checkpoint's weights would replace the fit
     if network.fresh_head and kind is not HeadKind.READER and not folder.has_checkpoint:

@@ -14,7 +14,7 @@ from nearsay.training.encoder.hardware import Precision
 
 
 class FrozenFeatures:
-    """A BERT whose layers give features of rows, segments included."""
+    """A BERT whose layers give features of rows, including segments."""
 
     def __init__(self, bert: BertFolder, layers: LayerChoice, *, device: str, precision: Precision) -> None:
         """`precision`: a resolved one. BadInputError when the BERT has no such layers."""
@@ -26,7 +26,7 @@ class FrozenFeatures:
         )
 
     def of_rows(self, examples: Sequence[HeadExample], pooling: Pooling) -> NDArray[np.float32]:
-        """Return a vector for each row, (rows, width); [CLS] and [SEP] are among its tokens."""
+        """Compute a vector for each row, (rows, width), pooled with [CLS] and [SEP]."""
         vectors = np.empty((len(examples), self.width), dtype=np.float32)
 
         def take(batch: NDArray[np.int64], states: torch.Tensor, mask: torch.Tensor) -> None:
@@ -36,7 +36,7 @@ class FrozenFeatures:
         return vectors
 
     def of_words(self, examples: Sequence[WordExample]) -> NDArray[np.float32]:
-        """Return the vector of each word's first token, (words, width); the rows' words one after the other."""
+        """The vector of each word's first token, (words, width), over all rows."""
         starts = np.cumsum([0, *(len(example.positions) for example in examples)])
         vectors = np.empty((int(starts[-1]), self.width), dtype=np.float32)
 

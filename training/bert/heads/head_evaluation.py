@@ -23,10 +23,10 @@ from nearsay.training.evaluation.squad import SquadReport, evaluate_answers
 
 
 def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> ClassifierReport:
-    """Compare a classifier's labels with a file's.
+    """Compare a classifier's predictions with a file's labels.
 
-    Raises BadInputError for a label that the classifier does not know, with its line, and for pairs where it
-    takes single texts or the other way round.
+    Raises BadInputError for a label that the classifier does not know, with its line, and for pairs if it
+    takes single texts or vice versa.
     """
     if classifier.settings.pairs not in {None, texts.are_pairs}:
         there, taken = ("pairs of texts", "single texts") if texts.are_pairs else ("single texts", "pairs")
@@ -53,14 +53,14 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
 
 
 def evaluate_tagger(tagger: Tagger, sentences: TaggedSentences) -> EntityReport:
-    """Compare a tagger's entities with a file's; BadInputError for a tag that it does not know."""
+    """Compare a tagger's entities with a file's; BadInputError for an unknown tag."""
     LabelSet(tagger.labels).of_sentences(sentences)
     said = tagger.predict([sentence.words for sentence in sentences.sentences])
     return entity_f1([sentence.tags for sentence in sentences.sentences], said)
 
 
 def evaluate_reader(reader: Reader, questions: AnsweredQuestions) -> SquadReport:
-    """Compare a reader's answers with a file's, by the rules of SQuAD."""
+    """Compare a reader's answers with a file's, with SQuAD's metrics."""
     said = reader.predict([(question.question, question.context) for question in questions.questions])
     return evaluate_answers(
         questions.questions,

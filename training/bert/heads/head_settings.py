@@ -17,7 +17,7 @@ HEAD_FILE: Final = "head.json"
 
 
 class HeadWay(StrEnum):
-    """How a head stands on its BERT."""
+    """How a head uses its BERT."""
 
     FINE_TUNED = "fine-tuned"  # one of transformers' heads; plain transformers loads it
     FEATURES = "features"  # a linear layer on vectors of chosen layers, in a file beside the BERT
@@ -29,14 +29,14 @@ class _HeadSettings:
     """Reading and writing."""
 
     def save(self, folder: Path) -> None:
-        """Write head.json into a folder, whole or not at all."""
+        """Write head.json to a folder, atomically."""
         content = {"head": str(_KINDS[type(self)]), **asdict(self)}
         with replacing(folder / HEAD_FILE) as stream:
             stream.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def read(cls, folder: EncoderFolder) -> Self | None:
-        """Read head.json; None when there is none, BadInputError when it is another kind's or damaged."""
+        """Read head.json; None if there is none, BadInputError if it is of another kind or damaged."""
         content = folder.read_settings(HEAD_FILE)
         if not content:
             return None
@@ -58,12 +58,12 @@ class _HeadSettings:
 
 @dataclass(frozen=True, slots=True)
 class TaggerSettings(_HeadSettings):
-    """How sentences come to a tagger; long ones have windows."""
+    """Settings of a tagger; long sentences are split into windows."""
 
-    length: int = 128  # most tokens of a row, special ones included
+    length: int = 128  # maximum tokens of a row, with special ones
     way: HeadWay = HeadWay.FINE_TUNED
-    layers: str | None = None  # of the features, as `LayerChoice.parse` reads them
-    labels: tuple[str, ...] = ()  # of a linear head; a fine-tuned one has them in config.json
+    layers: str | None = None  # of the features, as parsed by `LayerChoice.parse`
+    labels: tuple[str, ...] = ()  # of a linear head; those of a fine-tuned one are in config.json
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "way", HeadWay(self.way))
@@ -74,21 +74,21 @@ class TaggerSettings(_HeadSettings):
 
 @dataclass(frozen=True, slots=True)
 class ClassifierSettings(TaggerSettings):
-    """How texts come to a classifier."""
+    """Settings of a classifier."""
 
-    pairs: bool | None = False  # whether it was trained on pairs; None: others saved it, and do not say
+    pairs: bool | None = False  # trained on pairs; None: saved by others, unknown
     pooling: str | None = None  # of the features: cls, mean, max
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings(_HeadSettings):
-    """How questions come to a reader, and how its answers are chosen."""
+    """Settings of a reader, and how its answers are chosen."""
 
-    length: int = 384  # most tokens of a row: question, window of the context and special tokens
+    length: int = 384  # maximum tokens of a row: question, window of the context and special tokens
     step: int = 128  # tokens from one window to the next
-    question: int = 64  # most tokens of a question
-    answer: int = 30  # most tokens of an answer
-    candidates: int = 20  # spans that are weighed against each other
+    question: int = 64  # maximum tokens of a question
+    answer: int = 30  # maximum tokens of an answer
+    candidates: int = 20  # spans in the softmax over candidates
     threshold: float | None = (
         None  # no answer if its score beats the best span's by more; None: always a span
     )
@@ -102,7 +102,7 @@ class ReaderSettings(_HeadSettings):
 
     @property
     def lengths(self) -> QuestionLengths:
-        """How long its rows are."""
+        """The lengths of its rows."""
         return QuestionLengths(row=self.length, step=self.step, question=self.question)
 
 

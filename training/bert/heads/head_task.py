@@ -19,9 +19,9 @@ _GROUPED_BATCHES = 32  # batches whose examples are sorted by length together
 
 
 class ExampleOrder:
-    """Each epoch's batches: shuffled again, with examples of like length together so that little is padding.
+    """Each epoch's batches: shuffled, with examples of similar length together to reduce padding.
 
-    A step's batch depends on the seed and the step's number alone, so that a run can begin at any step.
+    A step's batch depends only on the seed and the step's number, so that a run can resume at any step.
     """
 
     def __init__(self, lengths: Sequence[int], *, batch: int, seed: int) -> None:
@@ -36,7 +36,7 @@ class ExampleOrder:
         self.steps_per_epoch = -(-len(self._lengths) // batch)
 
     def rows(self, step: int) -> NDArray[np.int64]:
-        """Return the places of the examples of a step, counted from 0; the last of an epoch may be fewer."""
+        """The indexes of a step's examples; the last step of an epoch may have fewer."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._batches, self._epoch = self._shuffled(epoch), epoch
@@ -55,10 +55,10 @@ class ExampleOrder:
 
 
 class HeadTask:
-    """Learning from examples, epoch after epoch; the loss is the mean over what is to be predicted.
+    """Training on examples, epoch after epoch; the loss is the mean over the targets.
 
-    That is a label a row for a classifier, a tag a word for a tagger, and a first and a last token a row for
-    a reader. The network is given to the training loop as it is, on its device.
+    Targets are a label per row for a classifier, a tag per word for a tagger, and a first and a last token
+    per row for a reader. The network must be on its device.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class HeadTask:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which each example is learned from once."""
+        """Number of steps of an epoch."""
         return self._order.steps_per_epoch
 
     def step_data(self, step: int, progress: float) -> StepData:
-        """Return the data of step `step`, from 0; it depends on the step's number alone."""
+        """The data of step `step`, from 0; depends only on the step's number."""
         del progress
         rows = [self._examples[row] for row in self._order.rows(step)]
         targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)
@@ -113,7 +113,7 @@ class HeadTask:
         )
 
     def losses(self, model: torch.nn.Module, batch: Batch) -> StepLosses:
-        """Run a part of a step through `model`; its metric is the accuracy of what is predicted."""
+        """Compute the losses of a part of a step with `model`; its metric is the accuracy."""
         mask = batch["attention_mask"]
         logits = model(batch["input_ids"], mask, batch["token_type_ids"])
         targets = batch["targets"]
@@ -137,4 +137,4 @@ class HeadTask:
         )
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
-        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
+        """Nothing to do, since a step's data depends only on its number."""

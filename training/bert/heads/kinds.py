@@ -49,15 +49,15 @@ from nearsay.training.sentence.encoder import Encoder
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:
-    """On what vectors a linear head stands, and how it is fitted; BadInputError for what cannot be.
+    """The vectors of a linear head, and how it is fitted; BadInputError for an invalid value.
 
-    layers: of the BERT. None: a classifier stands on the encoder's own sentence vectors (a probe), and a
-            tagger on the four last layers side by side, the best of the paper's table 7
+    layers: of the BERT. None: a classifier uses the encoder's own sentence vectors (a probe), a tagger the
+            last four layers concatenated, the best of the paper's table 7
     """
 
     layers: LayerChoice | None = None
     pooling: Pooling = Pooling.MEAN  # of a text's tokens, with `layers`
-    regularisation: float | None = None  # C, smaller holds back more; None: chosen by trying
+    regularisation: float | None = None  # C, smaller is stronger; None: chosen by validation
     precision: Precision = Precision.AUTO  # of the encoder's matrix products
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class LabelSet:
-    """Labels in the order of their numbers; BadInputError for fewer than two, or for one given twice."""
+    """Labels in the order of their numbers; BadInputError for fewer than two, or duplicates."""
 
     names: tuple[str, ...]
 
@@ -36,7 +36,7 @@ class LabelSet:
 
     @classmethod
     def of_texts(cls, texts: LabelledTexts) -> "LabelSet":
-        """The labels of a file of texts, in alphabetical order, whole numbers in theirs."""
+        """The labels of a file of texts, in alphabetical order, integers in numerical order."""
         found = {row.label for row in texts.rows}
         if all(_WHOLE.fullmatch(name) for name in found):
             return cls(tuple(sorted(found, key=lambda name: (int(name), name))))
@@ -46,7 +46,7 @@ class LabelSet:
     def of_tags(cls, sentences: TaggedSentences) -> "LabelSet":
         """O, then B-type and I-type of each type in a file of tagged sentences, in alphabetical order.
 
-        Both of a type are there even if the file has one of them alone.
+        Both tags of a type are included even if only one occurs.
         """
         types = {tag[2:] for sentence in sentences.sentences for tag in sentence.tags if tag != OUTSIDE}
         if not types:
@@ -58,7 +58,7 @@ class LabelSet:
 
     @classmethod
     def of_config(cls, id2label: Mapping[Any, str]) -> "LabelSet":
-        """The labels that a saved head's config.json names, by number; numbers may be written as strings."""
+        """The labels in a saved head's config.json, by number; numbers may be strings."""
         return cls(tuple(str(id2label[number]) for number in sorted(id2label, key=int)))
 
     @cached_property
@@ -67,9 +67,9 @@ class LabelSet:
         return {name: number for number, name in enumerate(self.names)}
 
     def numbered(self, labels: Iterable[tuple[str, int]], source: str) -> NDArray[np.int64]:
-        """Turn labels, each with its line in the file `source`, into numbers.
+        """Convert labels, each with its line in the file `source`, to numbers.
 
-        BadInputError names the first label that is not one of these, with its line.
+        Raises BadInputError for the first unknown label, with its line.
         """
         numbers = []
         for label, line in labels:
@@ -84,7 +84,7 @@ class LabelSet:
         return np.array(numbers, dtype=np.int64)
 
     def of_sentences(self, sentences: TaggedSentences) -> list[NDArray[np.int64]]:
-        """Turn each sentence's tags into numbers; BadInputError as `numbered` raises it."""
+        """Convert each sentence's tags to numbers; BadInputError as in `numbered`."""
         return [
             self.numbered(
                 [(tag, sentence.line + place) for place, tag in enumerate(sentence.tags)], sentences.source
@@ -93,5 +93,5 @@ class LabelSet:
         ]
 
     def settings(self) -> dict[str, object]:
-        """What transformers keeps of them in config.json."""
+        """Their entries in transformers' config.json."""
         return {"id2label": dict(enumerate(self.names)), "label2id": dict(self.numbers)}

@@ -24,22 +24,22 @@ _FILE: Final = "head/linear.safetensors"  # in a folder of its own: it is none o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearHead:
-    """Scores for labels: weights times a vector, plus bias."""
+    """A linear layer: scores for labels are weights times a vector, plus bias."""
 
     weights: NDArray[np.float32]  # (labels, width)
     bias: NDArray[np.float32]  # (labels,)
 
     @property
     def width(self) -> int:
-        """Numbers in a vector that it takes."""
+        """Dimension of its input."""
         return int(self.weights.shape[1])
 
     def logits(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Score vectors, (rows, width) float32; returns (rows, labels) float32."""
+        """Compute logits of vectors (rows, width) float32; returns (rows, labels) float32."""
         return vectors @ self.weights.T + self.bias
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder as safetensors, whole or not at all."""
+        """Write it to a folder as safetensors, atomically."""
         from safetensors.numpy import save
 
         with replacing(folder / _FILE) as stream:
@@ -47,7 +47,7 @@ class LinearHead:
 
     @classmethod
     def load(cls, folder: Path) -> "LinearHead":
-        """Read it from a folder; NearsayError if it is not there or damaged."""
+        """Read it from a folder; NearsayError if it is missing or damaged."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -68,13 +68,13 @@ def fit_linear_head(
     labels: int,
     regularisation: float,
 ) -> LinearHead:
-    """Fit multinomial logistic regression, with an L2 penalty, on vectors of mean 0 and deviation 1.
+    """Fit multinomial logistic regression, with an L2 penalty, on standardised vectors.
 
-    vectors: (rows, width) float32, as they come; the scaling is folded into the weights
+    vectors: (rows, width) float32, not standardised; the scaling is folded into the weights
     targets: (rows,) numbers of labels from 0; a label without a row is never predicted
     regularisation: C, the inverse of the penalty's strength
 
-    BadInputError when all rows have one label. Deterministic; a fit that did not come to rest is logged.
+    Raises BadInputError if all rows have one label. Deterministic; a fit that did not converge is logged.
     Hastie, Tibshirani & Friedman 2009, section 4.4; https://scikit-learn.org
     """
     from sklearn.exceptions import ConvergenceWarning
@@ -109,15 +109,15 @@ REGULARISATIONS: Final = (0.001, 0.01, 0.1, 1.0)  # C, the inverse of the penalt
 
 @dataclass(frozen=True, slots=True)
 class ChosenHead:
-    """The head that was best."""
+    """The best head."""
 
     head: LinearHead
     regularisation: float  # its C
-    tried: tuple[tuple[float, float], ...]  # each C and its figure
+    tried: tuple[tuple[float, float], ...]  # each C and its metric
     seconds: float  # of fitting and measuring
 
     def lines(self, figure: str) -> list[dict[str, JsonValue]]:
-        """What was tried, as lines of a run's metrics, by the figure's name; a try counts as a step."""
+        """The trials, as lines of a run's metrics under the metric's name; a trial counts as a step."""
         return [
             {"step": step, "regularisation": regularisation, "evaluation": {figure: reached}}
             for step, (regularisation, reached) in enumerate(self.tried, 1)
@@ -133,12 +133,12 @@ def chosen_head(
     held_out: NDArray[np.bool_] | None,
     regularisations: Sequence[float] = REGULARISATIONS,
 ) -> ChosenHead:
-    """Fit a head for each C, measure it, and keep the best; of equals the one that is held back most.
+    """Fit a head for each C and keep the best; in a tie the most regularised one.
 
     vectors:  (rows, width) float32; targets: (rows,) numbers of labels
-    figure:   higher is better; measured on the dev rows, on those held out, or on all where none can be
-    held_out: (rows,) bool, rows that are not fitted on while C is chosen; the head that is kept is fitted on
-              all of them. None: every fit has all rows
+    figure:   higher is better; measured on the dev rows, on those held out, or on all if there are none
+    held_out: (rows,) bool, rows that are not fitted on while C is chosen; the final head is fitted on all of
+              them. None: every fit uses all rows
     """
     begun = perf_counter()
     tried: list[tuple[float, float]] = []
@@ -158,13 +158,13 @@ def chosen_head(
 
 
 def held_out_tenth(labels: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Hold out a tenth of the rows, of each label in its share, at random but always the same ones.
+    """Hold out a tenth of the rows, stratified by label, at random but always the same ones.
 
     labels:  (rows,)
-    returns: (rows,) bool, at least one of them True; the only row of a label is never held out, so that what
-             is left has every label. None: no label has two rows
+    returns: (rows,) bool, at least one of them True; the only row of a label is never held out, so that the
+             rest has every label. None: no label has two rows
 
-    Every tenth row of the file would not do: where labels take turns, it is always the same label's.
+    Every tenth row of the file would not do: if labels alternate, it is always the same label's.
     """
     _, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if counts.max(initial=0) < 2:

@@ -25,7 +25,7 @@ TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
 def run_examples(
     examples: Sequence[HeadExample], take: TakeBatch, *, pad_id: int, device: str, precision: Precision
 ) -> None:
-    """Call `take` with every batch, rows of like length together, in the precision and without gradients.
+    """Call `take` with every batch of rows of similar length, in the precision and without gradients.
 
     precision: a resolved one
     """
@@ -37,7 +37,7 @@ def run_examples(
 
 
 def on_device(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
-    """The same tensors on a device."""
+    """Move tensors to a device."""
     return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
 
 
@@ -47,7 +47,7 @@ HeadTransformer: TypeAlias = (
 
 
 class HeadKind(StrEnum):
-    """What a head does."""
+    """The kinds of heads."""
 
     CLASSIFIER = "classifier"  # a label for a text or a pair of texts
     TAGGER = "tagger"  # a tag for each word of a sentence
@@ -56,8 +56,8 @@ class HeadKind(StrEnum):
     def transformer_class(self, bert: BertFolder) -> type[HeadTransformer]:
         """Its class in transformers.
 
-        A classifier of a causal BERT labels the last token, the one that sees the whole text; [CLS] sees
-        itself alone. Radford et al. 2018, section 3.2, https://openai.com/index/language-unsupervised/
+        A classifier of a causal BERT labels the last token, which attends to the whole text; [CLS] attends
+        only to itself. Radford et al. 2018, section 3.2, https://openai.com/index/language-unsupervised/
         """
         if self is HeadKind.CLASSIFIER and bert.is_causal:
             return BertForTokenClassification
@@ -70,9 +70,9 @@ class HeadKind(StrEnum):
 
 
 class HeadNetwork(torch.nn.Module):
-    """One of transformers' heads, run so that its last layer computes in float32 under autocast.
+    """A head of transformers whose last layer computes in float32 under autocast.
 
-    That layer is small, and in bfloat16 its logits would have 8 bits, too few to order answers by.
+    That layer is small, and in bfloat16 its logits would have 8 bits, too few to rank answers.
     """
 
     def __init__(self, transformer: HeadTransformer, kind: HeadKind) -> None:
@@ -100,7 +100,7 @@ class HeadNetwork(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
-        """Return logits in float32.
+        """Compute logits in float32.
 
         input_ids, attention_mask, token_type_ids: (rows, tokens) int64
         returns: classifier: (rows, labels); tagger: (rows, tokens, labels); reader: (rows, tokens, 2), for
@@ -116,7 +116,7 @@ class HeadNetwork(torch.nn.Module):
     def vectors(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
-        """Return what the last layer sees, in float32.
+        """The input of the last layer, in float32.
 
         returns: classifier: (rows, width), from the pooler, or of the last token of a causal BERT; the
                  others: (rows, tokens, width)
@@ -132,7 +132,7 @@ class HeadNetwork(torch.nn.Module):
         return states.float()
 
     def train(self, mode: bool = True) -> "HeadNetwork":
-        """Set training mode for what is trained."""
+        """Set training mode for the trained parts."""
         super().train(mode)
         for part in self.frozen:
             part.eval()
@@ -140,11 +140,12 @@ class HeadNetwork(torch.nn.Module):
 
 
 def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = None) -> HeadNetwork:
-    """Load a BERT with a head that is to be trained, in float32 on the CPU.
+    """Load a BERT with a head to be trained, in float32 on the CPU.
 
-    labels: what a classifier or tagger tells apart; None for a reader
-    The head comes from the folder when that has one for the same labels, and is random, from torch's
-    generator, otherwise. A pooler that the folder lacks is random too. Raises as `load_model` does.
+    labels: of a classifier or tagger; None for a reader
+
+    The head comes from the folder if that has one for the same labels, and is otherwise initialised randomly
+    from torch's generator, as is a missing pooler. Raises like `load_model`.
     """
     settings: dict[str, Any] = {"num_labels": 2}  # a reader's: an answer's first and last token
     if labels is not None:
@@ -163,10 +164,11 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
 def load_saved_network(
     folder: str | Path, kind: HeadKind, *, device: str, precision: Precision
 ) -> tuple[BertFolder, HeadNetwork]:
-    """Load a head of transformers for asking; its encoder's matrices are stored in the precision.
+    """Load a trained head for inference; the matrices of its encoder are stored in the precision.
 
     precision: a resolved one
-    Raises as `load_bert` does, and BadInputError when the folder holds no head of this kind.
+
+    Raises like `load_bert`, and BadInputError if the folder has no head of this kind.
     """
     bert = load_bert(folder)
     wanted = kind.transformer_class(bert)
@@ -190,9 +192,9 @@ def example_logits(
     device: str,
     precision: Precision,
 ) -> list[NDArray[np.float32]]:
-    """Ask a network about rows, in evaluation mode, which it is left in.
+    """Compute the logits of rows in evaluation mode, which the network is left in.
 
-    returns: for each row, in order, its logits without those of the padding
+    returns: for each row, in order, its logits without padding
     """
     found: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(examples)
     network.eval()

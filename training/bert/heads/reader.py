@@ -20,11 +20,11 @@ from nearsay.training.evaluation.retrieval import best_rows
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan:
-    """A piece of the context that may answer."""
+    """A span of the context."""
 
     start: int  # its first character
     end: int  # the character after its last
-    score: float  # logit of its first token plus logit of its last; higher is likelier
+    score: float  # logit of its first token plus logit of its last; higher is more likely
 
 
 def best_spans(
@@ -34,13 +34,13 @@ def best_spans(
     longest: int,
     count: int,
 ) -> list[AnswerSpan]:
-    """Return the best spans of one question over all windows of its context, best first.
+    """The best spans for one question over all windows of its context, best first.
 
     logits:  of each window, (tokens, 2): for the first and the last token of the answer
-    longest: most tokens of an answer
-    returns: up to `count` different spans; equal scores in the order of their places. A span begins with a
-             token that its window sees in more context than the others. Every pair of tokens is tried, not
-             those of the 20 best first and last tokens alone, as in the paper's code
+    longest: maximum tokens of an answer
+    returns: up to `count` distinct spans; equal scores by position. A span begins with a token that has more
+             context in its window than in others. Every pair of tokens is tried, not only those of the 20
+             best first and last tokens as in the paper's code
 
     Devlin et al. 2019, section 4.2, and run_squad.py, https://arxiv.org/abs/1810.04805
     """
@@ -54,7 +54,7 @@ def best_spans(
 
 
 def null_score(logits: Sequence[NDArray[np.float32]]) -> float:
-    """Return the score of "there is no answer": the lowest of the windows' scores for [CLS], as in the paper.
+    """The score of "no answer": the lowest of the windows' scores for [CLS], as in the paper.
 
     Devlin et al. 2019, section 4.3, https://arxiv.org/abs/1810.04805
     """
@@ -97,17 +97,17 @@ _QUESTIONS = 512  # whose logits are held at a time
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """What a reader says to a question."""
+    """A reader's answer."""
 
-    text: str  # a piece of the context, as it stands there; "" = the context holds no answer
+    text: str  # a span of the context; "" = the context contains no answer
     start: int  # its first character in the context
     end: int  # the character after its last
-    probability: float  # among the candidates, "no answer" being one where the reader knows of that
-    null_difference: float  # score of "no answer" less the best span's; above the threshold "" is said
+    probability: float  # among the candidates, which include "no answer" if the reader was trained for it
+    null_difference: float  # score of "no answer" minus the best span's; "" above the threshold
 
 
 class Reader:
-    """Finds the piece of a context that answers a question. Make one with `Reader.load`."""
+    """Extracts the answer to a question from a context. Create one with `Reader.load`."""
 
     def __init__(
         self,
@@ -129,10 +129,11 @@ class Reader:
     def load(
         cls, folder: str | Path, *, device: str | None = None, precision: Precision = Precision.AUTO
     ) -> "Reader":
-        """Load a reader that `nearsay train reader` made, or any BertForQuestionAnswering.
+        """Load a reader trained by `nearsay train reader`, or any BertForQuestionAnswering.
 
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        Raises NearsayError when the folder is none, carries code, or holds another kind of head.
+        device: "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+
+        Raises NearsayError if the folder does not exist, contains code, or another kind of head.
         """
         chosen, resolved = choose_hardware(device, precision)
         place = Path(folder).expanduser()
@@ -142,9 +143,9 @@ class Reader:
         return cls(network, ExampleTokens(bert.tokenizer), settings, device=chosen, precision=resolved)
 
     def predict(self, questions: Sequence[tuple[str, str]]) -> list[ReadAnswer]:
-        """Answer questions, each given with its context; contexts of any length are read in windows.
+        """Answer questions, each with its context; contexts of any length are read in windows.
 
-        A log warning says how many questions (not contexts) were cut.
+        Truncated questions (not contexts) are logged as a warning.
         """
         answers: list[ReadAnswer] = []
         truncated = 0

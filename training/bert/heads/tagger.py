@@ -25,7 +25,7 @@ WordScorer: TypeAlias = Callable[[Sequence[WordExample]], list[NDArray[np.float3
 def network_word_scorer(
     network: HeadNetwork, *, pad_id: int, device: str, precision: Precision
 ) -> WordScorer:
-    """Score with a `BertForTokenClassification`; `precision`: a resolved one."""
+    """A scorer with a `BertForTokenClassification`; `precision`: a resolved one."""
 
     def logits(examples: Sequence[WordExample]) -> list[NDArray[np.float32]]:
         rows = [example.example for example in examples]
@@ -36,7 +36,7 @@ def network_word_scorer(
 
 
 def feature_word_scorer(features: FrozenFeatures, head: LinearHead) -> WordScorer:
-    """Score with a linear layer on the features of each word's first token."""
+    """A scorer with a linear layer on the features of each word's first token."""
 
     def logits(examples: Sequence[WordExample]) -> list[NDArray[np.float32]]:
         scores = head.logits(features.of_words(examples))
@@ -50,7 +50,7 @@ _DEFAULT_LENGTH = 512  # of folders that others saved, which do not say
 
 
 class Tagger:
-    """Gives each word of a sentence its tag. Make one with `Tagger.load`."""
+    """Tags the words of sentences. Create one with `Tagger.load`."""
 
     def __init__(
         self, scorer: WordScorer, tokens: ExampleTokens, labels: LabelSet, settings: TaggerSettings
@@ -65,10 +65,11 @@ class Tagger:
     def load(
         cls, folder: str | Path, *, device: str | None = None, precision: Precision = Precision.AUTO
     ) -> "Tagger":
-        """Load a tagger that `nearsay train tagger` made, or any BertForTokenClassification.
+        """Load a tagger trained by `nearsay train tagger`, or any BertForTokenClassification.
 
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
-        Raises NearsayError when the folder is none, carries code, or holds another kind of head.
+        device: "cpu", "cuda", "cuda:1", "mps"; None = a working GPU, else the CPU
+
+        Raises NearsayError if the folder does not exist, contains code, or another kind of head.
         """
         chosen, resolved = choose_hardware(device, precision)
         place = Path(folder).expanduser()
@@ -87,9 +88,9 @@ class Tagger:
         return cls(scorer, tokens, LabelSet.of_config(bert.config.id2label or {}), settings)
 
     def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the tags of each sentence's words, all of them: long sentences go through in windows.
+        """Tag all words of each sentence; long sentences are split into windows.
 
-        sentences: lists of words; TypeError for a string, since where its words end is the caller's to say
+        sentences: lists of words; TypeError for a string, because the caller has to split it into words
         """
         tags: list[list[str]] = [[] for _ in sentences]
         examples = word_examples(self._tokens, sentences, length=self.settings.length)

@@ -47,16 +47,16 @@ _NOT_COPIED = ("*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.onnx", "o
 
 @dataclass(frozen=True, slots=True)
 class HeadResult:
-    """What came of a head's training; figures are shares, 0 to 1."""
+    """The result of a head's training; metrics are shares, 0 to 1."""
 
-    finished: bool  # False: it was asked to stop, and the same call goes on
+    finished: bool  # False: it was asked to stop, and the same call resumes it
     seconds: float  # of training
     # over the last steps; of a linear head over all training rows
     training: Mapping[str, float] = field(default_factory=dict)
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     test: Mapping[str, float] = field(default_factory=dict)
     steps: int = 0  # 0: a linear head, which is solved
-    chosen: Mapping[str, JsonValue] = field(default_factory=dict)  # settings that were found by trying
+    chosen: Mapping[str, JsonValue] = field(default_factory=dict)  # settings chosen by validation
 
 
 Rows = TypeVar("Rows", LabelledTexts, TaggedSentences, AnsweredQuestions)
@@ -77,23 +77,24 @@ def train_head(
 ) -> HeadResult:
     """Train a head on a BERT into the folder `out`, or resume its training there.
 
-    Labelled texts make a classifier (`BertForSequenceClassification`, of a causal BERT a
+    Labelled texts train a classifier (`BertForSequenceClassification`, of a causal BERT a
     `BertForTokenClassification` whose last token counts), tagged sentences a tagger
     (`BertForTokenClassification`), and answered questions a reader (`BertForQuestionAnswering`), which learns
-    the first of a question's answers. With a `LinearFit` the encoder stays as it is: its vectors are computed
+    the first of a question's answers. With a `LinearFit` the encoder is frozen: its vectors are computed
     once, and the linear layer is a file beside it, which `TextClassifier` and `Tagger` load; a tagger on the
-    last layer is saved as transformers' own all the same.
+    last layer is still saved as transformers' own.
 
     dev:      measured after each epoch; the weights with the highest accuracy (classifier) or F1 are kept.
-              None: the last ones. For a linear layer it measures the regularisations; None: a tenth of the
-              rows does, and the layer is then fitted on all
+              None: the last ones. For a linear layer it chooses the regularisation; None: a tenth of the rows
+              does, and the layer is then fitted on all
     test:     measured at the end
-    length:   most tokens of a text or pair, which is cut there, or of a window of a sentence
-    settings: lengths of a reader's rows, questions and answers; its threshold is not read
-    Raises BadInputError for rows, labels and settings that cannot be trained with, and DiskFullError.
+    length:   maximum tokens of a text or pair, which is truncated, or of a window of a sentence
+    settings: lengths of a reader's rows, questions and answers; its threshold is ignored
+
+    Raises BadInputError for unusable rows, labels and settings, and DiskFullError.
 
     Devlin et al. 2019, sections 4.1 to 5.3, https://arxiv.org/abs/1810.04805 (whose feature-based tagger has
-    a BiLSTM between the features and the labels, and nearsay's nothing); Conneau & Kiela 2018,
+    a BiLSTM between features and labels, which nearsay's has not); Conneau & Kiela 2018,
     https://arxiv.org/abs/1803.05449
     """
     chosen, watch = options or FineTuning(), watch or Watch()
@@ -284,7 +285,7 @@ class _Run:
         *,
         exact: bool,
     ) -> bool:
-        """Make the folder, or find the same run in it; True when there is one to resume."""
+        """Create the folder, or find the same run in it; True if there is one to resume."""
         self._lineage, self._environment = base.lineage, environment
         self._settings = {**decided, **self._task.recorded}
         return self.folder.begin(
@@ -311,7 +312,7 @@ class _Run:
         usage: str,
         library: str = "transformers",
     ) -> None:
-        """Make `OUT` the head: its files, lineage and card, and a plot of the run."""
+        """Turn `OUT` into the head: its files, lineage and card, and a plot of the run."""
         kind, train = self._task.kind, self.files["train"]
         name = self.folder.out.resolve().name
         step = f"{kind}: {len(train):,} rows of {Path(train.source).name} (sha256 {train.sha256[:12]})"
