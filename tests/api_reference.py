@@ -75,6 +75,8 @@ def _members(one: type) -> Iterator[str]:
     if "__dataclass_fields__" in vars(one):
         said = dict(_FIELD.findall(inspect.getsource(one)))
         for field in dataclasses.fields(one):
+            if field.name.startswith("_"):
+                continue
             comment = f": {said[field.name]}" if field.name in said else ""
             yield f"- `{field.name}`, {_short(field.type)}{comment}"
         yield ""
